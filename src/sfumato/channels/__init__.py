@@ -1,0 +1,10 @@
+"""Channels: the matrices that counts pass through, each known by its structure."""
+
+from sfumato.channels.base import Channel, NotLumpableError
+from sfumato.channels.dense import Dense
+from sfumato.channels.law import Law, OwnLaw
+from sfumato.channels.product import Product
+from sfumato.channels.retain import Retain
+from sfumato.channels.sizes import Sizes
+
+__all__ = ["Channel", "Dense", "Law", "NotLumpableError", "OwnLaw", "Product", "Retain", "Sizes"]

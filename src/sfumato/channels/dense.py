@@ -1,0 +1,164 @@
+"""Dense: a channel known only as its matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.base import Channel, Counts, NotLumpableError, batched, unbatched
+from sfumato.domain import Cells
+from sfumato.errors import ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Channel):
+    """Any column-stochastic matrix of full column rank; with more reports than truths, least squares undoes it.
+
+    >>> Dense.square([[0.9, 0.2], [0.1, 0.8]]).solve([65.0, 35.0])
+    array([64.28571429, 35.71428571])
+    """
+
+    matrix: NDArray[Any]  # (outputs, inputs), flattened
+    truths: tuple[int, ...]  # the shape of the inputs
+    reports: tuple[int, ...]  # the shape of the outputs
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        object.__setattr__(self, "matrix", matrix)
+        if matrix.shape != (math.prod(self.outputs), math.prod(self.inputs)):
+            raise ParameterError(f"a matrix of shape {matrix.shape} does not map {self.inputs} to {self.outputs}")
+        check_stochastic(matrix)
+
+    @classmethod
+    def square(cls, matrix: Sequence[Sequence[float]] | NDArray[Any]) -> Dense:
+        """The channel of a square matrix over one axis."""
+        array = np.asarray(matrix, dtype=np.float64)
+        return cls(array, (array.shape[1],), (array.shape[0],))
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.truths
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return self.reports
+
+    @cached_property
+    def inverse(self) -> NDArray[Any]:  # (inputs, outputs)
+        """A⁻¹, or the least-squares left inverse of a tall matrix."""
+        if not np.isfinite(self.condition) or self.condition > 1e14:
+            raise ParameterError(
+                f"this matrix is singular (smallest singular value {self.smallest_singular_value:.3g}), "
+                "so different truths give the same reports and nothing can be reconstructed"
+            )
+        square = self.matrix.shape[0] == self.matrix.shape[1]
+        return np.linalg.inv(self.matrix) if square else np.linalg.pinv(self.matrix)
+
+    def _times(self, matrix: NDArray[Any], array: Counts, before: tuple[int, ...], after: tuple[int, ...]) -> Counts:
+        table = batched(array, before).reshape(math.prod(before), -1)
+        return unbatched(matrix @ table, array, before, after)
+
+    def apply(self, counts: Counts) -> Counts:
+        return self._times(self.matrix, counts, self.inputs, self.outputs)
+
+    def adjoint(self, weights: Counts) -> Counts:
+        return self._times(self.matrix.T, weights, self.outputs, self.inputs)
+
+    def solve(self, counts: Counts) -> Counts:
+        return self._times(self.inverse, counts, self.outputs, self.inputs)
+
+    def solve_adjoint(self, weights: Counts) -> Counts:
+        return self._times(self.inverse.T, weights, self.inputs, self.outputs)
+
+    def inverse_squared(self, counts: Counts) -> Counts:
+        return self._times(self.inverse**2, counts, self.outputs, self.inputs)
+
+    @property
+    def gamma(self) -> float:
+        return amplification(self.matrix)
+
+    @cached_property
+    def _singular_values(self) -> NDArray[Any]:
+        return np.linalg.svd(self.matrix, compute_uv=False)
+
+    @property
+    def condition(self) -> float:
+        least = self.smallest_singular_value
+        return float(self._singular_values[0] / least) if least > 0 else math.inf
+
+    @property
+    def smallest_singular_value(self) -> float:
+        """How near the matrix is to one that cannot be undone."""
+        rank_deficient = self.matrix.shape[0] < self.matrix.shape[1]
+        return 0.0 if rank_deficient else float(self._singular_values[-1])
+
+    def marginal(self, axes: Sequence[int]) -> Dense:
+        kept = [
+            self._merge_matrix(axis, None if axis in axes else np.zeros(size, int)) for axis, size in enumerate(self.inputs)
+        ]
+        merged = self._lump(kept)
+        order = tuple(np.argsort(np.argsort(axes)))
+        shape = tuple(self.inputs[axis] for axis in sorted(axes))
+        if list(axes) == sorted(axes):
+            return Dense(merged, shape, shape)
+        turned = merged.reshape(*shape, *shape).transpose(*order, *(len(shape) + place for place in order))
+        wanted = tuple(self.inputs[axis] for axis in axes)
+        return Dense(turned.reshape(merged.shape), wanted, wanted)
+
+    def coarsen(self, cells: Sequence[Cells]) -> Dense:
+        shape = tuple(part.size for part in cells)
+        groups = [_group_of(part, size) for part, size in zip(cells, self.inputs, strict=True)]
+        return Dense(self._lump([self._merge_matrix(axis, group) for axis, group in enumerate(groups)]), shape, shape)
+
+    def _merge_matrix(self, axis: int, group: NDArray[np.intp] | None) -> NDArray[Any]:
+        size = self.inputs[axis]
+        if group is None:
+            return np.eye(size)
+        merge = np.zeros((int(group.max()) + 1, size))
+        merge[group, np.arange(size)] = 1
+        return merge
+
+    def _lump(self, merges: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Rows summed by cell; the columns of one cell must then agree, else the merged report depends on the lost detail."""
+        if self.inputs != self.outputs:
+            raise NotLumpableError("a channel between different domains has no marginals of its own")
+        merge: NDArray[Any] = np.ones((1, 1))
+        for part in merges:
+            merge = np.kron(merge, part)
+        rows = merge @ self.matrix
+        mean = rows @ merge.T / merge.sum(axis=1)
+        if np.abs(rows - mean @ merge).max() > 1e-9:
+            raise NotLumpableError("these cells cannot be merged: their reports depend on which of the merged values is true")
+        return mean
+
+
+def check_stochastic(matrix: NDArray[Any], labels: Sequence[str] | None = None) -> None:
+    """Refuse a matrix whose entries are not probabilities or whose columns do not sum to 1."""
+    if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+        raise ParameterError("a channel is a two-dimensional matrix of finite numbers")
+    if matrix.min() < 0:
+        row, column = (int(place) for place in np.argwhere(matrix < 0)[0])
+        raise ParameterError(f"entries are probabilities; row {row + 1}, column {column + 1} is {matrix[row, column]:g}")
+    sums = matrix.sum(axis=0)
+    wrong = np.abs(sums - 1) > 1e-9
+    if wrong.any():
+        column = int(np.argmax(wrong))
+        name = f" ({labels[column]})" if labels else ""
+        raise ParameterError(f"each column must sum to 1; column {column + 1}{name} sums to {sums[column]:.6g}")
+
+
+def amplification(matrix: NDArray[Any]) -> float:
+    """The largest ratio between two entries of one row: gamma. Rows that never occur do not count."""
+    rows = matrix[matrix.max(axis=1) > 0]
+    least = rows.min(axis=1)
+    return math.inf if (least == 0).any() else float((rows.max(axis=1) / least).max())
+
+
+def _group_of(cells: Cells, size: int) -> NDArray[np.intp]:
+    return cells.assign(np.arange(size)).astype(np.intp)

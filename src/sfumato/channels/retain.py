@@ -1,0 +1,152 @@
+"""Retain: keep the cell, or draw it from a public law (gamma-diagonal, randomised response, retention, one flipped bit)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.law import Law
+from sfumato.domain import Cells
+from sfumato.errors import ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class Retain(Channel):
+    """A = keep·I + (1-keep)·b·1ᵀ, with b the product of one law per axis.
+
+    `keep` does not change when cells are merged or axes summed out; b is summed. So every marginal, range predicate and
+    group-by is again a Retain, solved in one pass: A⁻¹y = (y - (1-keep)·N·b) / keep. A bit kept with p when 1 and with q when 0
+    is Retain with keep = p + q - 1 (which may be negative) and b = (1-p, 1-q) / (2-p-q).
+
+    >>> Retain.uniform(0.5, (2,)).to_dense()
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+
+    keep: float
+    laws: tuple[Law, ...]
+
+    def __post_init__(self) -> None:
+        if self.keep == 0:
+            raise ParameterError("keep=0 replaces every record, so nothing can be reconstructed; use 0 < keep <= 1")
+        if self.keep > 1:
+            raise ParameterError(f"keep={self.keep} is not a probability; use 0 < keep <= 1")
+        if self.keep < 0 and self.known and float(self.keep + (1 - self.keep) * self.replacement.min()) < -1e-12:
+            raise ParameterError(f"keep={self.keep} gives negative probabilities under this law")
+
+    @classmethod
+    def uniform(cls, keep: float, shape: Sequence[int]) -> Retain:
+        """Keep the whole record, or draw every axis uniformly: FRAPP's gamma-diagonal (eq. 12), keep = (γ-1)/(γ+n-1)."""
+        return cls(keep, tuple(Law(size) for size in shape))
+
+    @classmethod
+    def identity(cls, shape: Sequence[int]) -> Retain:
+        """The channel of columns that are sent as they are."""
+        return cls.uniform(1.0, shape)
+
+    @classmethod
+    def flip(cls, keep_ones: float, keep_zeros: float) -> Retain:
+        """The 2×2 channel of one bit (MASK, EMASK, FP/NFP): cells absent, present."""
+        keep = keep_ones + keep_zeros - 1
+        if keep == 1:
+            return cls.identity((2,))
+        return cls(keep, (Law(2, np.array([1 - keep_ones, 1 - keep_zeros]) / (1 - keep)),))
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(law.size for law in self.laws)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return self.inputs
+
+    @property
+    def known(self) -> bool:
+        return all(law.known for law in self.laws)
+
+    @property
+    def settled(self) -> bool:
+        return self.known
+
+    @cached_property
+    def replacement(self) -> NDArray[np.float64]:
+        """b, in the shape of the table."""
+        result = np.ones(())
+        for law in self.laws:
+            result = np.multiply.outer(result, law.vector())
+        return result
+
+    @property
+    def _noise(self) -> NDArray[np.float64]:  # inputs + (1,)
+        return (1 - self.keep) * self.replacement[..., None]
+
+    def _total(self, table: Counts) -> Counts:
+        return table.sum(axis=tuple(range(len(self.laws))))
+
+    def apply(self, counts: Counts) -> Counts:
+        table = batched(counts, self.inputs)
+        return unbatched(self.keep * table + self._noise * self._total(table), counts, self.inputs, self.outputs)
+
+    def solve(self, counts: Counts) -> Counts:
+        table = batched(counts, self.outputs)
+        return unbatched((table - self._noise * self._total(table)) / self.keep, counts, self.outputs, self.inputs)
+
+    def adjoint(self, weights: Counts) -> Counts:
+        table = batched(weights, self.outputs)
+        return unbatched(self.keep * table + self._total(self._noise * table), weights, self.outputs, self.inputs)
+
+    def solve_adjoint(self, weights: Counts) -> Counts:
+        table = batched(weights, self.inputs)
+        return unbatched((table - self._total(self._noise * table)) / self.keep, weights, self.inputs, self.outputs)
+
+    def inverse_squared(self, counts: Counts) -> Counts:
+        table, noise = batched(counts, self.outputs), self._noise
+        moments = (table * (1 - 2 * noise) + noise**2 * self._total(table)) / self.keep**2
+        return unbatched(moments, counts, self.outputs, self.inputs)
+
+    @property
+    def gamma(self) -> float:
+        """(keep + (1-keep)·b) / ((1-keep)·b) at the least b; its inverse where keep is negative."""
+        if math.prod(self.inputs) == 1:
+            return 1.0
+        if self.keep < 0:
+            least = float((self.keep / (1 - self.keep) + self.replacement).min())
+            return (
+                float("inf")
+                if least <= 0
+                else float((self.replacement / (self.keep / (1 - self.keep) + self.replacement)).max())
+            )
+        off = (1 - self.keep) * math.prod(law.least for law in self.laws)
+        return float("inf") if off == 0 else 1 + self.keep / off
+
+    @property
+    def condition(self) -> float:
+        """1/|keep| where b is uniform; else from the plane of b and 1, outside of which the matrix is keep·I."""
+        size, square = math.prod(self.inputs), math.prod(law.square for law in self.laws)
+        if size == 1:
+            return 1.0
+        tilt = math.sqrt(max(0.0, square - 1 / size))
+        plane = self.keep * np.eye(2) + (1 - self.keep) * np.array([[1.0, 0.0], [tilt * math.sqrt(size), 0.0]])
+        values = [*np.linalg.svd(plane, compute_uv=False).tolist(), *([abs(self.keep)] if size > 2 else [])]
+        return float(max(values) / min(values))
+
+    def marginal(self, axes: Sequence[int]) -> Retain:
+        return replace(self, laws=tuple(self.laws[axis] for axis in axes))
+
+    def coarsen(self, cells: Sequence[Cells]) -> Retain:
+        return replace(self, laws=tuple(law.coarsen(part) for law, part in zip(self.laws, cells, strict=True)))
+
+    def settle(self, counts: Counts) -> Retain:
+        total = float(np.sum(counts))
+        laws = list(self.laws)
+        for axis, law in enumerate(self.laws):
+            if not law.known:
+                margin = np.asarray(counts).sum(axis=tuple(other for other in range(len(laws)) if other != axis))
+                laws[axis] = Law(law.size, margin / total if total else np.full(law.size, 1 / law.size))
+        return replace(self, laws=tuple(laws))

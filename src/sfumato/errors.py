@@ -1,0 +1,102 @@
+"""The exceptions that Sfumato raises on purpose: each says what was wrong, what was found and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+
+class SfumatoError(Exception):
+    """Base of every error a caller may want to catch; `facts` keeps the figures behind the message."""
+
+    kind = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts = facts
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def to_dict(self) -> dict[str, str | None]:
+        """The JSON shape of an error, the same for every command."""
+        return {"kind": self.kind, "message": self.message, "hint": self.hint}
+
+
+class ParameterError(SfumatoError, ValueError):
+    """A number or choice outside the range in which it makes sense."""
+
+    kind = "parameter"
+
+
+class SchemaError(SfumatoError, ValueError):
+    """A schema or domain that contradicts itself, or a name it does not know."""
+
+    kind = "schema"
+
+
+class DataError(SfumatoError, ValueError):
+    """Records that do not fit their domain (raised on the owner's side only, where the value may be shown)."""
+
+    kind = "data"
+
+
+class FileError(SfumatoError, OSError):
+    """A file that is missing, unreadable, of the wrong form, or in the way."""
+
+    kind = "file"
+
+    def __str__(self) -> str:
+        return SfumatoError.__str__(self)
+
+
+class PrivacyError(SfumatoError):
+    """A guarantee that cannot be met or a budget that is spent."""
+
+    kind = "privacy"
+
+
+class EstimationError(SfumatoError):
+    """A reconstruction that cannot be done from these reports."""
+
+    kind = "estimation"
+
+
+class MissingExtraError(SfumatoError, ImportError):
+    """An optional dependency that this call needs is not installed."""
+
+    kind = "install"
+
+    def __str__(self) -> str:
+        return SfumatoError.__str__(self)
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration stopped before it reached its stated tolerance."""
+
+
+def near_miss(word: str, known: Iterable[str]) -> str | None:
+    """The hint "did you mean …?" when one of the known words is close to what was written.
+
+    >>> near_miss("smokr", ["age", "smoker"])
+    "did you mean 'smoker'?"
+    """
+    known = list(known)
+    folded = {name.casefold(): name for name in known}
+    close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return f"did you mean '{folded[close[0]]}'?" if close else None
+
+
+def listing(names: Iterable[object], most: int = 8) -> str:
+    """A few names, comma separated, with the number left out.
+
+    >>> listing("abcd", most=2)
+    'a, b and 2 more'
+    """
+    shown = [str(name) for name in names]
+    if len(shown) <= most:
+        return ", ".join(shown)
+    return f"{', '.join(shown[:most])} and {len(shown) - most} more"

@@ -1,0 +1,1 @@
+"""What is promised, what it rules out, and what has been spent of it."""

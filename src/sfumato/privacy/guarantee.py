@@ -1,0 +1,124 @@
+"""Guarantee: what a respondent is promised, as gamma, as epsilon, and as the breach it rules out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.errors import ParameterError
+
+Gamma = Fraction | float
+
+
+@dataclass(frozen=True, order=True)
+class Guarantee:
+    """No report is more than gamma times as likely under one truth as under another (gamma-amplification).
+
+    Evfimievski, Gehrke and Srikant 2003; FRAPP eq. 2. Today's name is local differential privacy with epsilon = ln(gamma).
+    Gamma is kept exactly where it is known as a fraction of integers; `math.inf` promises nothing.
+
+    >>> Guarantee.from_breach(rho1=0.05, rho2=0.50)
+    Guarantee(gamma=19)
+    >>> round(Guarantee(19).epsilon, 3), round(Guarantee(19).worst_posterior(0.05), 6)
+    (2.944, 0.5)
+    """
+
+    gamma: Gamma
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.gamma) or self.gamma < 1:
+            raise ParameterError(f"gamma={_shown(self.gamma)} promises the impossible; use gamma > 1", gamma=self.gamma)
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float) -> Guarantee:
+        """The guarantee of epsilon local differential privacy: gamma = e^epsilon."""
+        if not epsilon > 0:
+            raise ParameterError(f"epsilon={epsilon} leaves no information at all; use epsilon > 0", epsilon=epsilon)
+        return cls(math.exp(epsilon) if epsilon < 700 else math.inf)
+
+    @classmethod
+    def from_breach(cls, rho1: float, rho2: float) -> Guarantee:
+        """The largest gamma under which no prior of rho1 can become a posterior above rho2, nor 1-rho1 fall below 1-rho2.
+
+        gamma = rho2(1-rho1) / (rho1(1-rho2)), FRAPP eq. 2; computed exactly from the decimals as written.
+        """
+        if not 0 < rho1 < 1 or not 0 < rho2 < 1:
+            raise ParameterError(
+                f"rho1={rho1} and rho2={rho2} must both lie strictly between 0 and 1", rho1=rho1, rho2=rho2
+            )
+        if rho2 <= rho1:
+            raise ParameterError(
+                f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; use rho2 > rho1",
+                rho1=rho1,
+                rho2=rho2,
+            )
+        prior, posterior = Fraction(str(rho1)), Fraction(str(rho2))
+        return cls(posterior * (1 - prior) / (prior * (1 - posterior)))
+
+    @property
+    def epsilon(self) -> float:
+        """ln(gamma): the epsilon of local differential privacy."""
+        if isinstance(self.gamma, Fraction):  # a product of many columns may be too large for a float
+            return math.log(self.gamma.numerator) - math.log(self.gamma.denominator)
+        return math.log(self.gamma)
+
+    def worst_posterior(self, prior: float) -> float:
+        """The most that someone who believed `prior` before can believe after any report.
+
+        gamma·prior / (gamma·prior + 1 - prior).
+        """
+        _check_probability("prior", prior)
+        return 1.0 / (1.0 + math.exp(-self.epsilon) * (1.0 - prior) / prior) if prior else 0.0
+
+    def least_posterior(self, prior: float) -> float:
+        """The least that someone who believed `prior` before can believe after any report (the downward breach)."""
+        return 1.0 - self.worst_posterior(1.0 - prior)
+
+    def compose(self, *others: Guarantee) -> Guarantee:
+        """The guarantee of several independent reports about the same person: the gammas multiply."""
+        gamma = self.gamma
+        for other in others:
+            gamma = gamma * other.gamma if _finite(gamma, other.gamma) else math.inf
+        return Guarantee(gamma)
+
+    def repeated(self, copies: int) -> Guarantee:
+        """The guarantee of `copies` independent reports by the same mechanism: gamma^copies."""
+        if copies < 1:
+            raise ParameterError(f"copies={copies}; a record is reported at least once")
+        if not _finite(self.gamma):
+            return self
+        exact = self.gamma if isinstance(self.gamma, Fraction) else Fraction(self.gamma)
+        return Guarantee(exact**copies)
+
+    def allows(self, other: Guarantee) -> bool:
+        """Whether the other guarantee is at least as strong as this one."""
+        return other.gamma <= self.gamma
+
+    def __str__(self) -> str:
+        return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon:.4g})"
+
+    def __repr__(self) -> str:
+        return f"Guarantee(gamma={_shown(self.gamma)})"
+
+
+def rounded_up(gamma: Gamma) -> float:
+    """A float that is not below the exact gamma: figures shown to people err towards the worse promise."""
+    try:
+        value = float(gamma)
+    except OverflowError:
+        return math.inf
+    return value if value >= gamma else math.nextafter(value, math.inf)
+
+
+def _finite(*gammas: Gamma) -> bool:
+    return all(isinstance(gamma, Fraction) or math.isfinite(gamma) for gamma in gammas)
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ParameterError(f"{name}={value} is not a probability; use a number from 0 to 1")
+
+
+def _shown(gamma: Gamma) -> str:
+    return f"{rounded_up(gamma):.6g}"

@@ -1,0 +1,142 @@
+"""Where chance comes from: an AES-256-CTR keystream, keyed by the operating system for people, by a number for experiments."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError
+
+CHUNK = 1 << 15  # bytes drawn at a time: the zeros, the keystream and the result stay in the first-level cache
+_ZEROS = bytes(CHUNK)
+
+
+@dataclass(eq=False)
+class Keystream:
+    """A stream of uniform random bits from AES-256 in counter mode, and exact integer draws from it.
+
+    Every draw is exact: an integer below a bound comes from rejection, a probability is an integer threshold. The only state
+    is the position in the stream; `derive` gives an independent stream that depends on the key and a part number alone, so a
+    retried piece of work repeats its draw.
+
+    >>> seeded(1).below(6, 5).tolist() == seeded(1).below(6, 5).tolist()
+    True
+    >>> secure().secure, seeded(1).secure
+    (True, False)
+    """
+
+    key: bytes = field(repr=False)
+    secure: bool
+    _encryptor: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        self._encryptor = Cipher(algorithms.AES(self.key), modes.CTR(bytes(16))).encryptor()
+
+    def fill(self, buffer: NDArray[Any]) -> None:
+        """Overwrite a C-contiguous array with keystream bytes."""
+        view = memoryview(buffer.reshape(-1).view(np.uint8).data)
+        for start in range(0, len(view), CHUNK):
+            piece = view[start : start + CHUNK]
+            self._encryptor.update_into(_ZEROS[: len(piece)] if len(piece) < CHUNK else _ZEROS, piece)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words."""
+        return self._draw(count, np.uint64)
+
+    def uint32(self, count: int) -> NDArray[np.uint32]:
+        """Uniform 32-bit integers."""
+        return self._draw(count, np.uint32)
+
+    def uint16(self, count: int) -> NDArray[np.uint16]:
+        """Uniform 16-bit integers."""
+        return self._draw(count, np.uint16)
+
+    def below(self, bound: int, count: int) -> NDArray[Any]:
+        """Integers uniform on 0..bound-1, exact by rejection; uint16, uint32 or uint64, as the bound needs.
+
+        A word w of b bits gives floor(w·bound / 2^b); those of the first 2^b mod bound low parts are drawn again
+        (Lemire 2019), which makes every value come from the same number of words.
+        """
+        if not 1 <= bound <= 1 << 64:
+            raise ParameterError(f"cannot draw an integer below {bound}; the bound must lie between 1 and 2^64")
+        if bound <= 1 << 8:
+            return _multiply_shift(self, int(bound), count, np.dtype(np.uint16), np.dtype(np.uint32))
+        if bound <= 1 << 24:
+            return _multiply_shift(self, int(bound), count, np.dtype(np.uint32), np.dtype(np.uint64))
+        return _reject_words(self, int(bound), count)
+
+    def chance(self, threshold: int, bits: int, count: int) -> NDArray[np.bool_]:
+        """True with probability threshold / 2^bits, for 16, 32 or 64 bits."""
+        if threshold >= 1 << bits:
+            return np.ones(count, dtype=bool)
+        dtype = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
+        return self._draw(count, dtype) < dtype(threshold)
+
+    def random(self, count: int) -> NDArray[Any]:
+        """Floats uniform on [0, 1) with 53 bits: for experiments and ties, never where a guarantee is at stake."""
+        return (self.words(count) >> np.uint64(11)) * 2.0**-53
+
+    def permutation(self, count: int) -> NDArray[np.intp]:
+        """A uniformly random order of 0..count-1: 64-bit sort keys, all of them drawn again should two be equal."""
+        while True:
+            keys = self.words(count)
+            order = np.argsort(keys, kind="stable")
+            if count < 2 or bool((np.diff(keys[order]) > 0).all()):
+                return order
+
+    def derive(self, part: int) -> Keystream:
+        """An independent stream that depends on this stream's key and the part number alone."""
+        return Keystream(hmac.digest(self.key, b"sfumato part %d" % part, "sha256"), self.secure)
+
+    def _draw(self, count: int, dtype: Any) -> NDArray[Any]:
+        out = np.empty(count, dtype=dtype)
+        self.fill(out)
+        return out
+
+
+def secure() -> Keystream:
+    """A keystream keyed with 256 bits from the operating system: the default wherever a person's record is perturbed."""
+    return Keystream(os.urandom(32), secure=True)
+
+
+def seeded(seed: int) -> Keystream:
+    """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is marked as not private."""
+    return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
+
+
+def _multiply_shift(rng: Keystream, bound: int, count: int, word: np.dtype[Any], wide: np.dtype[Any]) -> NDArray[Any]:
+    bits = word.itemsize * 8
+    reject = (1 << bits) % bound
+    draws = rng._draw(count, word)
+    product = draws.astype(wide)
+    product *= wide.type(bound)
+    if reject:
+        bad = np.flatnonzero(product.astype(word) < word.type(reject))
+        while bad.size:
+            again = rng._draw(bad.size, word).astype(wide) * wide.type(bound)
+            product[bad] = again
+            bad = bad[again.astype(word) < word.type(reject)]
+    product >>= wide.type(bits)
+    return product.astype(word)
+
+
+def _reject_words(rng: Keystream, bound: int, count: int) -> NDArray[Any]:
+    """Mask 32- or 64-bit words to the bits of the bound and draw again what is not below it."""
+    small = bound <= 1 << 32
+    dtype: Any = np.uint32 if small else np.uint64
+    mask = dtype((1 << (bound - 1).bit_length()) - 1)
+    draws = rng._draw(count, dtype) & mask
+    bad = np.flatnonzero(draws > dtype(bound - 1))
+    while bad.size:
+        again = rng._draw(bad.size, dtype) & mask
+        draws[bad] = again
+        bad = bad[again > dtype(bound - 1)]
+    return draws
