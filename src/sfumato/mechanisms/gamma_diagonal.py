@@ -1,0 +1,156 @@
+"""GammaDiagonal: keep the whole record, or draw a new one uniformly from all possible records (FRAPP's DET-GD)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import Retain
+from sfumato.domain import Columns, Domain, Items, code_dtype
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+
+CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
+ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
+LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
+
+
+@dataclass(frozen=True)
+class GammaDiagonal(Mechanism):
+    """Report u for u with probability γx, any other record with x, x = 1/(γ+n-1) (FRAPP eq. 12).
+
+    With γ = a/b, one integer below a + b(n-1) decides: below b·n it names the new record, above it the record is kept. Where
+    that does not fit 32 bits, keep is a 64-bit threshold, rounded down, and every attribute is drawn on its own.
+
+    >>> from sfumato.domain import Category
+    >>> coin = GammaDiagonal(Domain((Category("coin", ("heads", "tails")),)), 3)
+    >>> coin.guarantee, coin.channel.to_dense().tolist()
+    (Guarantee(gamma=3), [[0.75, 0.25], [0.25, 0.75]])
+    """
+
+    name = "gamma-diagonal"
+    domain: Domain
+    gamma: Gamma
+
+    def __post_init__(self) -> None:
+        check_cells(self.name, self.domain)
+        if not self.gamma > 1:
+            raise ParameterError(f"gamma={float(self.gamma):g} keeps no record more often than chance; use gamma > 1")
+        if not math.isfinite(self.gamma):
+            raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+        object.__setattr__(self, "gamma", representable(Fraction(self.gamma), self.domain.private.cells))
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        mechanism = cls(domain.binned(), guarantee.gamma)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    @property
+    def keep(self) -> Fraction:
+        """(γ-1)/(γ+n-1): the probability that the record is kept whole."""
+        gamma = Fraction(self.gamma)
+        return (gamma - 1) / (gamma + self.domain.private.cells - 1)
+
+    @cached_property
+    def private_channel(self) -> Retain:
+        return Retain.uniform(float(self.keep), self.domain.private.shape)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"gamma": str(Fraction(self.gamma))}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        return cls(domain, Fraction(parameters["gamma"]))
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        sizes, rows = self.domain.private.shape, rows_of(columns)
+        reports = tuple(np.empty(rows, dtype=code_dtype(size)) for size in sizes)
+        draw = self._draw_by_one_integer if self._total <= ONE_DRAW else self._draw_by_attribute
+        for start in range(0, rows, CHUNK):
+            part = slice(start, min(start + CHUNK, rows))
+            draw([column[part] for column in _codes(columns)], [report[part] for report in reports], rng)
+        return reports
+
+    @cached_property
+    def _total(self) -> int:
+        gamma = Fraction(self.gamma)
+        return gamma.numerator + gamma.denominator * (self.domain.private.cells - 1)
+
+    def _draw_by_one_integer(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream) -> None:
+        cells, scale = self.domain.private.cells, Fraction(self.gamma).denominator
+        draws = rng.below(self._total, len(records[0]))
+        kept = np.flatnonzero(draws >= cells * scale)
+        if scale > 1:
+            draws = draws // draws.dtype.type(scale)
+        for record, report, column in zip(records, reports, self._decoded(draws), strict=True):
+            report[:] = column
+            report[kept] = record[kept]
+
+    def _decoded(self, draws: NDArray[Any]) -> list[NDArray[Any]]:
+        """The attributes' codes of joint cells; a cell beyond the last stands for any (its record is kept)."""
+        if self._tables is not None:
+            return [np.take(table, draws, mode="clip") for table in self._tables]
+        columns: list[NDArray[Any]] = []
+        for size in reversed(self.domain.private.shape):
+            columns.append(draws % draws.dtype.type(size))
+            draws = draws // draws.dtype.type(size)
+        return columns[::-1]
+
+    @cached_property
+    def _tables(self) -> list[NDArray[Any]] | None:
+        private = self.domain.private
+        if private.cells > LOOKUP:
+            return None
+        codes = np.unravel_index(np.arange(private.cells), private.shape)
+        return [code.astype(code_dtype(size)) for code, size in zip(codes, private.shape, strict=True)]
+
+    def _draw_by_attribute(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream) -> None:
+        kept = rng.chance(int(self.keep * (1 << 64)), 64, len(records[0]))
+        for record, report, size in zip(records, reports, self.domain.private.shape, strict=True):
+            report[:] = np.where(kept, record, rng.below(size, len(record)))
+
+
+def representable(gamma: Fraction, cells: int) -> Fraction:
+    """The largest gamma, not above the one asked for, that integer draws can realise on this many cells.
+
+    >>> representable(Fraction("13.28"), 2000), representable(Fraction(19), 10**12) <= 19
+    (Fraction(332, 25), True)
+    """
+    if gamma.numerator + gamma.denominator * (cells - 1) <= ONE_DRAW:
+        return gamma
+    if gamma + cells <= 1 << 16:
+        scale = ONE_DRAW // math.ceil(gamma + cells - 1)
+        return Fraction(math.floor(gamma * scale), scale)
+    keep = Fraction(math.floor((gamma - 1) / (gamma + cells - 1) * (1 << 64)), 1 << 64)
+    if keep == 0:
+        raise ParameterError(
+            f"gamma={float(gamma):g} on {cells:.3g} cells keeps less than one record in 2^64",
+            hint="use fewer attributes or coarser cells, or perturb groups of attributes on their own",
+        )
+    return 1 + keep * cells / (1 - keep)
+
+
+def check_cells(name: str, domain: Domain) -> None:
+    """Refuse baskets where a mechanism redraws whole records."""
+    for attribute in domain.private:
+        if isinstance(attribute, Items):
+            raise SchemaError(f"{name} perturbs records, and '{attribute.name}' holds baskets", hint="use the mask mechanism")
+
+
+def _codes(columns: Columns) -> list[NDArray[Any]]:
+    return [column for column in columns if not isinstance(column, Bits)]

@@ -1,0 +1,40 @@
+"""The mechanisms by name, so that a file can say which one made it; a new mechanism is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError, listing, near_miss
+from sfumato.mechanisms.base import Mechanism
+
+MECHANISMS = {
+    "gamma-diagonal": "gamma_diagonal:GammaDiagonal",
+    "randomized-gamma": "randomized_gamma:RandomizedGamma",
+    "retention": "retention:Retention",
+    "swapping": "swapping:Swapping",
+    "mask": "bitflip:BitFlip",
+    "fp-nfp": "fp_nfp:FrequencyFlip",
+    "cut-and-paste": "cut_and_paste:CutAndPaste",
+    "matrix": "matrix:UserMatrix",
+    "combined": "combined:Combined",
+}
+
+
+def mechanism_class(name: str) -> type[Mechanism]:
+    """The class of a mechanism, loaded when asked for."""
+    if name not in MECHANISMS:
+        raise ParameterError(f"no mechanism '{name}' ({listing(MECHANISMS, most=12)})", hint=near_miss(name, MECHANISMS))
+    module, _, noun = MECHANISMS[name].partition(":")
+    return getattr(import_module(f"sfumato.mechanisms.{module}"), noun)
+
+
+def from_spec(spec: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that a file describes."""
+    try:
+        name, domain, parameters = spec["mechanism"], spec["domain"], spec["parameters"]
+    except (KeyError, TypeError):
+        raise FileError("this file's description of its mechanism is incomplete") from None
+    return mechanism_class(name).from_parameters(Domain.from_dict(domain), parameters)
