@@ -1,0 +1,76 @@
+"""The numbers of THEORY section 1 and the laws that tie gamma, epsilon and (rho1, rho2) together."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.guarantee import Guarantee, rounded_up
+
+GAMMAS = st.floats(1.0001, 1e6)
+PRIORS = st.floats(0.001, 0.999)
+
+
+@pytest.mark.parametrize(("rho2", "gamma"), [(0.50, 19.0), (0.41, 13.20), (0.32, 8.94)])
+def test_gamma_from_breach(rho2: float, gamma: float) -> None:
+    assert float(Guarantee.from_breach(0.05, rho2).gamma) == pytest.approx(gamma, abs=0.005)
+
+
+def test_five_to_fifty_per_cent_is_nineteen_exactly() -> None:
+    promise = Guarantee.from_breach(0.05, 0.50)
+    assert promise.gamma == Fraction(19)
+    assert promise.worst_posterior(0.05) == pytest.approx(0.5)
+    assert promise.epsilon == pytest.approx(math.log(19))
+
+
+@given(gamma=GAMMAS, prior=PRIORS)
+def test_the_worst_posterior_is_the_breach_read_backwards(gamma: float, prior: float) -> None:
+    worst = Guarantee(gamma).worst_posterior(prior)
+    assert worst == pytest.approx(gamma * prior / (gamma * prior + 1 - prior))
+    assert worst * (1 - prior) / (prior * (1 - worst)) == pytest.approx(gamma, rel=1e-6)
+
+
+@given(gamma=GAMMAS, prior=PRIORS)
+def test_downward_mirrors_upward(gamma: float, prior: float) -> None:
+    promise = Guarantee(gamma)
+    assert promise.least_posterior(prior) <= prior <= promise.worst_posterior(prior)
+    assert promise.worst_posterior(promise.least_posterior(prior)) == pytest.approx(prior, rel=1e-5)
+
+
+@given(epsilon=st.floats(0.001, 600))
+def test_epsilon_and_gamma_are_one_thing(epsilon: float) -> None:
+    assert Guarantee.from_epsilon(epsilon).epsilon == pytest.approx(epsilon)
+
+
+def test_reports_compose_by_multiplying() -> None:
+    assert Guarantee(19).repeated(50).epsilon == pytest.approx(50 * math.log(19))
+    assert round(Guarantee(19).repeated(50).epsilon) == 147
+    assert Guarantee(Fraction(3, 2)).compose(Guarantee(Fraction(4, 3))) == Guarantee(Fraction(2))
+    assert Guarantee(2).compose(Guarantee(math.inf)).gamma == math.inf
+
+
+def test_an_unbounded_guarantee_promises_nothing() -> None:
+    assert Guarantee(math.inf).worst_posterior(0.05) == 1
+    assert Guarantee(math.inf).least_posterior(0.05) == 0
+
+
+@given(numerator=st.integers(10**18, 10**30), denominator=st.integers(1, 10**12))
+def test_a_gamma_shown_is_never_below_the_exact_one(numerator: int, denominator: int) -> None:
+    assert Fraction(rounded_up(Fraction(numerator, denominator))) >= Fraction(numerator, denominator)
+
+
+@pytest.mark.parametrize(("rho1", "rho2"), [(0, 0.5), (0.5, 1), (0.5, 0.5), (0.6, 0.5), (-0.1, 0.5)])
+def test_a_breach_that_is_none_is_refused(rho1: float, rho2: float) -> None:
+    with pytest.raises(ParameterError):
+        Guarantee.from_breach(rho1, rho2)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0, -1, math.nan])
+def test_a_gamma_below_one_is_refused(gamma: float) -> None:
+    with pytest.raises(ParameterError):
+        Guarantee(gamma)
