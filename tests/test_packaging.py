@@ -1,0 +1,254 @@
+"""What is shipped installs, imports and declares all it uses, and names no machine it was made on."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, distribution, packages_distributions
+from itertools import chain
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import sfumato
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "sfumato"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def distributions(requirements: Iterable[str]) -> set[str]:
+    """The names of the distributions that some requirements ask for."""
+    return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+
+
+CORE = distributions(PROJECT["dependencies"])
+EXTRAS = distributions(chain.from_iterable(PROJECT["optional-dependencies"].values())) - {"sfumato"}
+
+
+# --- what the source imports -------------------------------------------------------------------------------------
+
+
+def third_party(tree: ast.AST) -> Iterator[str]:
+    """The top-level name of every module imported that is neither Python's nor ours."""
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        tops = {name.partition(".")[0] for name in names}
+        yield from tops - sys.stdlib_module_names - {"sfumato"}
+
+
+def imports_by_file() -> dict[Path, set[str]]:
+    """The distributions that each source file imports from."""
+    owners = packages_distributions()
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    return {
+        path: {canonicalize_name(owners.get(name, [name])[0]) for name in third_party(tree)} for path, tree in trees.items()
+    }
+
+
+def test_every_import_is_declared() -> None:
+    undeclared = {
+        str(path.relative_to(ROOT)): sorted(names - CORE - EXTRAS)
+        for path, names in imports_by_file().items()
+        if names - CORE - EXTRAS
+    }
+    assert not undeclared
+
+
+def test_every_declared_dependency_is_imported() -> None:
+    unused = (CORE | EXTRAS) - set().union(*imports_by_file().values())
+    assert not unused, f"declared in pyproject.toml but imported nowhere: {sorted(unused)}"
+
+
+def test_the_extra_called_all_holds_every_extra() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert Requirement(everything).extras == extras.keys() - {"all"}
+
+
+# --- the wheel ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, freshly built."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def needed(requirements: Iterable[str]) -> dict[str, Distribution]:
+    """The distributions that some requirements ask for, and those that these ask for in turn."""
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if wanted and requirement.name not in found:
+            found[requirement.name] = distribution(requirement.name)
+            waiting += [Requirement(text) for text in found[requirement.name].requires or []]
+    return found
+
+
+def site_packages(environment: Path) -> Path:
+    """Where an environment keeps what is installed in it."""
+    (folder,) = environment.glob("lib/python*/site-packages")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clean_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment that holds the wheel, what its metadata requires, and nothing else.
+
+    The requirements are linked from the environment of the tests, so no network is needed.
+    """
+    environment = tmp_path_factory.mktemp("clean") / "venv"
+    venv.create(environment, symlinks=True, with_pip=True)
+    site = site_packages(environment)
+    for part in needed(PROJECT["dependencies"]).values():
+        tops = {file.parts[0] for file in part.files or [] if file.parts[0] not in ("..", "__pycache__")}
+        for top in tops - {entry.name for entry in site.iterdir()}:
+            (site / top).symlink_to(Path(str(part.locate_file(top))))
+    pip = [str(environment / "bin" / "python"), "-m", "pip"]
+    install = ["install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", str(wheel)]
+    subprocess.run([*pip, *install], check=True, capture_output=True, timeout=120)
+    return environment
+
+
+def run_clean(environment: Path, *arguments: str) -> str:
+    """What a program of a clean environment prints, away from the source tree and its settings."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [environment / "bin" / arguments[0], *arguments[1:]],
+        cwd=environment,
+        env=plain,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_is_typed_licensed_and_holds_every_source(wheel: Path) -> None:
+    names = set(ZipFile(wheel).namelist())
+    assert "sfumato/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {path.relative_to(SOURCE.parent).as_posix() for path in SOURCE.rglob("*.py")} <= names
+    assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
+
+
+def test_the_wheel_imports_in_a_clean_environment(clean_environment: Path) -> None:
+    """Every module loads with the required dependencies only: an extra's library is imported where it is used."""
+    script = """
+import importlib, pkgutil, sfumato
+for module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(sfumato.__version__, sfumato.__file__)
+"""
+    version, file = run_clean(clean_environment, "python", "-c", script).split()
+    assert version == sfumato.__version__
+    assert Path(file).is_relative_to(site_packages(clean_environment))
+
+
+@pytest.mark.parametrize("name", sorted(EXTRAS))
+def test_no_extra_is_in_the_clean_environment(clean_environment: Path, name: str) -> None:
+    installed = {entry.name.partition("-")[0].lower() for entry in site_packages(clean_environment).iterdir()}
+    assert name.replace("-", "_") not in installed
+
+
+@pytest.mark.skipif(not list(SOURCE.glob("cli*")), reason="no command line yet")
+def test_the_command_runs_in_a_clean_environment(clean_environment: Path) -> None:
+    assert "perturb" in run_clean(clean_environment, "sfumato", "--help")
+
+
+# --- the public names --------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_loads() -> None:
+    assert [name for name in sfumato.__all__ if not hasattr(sfumato, name)] == []
+
+
+def test_the_type_checker_sees_every_public_name() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    froms = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname or alias.name: node.module for node in froms for alias in node.names}
+    assert seen == sfumato._EXPORTS
+
+
+# --- the files ---------------------------------------------------------------------------------------------------
+
+# Written in pieces, so that this file does not hold what it forbids.
+MACHINE_PATH = re.compile(r"(?<![\w.$~}])/(?:" + "|".join(("work", "root", "farm", "home/\\w+", "tmp", "opt")) + ")/")
+REGISTRY = re.compile(r"(?:https?|file)://[^\s\"']*(?:/simple|/py" + r"pi|registry\.|/packages/[0-9a-f]{2}/)", re.I)
+INDEX_OPTION = re.compile(r"^\s*--(?:extra-)?index-url|^\s*--find-links", re.M)
+
+
+def tracked() -> list[Path]:
+    """Every file under version control."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not a git checkout, so which files are tracked is not known")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def forbidden(text: str) -> list[str]:
+    """The machine paths and package registry addresses in a text."""
+    return [match.group() for pattern in (MACHINE_PATH, REGISTRY, INDEX_OPTION) for match in pattern.finditer(text)]
+
+
+def test_no_tracked_file_names_a_machine_path_or_a_registry() -> None:
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in tracked()}
+    found = {str(path.relative_to(ROOT)): hits for path, text in texts.items() if (hits := forbidden(text))}
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["see /" + "work/main/x", "'/" + "root/.cache'", "https://host.example/" + "simple", "--index" + "-url x"],
+)
+def test_a_machine_path_or_a_registry_is_found(text: str) -> None:
+    assert forbidden(text)
+
+
+@pytest.mark.parametrize("text", ["docs/work/plan.md", "https://example.org/paper.pdf", "#!/usr/bin/env bash", "~/work/"])
+def test_other_paths_are_accepted(text: str) -> None:
+    assert not forbidden(text)
+
+
+def test_no_tracked_file_is_large() -> None:
+    assert [str(path) for path in tracked() if path.stat().st_size > 2**20] == []
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-oldest.lock", "requirements-bench.lock"])
+def test_a_lock_file_pins_every_dependency_by_hash_and_names_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines and all("==" in line and "--hash=sha256:" in line for line in lines)
+    assert "://" not in text
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
+    assert not (CORE | EXTRAS) - pinned
+
+
+def test_the_oldest_lock_holds_the_stated_lower_bounds() -> None:
+    text = (ROOT / "requirements-oldest.lock").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.M))
+    stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["plot"]]
+    for requirement in map(Requirement, stated):
+        (bound,) = [part.version for part in requirement.specifier if part.operator == ">="]
+        assert locked[requirement.name].startswith(bound), f"{requirement}: locked {locked[requirement.name]}; make lock"

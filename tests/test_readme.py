@@ -1,0 +1,100 @@
+"""Every command and every Python example of the README runs, in the order in which a reader meets them."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^```(sh|console|python)\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One shell command or one Python example, and the line of the README it stands on."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def commands(kind: str, block: str) -> list[str]:
+    """The commands of a shell block, continued lines joined, comments and (in a console) output left out."""
+    lines = block.replace("\\\n", " ").splitlines()
+    if kind == "console":
+        lines = [line[2:] for line in lines if line.startswith("$ ")]
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def steps(readme: str) -> Iterator[Step]:
+    """What a reader is told to run, in order."""
+    for match in FENCE.finditer(readme):
+        kind, block = match.groups()
+        line = readme.count("\n", 0, match.start()) + 1
+        if kind == "python":
+            yield Step("python", block, line)
+        else:
+            yield from (Step("shell", command, line) for command in commands(kind, block))
+
+
+def make_targets() -> set[str]:
+    """The targets that the Makefile offers."""
+    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+
+
+def arguments(step: Step, folder: Path) -> list[str]:
+    """The command line that runs a step."""
+    if step.kind == "shell":
+        return ["bash", "-euo", "pipefail", "-c", step.text]
+    example = folder / "example.txt"
+    example.write_text(step.text, encoding="utf-8")
+    return [sys.executable, *(["-m", "doctest"] if ">>> " in step.text else []), str(example)]
+
+
+def run(step: Step, folder: Path) -> None:
+    """Run a step in a folder with the environment of the tests first on the path."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(arguments(step, folder), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"README.md:{step.line}: {step.text}\n{done.stdout}\n{done.stderr}"
+
+
+def check(step: Step, folder: Path) -> None:
+    """A `make` line names a target (running it here would never end); anything else runs."""
+    if step.kind == "shell" and (made := re.match(r"make\s+([\w-]+)", step.text)):
+        assert made.group(1) in make_targets(), f"README.md:{step.line}: no such target: {step.text}"
+    else:
+        run(step, folder)
+
+
+def test_everything_in_the_readme_runs(tmp_path: Path) -> None:
+    found = list(steps((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert found
+    for step in found:
+        check(step, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```sh\nfalse\n```\n",
+        "```sh\ntrue\nfalse | cat\n```\n",
+        "```console\n$ false\noutput\n```\n",
+        "```sh\nmake no-such-target\n```\n",
+        "```python\nraise SystemExit(1)\n```\n",
+        "```python\n>>> 1 + 1\n3\n```\n",
+    ],
+)
+def test_an_example_that_does_not_run_is_found(block: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        for step in steps(block):
+            check(step, tmp_path)
+
+
+def test_what_a_block_asks_to_run() -> None:
+    readme = "text\n```sh\n# why\nmake test   # all\n\ntouch a \\\n  b\n```\n```console\n$ ls\na b\n```\n```toml\nx = 1\n```\n"
+    assert [step.text for step in steps(readme)] == ["make test   # all", "touch a    b", "ls"]
