@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato import bits as bits_module
-from sfumato.bits import Bits, count_ones
+from sfumato.bits import Bits
 from sfumato.errors import DataError
 
 
@@ -51,14 +50,6 @@ def test_slice_take_and_concatenate(rows: int, start: int, stop: int) -> None:
     chosen = np.random.default_rng(2).integers(0, rows, 70) if rows else np.zeros(0, dtype=np.int64)
     np.testing.assert_array_equal(bits.take(chosen).to_dense(), dense[chosen])
     np.testing.assert_array_equal(bits.select([2, 0]).to_dense(), dense[:, [2, 0]])
-
-
-def test_bit_counts_without_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = np.random.default_rng(0).integers(0, 2**63, (3, 5), dtype=np.uint64)
-    expected = [[bin(word).count("1") for word in row] for row in words.tolist()]
-    assert count_ones(words).tolist() == expected
-    monkeypatch.delattr(bits_module.np, "bitwise_count", raising=False)
-    assert count_ones(words).tolist() == expected
 
 
 def test_bad_input_is_named() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import DataError
 
-__all__ = ["WORD_BITS", "Bits", "count_ones"]
+__all__ = ["WORD_BITS", "Bits"]
 
 WORD_BITS = 64
 # Rows unpacked at once: a row number inside a block fits 16 bits, which NumPy sorts by radix.
@@ -36,9 +36,7 @@ class Bits:
     def __post_init__(self) -> None:
         words = np.ascontiguousarray(self.words, dtype=np.uint64)
         if self.rows < 0 or words.ndim != 2 or words.shape[1] != _words_for(self.rows):
-            raise DataError(
-                f"words of shape {words.shape} do not hold {self.rows} rows; use (items, {_words_for(self.rows)})"
-            )
+            raise DataError(f"words of shape {words.shape} do not hold {self.rows} rows; use (items, {_words_for(self.rows)})")
         if self.rows % WORD_BITS and words.size and np.any(words[:, -1] >> np.uint64(self.rows % WORD_BITS)):
             raise DataError(f"bits beyond row {self.rows} are set; clear the unused high bits of the last word")
         object.__setattr__(self, "words", words)
@@ -101,7 +99,7 @@ class Bits:
 
     def counts(self) -> NDArray[np.int64]:
         """How many baskets hold each item."""
-        counts: NDArray[np.int64] = count_ones(self.words).sum(axis=1, dtype=np.int64)
+        counts: NDArray[np.int64] = np.bitwise_count(self.words).sum(axis=1, dtype=np.int64)
         return counts
 
     def sizes(self) -> NDArray[np.int64]:
@@ -162,19 +160,6 @@ class Bits:
         for start in range(0, self.rows, _BLOCK_ROWS):
             first = start // WORD_BITS
             yield start, self.words[:, first : first + _BLOCK_ROWS // WORD_BITS]
-
-
-def count_ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The number of set bits in each word."""
-    if hasattr(np, "bitwise_count"):
-        return np.bitwise_count(words)
-    octets = _OCTET_ONES[np.ascontiguousarray(words).view(np.uint8)]
-    ones: NDArray[np.uint8] = octets.reshape(*words.shape, 8).sum(axis=-1, dtype=np.uint8)
-    return ones
-
-
-# NumPy before 2.0 cannot count bits by itself.
-_OCTET_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 
 def _words_for(rows: int) -> int:

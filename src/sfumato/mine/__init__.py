@@ -1,0 +1,1 @@
+"""Tasks on any source: frequent itemsets, rules, cubes, classifiers."""

@@ -1,0 +1,478 @@
+"""Frequent itemsets of any source, exact or perturbed, level by level, each with its standard error."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError
+from sfumato.estimation.supports import Floats, Integers, Measured, Supports
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+__all__ = ["Itemset", "Itemsets", "Step", "Threshold", "Tier", "frequent_itemsets"]
+
+# Candidates counted together: bounds what is held beside the bitmaps.
+_CHUNK = 1 << 20
+# Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
+_SLACK = 1 - 1e-12
+# An itemset is surely frequent from this probability on, unless the caller names a level.
+_SURE = 0.95
+
+
+class HasSupports(Protocol):
+    """A source that can be mined."""
+
+    def supports(self) -> Supports:
+        """Estimated counts of itemsets, one length after the other."""
+
+
+class Step(NamedTuple):
+    """What one level of the search did."""
+
+    length: int
+    candidates: int
+    kept: int
+
+
+class Itemset(NamedTuple):
+    """One frequent itemset and how far to trust it."""
+
+    items: tuple[str, ...]
+    support: float
+    stderr: float
+    probability: float
+    status: str
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """When an itemset is pruned and when it is reported, two separate decisions.
+
+    Reported: estimate ≥ (1 - relax) · min_support, or, with a `level`, probability of being frequent ≥ level.
+    Pruned: estimate + prune_errors · stderr < (1 - relax) · min_support, since a wrongly pruned itemset takes all its
+    supersets with it. On exact data both are the plain threshold.
+    """
+
+    min_support: float
+    relax: float = 0.0
+    level: float | None = None
+    prune_errors: float = 2.0
+
+    def __post_init__(self) -> None:
+        _require(0 < self.min_support <= 1, f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1")
+        _require(0 <= self.relax < 1, f"relax={self.relax:g} must be at least 0 and below 1")
+        _require(self.prune_errors >= 0, f"prune_errors={self.prune_errors:g} must be 0 or more standard errors")
+        if self.level is not None:
+            _require(0 < self.level < 1, f"level={self.level:g} must lie strictly between 0 and 1")
+            _require(self.relax == 0, "give relax or level, not both: a level is the error-aware form of relaxing")
+
+    def goal(self, rows: int) -> float:
+        """The count from which an itemset is truly frequent."""
+        return self.min_support * rows * _SLACK
+
+    def survives(self, measured: Measured, rows: int) -> NDArray[np.bool_]:
+        """Which itemsets may still have frequent supersets."""
+        errors = self.prune_errors
+        if self.level is not None and self.level < 0.5:
+            errors = max(errors, -_normal_quantile(self.level))
+        return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
+
+    def reports(self, measured: Measured, rows: int) -> NDArray[np.bool_]:
+        """Which itemsets are part of the result."""
+        if self.level is not None:
+            return self.probability(measured, rows) >= self.level
+        return measured.count >= (1 - self.relax) * self.goal(rows)
+
+    def probability(self, measured: Measured, rows: int) -> Floats:
+        """How probable it is that the true support reaches min_support, by the normal law of the estimate."""
+        above = measured.count - self.goal(rows)
+        probability = (above >= 0).astype(np.float64)
+        uncertain = measured.stderr > 0
+        if uncertain.any():
+            probability[uncertain] = _normal_share(above[uncertain] / measured.stderr[uncertain])
+        return probability
+
+
+@dataclass(frozen=True, eq=False)
+class Tier:
+    """All surviving itemsets of one length k, sorted, with their estimates."""
+
+    itemsets: NDArray[np.int32]  # (n, k), items ascending, rows in lexicographic order
+    subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
+    measured: Measured
+
+    @property
+    def length(self) -> int:
+        """The number of items in each itemset."""
+        return int(self.itemsets.shape[1])
+
+    def take(self, rows: Integers) -> Tier:
+        """Some of the itemsets."""
+        return Tier(self.itemsets[rows], self.subsets[rows], self.measured.take(rows))
+
+    @classmethod
+    def concatenate(cls, parts: list[Tier]) -> Tier:
+        """The itemsets of all parts, one part after the other."""
+        return cls(
+            np.concatenate([part.itemsets for part in parts]),
+            np.concatenate([part.subsets for part in parts]),
+            Measured.concatenate([part.measured for part in parts]),
+        )
+
+
+def frequent_itemsets(
+    source: HasSupports | Supports,
+    min_support: float | None = None,
+    *,
+    min_count: float | None = None,
+    max_length: int | None = None,
+    relax: float = 0.0,
+    level: float | None = None,
+    top: int | None = None,
+    prune_errors: float = 2.0,
+    max_candidates: int = 10_000_000,
+    progress: Callable[[Step], None] | None = None,
+) -> Itemsets:
+    """The itemsets whose estimated support reaches `min_support`, with standard errors.
+
+    Level-wise (Apriori) with a reconstruction at each level (MASK §4, FRAPP §8.1). `relax` lowers the threshold to
+    (1 - relax) · min_support (MASK §6); `level` reports instead what is frequent with at least that probability.
+    `prune_errors` is the error bar left to an itemset before its supersets are given up: more of it finds more long
+    itemsets in perturbed data and costs time; 0 prunes as the papers do. `top` keeps the itemsets of largest support
+    only. More than `max_candidates` candidates at one length are refused.
+
+    >>> from sfumato.bits import Bits
+    >>> from sfumato.estimation.supports import FlippedSupports
+    >>> baskets = Bits.from_dense(np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool))
+    >>> found = frequent_itemsets(FlippedSupports(baskets, ("tea", "milk", "jam")), 0.6)
+    >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
+    [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk', 'jam'), 0.667)]
+    """
+    supports = source.supports() if hasattr(source, "supports") else source
+    fraction = _fraction(min_support, min_count, top, supports.rows)
+    threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
+    for name, value in (("max_length", max_length), ("top", top), ("max_candidates", max_candidates)):
+        _require(value is None or value >= 1, f"{name}={value} must be 1 or more")
+    search = _Search(supports, threshold, max_length, top, max_candidates, progress)
+    found = search.run()
+    return found if top is None else found.top(top)
+
+
+def _fraction(min_support: float | None, min_count: float | None, top: int | None, rows: int) -> float:
+    """The smallest support wanted, stated as a fraction, as a count, or left open by asking for the top ones."""
+    _require(min_support is None or min_count is None, "give min_support or min_count, not both")
+    if min_support is not None:
+        return min_support
+    if min_count is not None:
+        _require(0 < min_count <= max(rows, 1), f"min_count={min_count:g} must lie in 1..{rows}, the number of rows")
+        return min_count / max(rows, 1)
+    _require(top is not None, "say what is frequent: min_support, min_count or top")
+    return 1 / max(rows, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    supports: Supports
+    threshold: Threshold
+    max_length: int | None
+    top: int | None
+    max_candidates: int
+    progress: Callable[[Step], None] | None
+
+    def run(self) -> Itemsets:
+        """Grow itemsets until no candidate survives."""
+        threshold, tiers = self.threshold, list[Tier]()
+        tier = Tier(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32), self.supports.empty())
+        while len(tier.itemsets) and (self.max_length is None or tier.length < self.max_length):
+            tier = self._grow(tier, threshold)
+            tiers.append(tier)
+            threshold = self._raised(threshold, tiers)
+        kept = tuple(tier for tier in tiers if len(tier.itemsets))
+        rows = self.supports.rows
+        chosen = tuple(np.flatnonzero(threshold.reports(tier.measured, rows)) for tier in kept)
+        return Itemsets(self.supports, kept, chosen, threshold)
+
+    def _grow(self, tier: Tier, threshold: Threshold) -> Tier:
+        """The surviving itemsets one item longer."""
+        parts, candidates = [], 0
+        for itemsets, subsets in self._candidates(tier):
+            measured = self.supports.measure(itemsets, subsets, tier.measured)
+            alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
+            parts.append(Tier(itemsets, subsets, measured).take(alive))
+            candidates += len(itemsets)
+        longer = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
+        if self.progress:
+            self.progress(Step(longer.length, candidates, len(longer.itemsets)))
+        return longer
+
+    def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        if tier.length == 0:
+            items = np.arange(len(self.supports.names), dtype=np.int32)[:, None]
+            return iter([(items, np.zeros_like(items))] if len(items) else [])
+        return _joined(tier, self.supports.groups, self.max_candidates)
+
+    def _raised(self, threshold: Threshold, tiers: list[Tier]) -> Threshold:
+        """With `top`, the support of the last of the best so far: no itemset below it can enter the result."""
+        if self.top is None:
+            return threshold
+        counts = np.concatenate([tier.measured.count for tier in tiers])
+        if len(counts) < self.top:
+            return threshold
+        last = float(np.partition(counts, -self.top)[-self.top])
+        return replace(threshold, min_support=min(1.0, max(threshold.min_support, last / self.supports.rows)))
+
+
+def _nothing(length: int) -> Tier:
+    none = np.zeros((0, length), dtype=np.int32)
+    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)))
+
+
+def _joined(tier: Tier, groups: Integers, max_candidates: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Itemsets one item longer, all of whose subsets are in the tier, with the rows of those subsets (Apriori join).
+
+    Two itemsets that differ only in their last item are joined. Any other subset of the union ends with the same last
+    item as the second and starts with a subset of the first, so a known row of the tier below and an item name it.
+    """
+    head, last = tier.subsets[:, -1].astype(np.int64), tier.itemsets[:, -1].astype(np.int64)
+    following = np.searchsorted(head, head, side="right") - np.arange(len(head)) - 1
+    ends = np.cumsum(following)
+    _check_number(tier.length + 1, int(ends[-1]), max_candidates)
+    keys = head * len(groups) + last
+    start = 0
+    while start < len(head):
+        stop = max(start + 1, int(np.searchsorted(ends, ends[start] - following[start] + _CHUNK, side="right")))
+        rows, repeats = np.arange(start, stop), following[start:stop]
+        first = np.repeat(rows, repeats)
+        second = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + first + 1
+        start = stop
+        yield _with_all_subsets(tier, groups, keys, first, second)
+
+
+def _with_all_subsets(
+    tier: Tier, groups: Integers, keys: Integers, first: Integers, second: Integers
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    last = tier.itemsets[:, -1]
+    compatible = np.flatnonzero(groups[last[first]] != groups[last[second]])
+    first, second = first[compatible], second[compatible]
+    subsets: list[NDArray[Any]] = []
+    for position in range(tier.length - 1):
+        wanted = tier.subsets[first, position].astype(np.int64) * len(groups) + last[second]
+        found = np.searchsorted(keys, wanted)
+        present = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted)
+        first, second = first[present], second[present]
+        subsets = [rows[present] for rows in [*subsets, found]]
+    itemsets = np.concatenate([tier.itemsets[first], last[second][:, None]], axis=1)
+    return itemsets, np.stack([*subsets, second, first], axis=1).astype(np.int32)
+
+
+def _check_number(length: int, number: int, limit: int) -> None:
+    if number > limit:
+        raise ParameterError(
+            f"length {length} would need up to {number:,} candidate itemsets, more than max_candidates={limit:,}",
+            hint=f"raise min_support, lower prune_errors, set max_length={length - 1}, or raise max_candidates",
+            length=length,
+            candidates=number,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Itemsets:
+    """Frequent itemsets as a table: shortest first, then in the order of the items.
+
+    `tiers` holds every itemset that the search kept, reported or not, so that the support of each subset of a reported
+    itemset is at hand for rules; `chosen` the rows of each tier that are reported.
+    """
+
+    supports: Supports
+    tiers: tuple[Tier, ...]
+    chosen: tuple[Integers, ...]
+    threshold: Threshold
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self.chosen)
+
+    def __iter__(self) -> Iterator[Itemset]:
+        columns = (self.support.tolist(), self.stderr.tolist(), self.probability.tolist(), self.status.tolist())
+        return map(Itemset._make, zip(self.items, *columns, strict=True))
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets or records behind the supports."""
+        return self.supports.rows
+
+    @property
+    def min_support(self) -> float:
+        """The support from which an itemset counts as frequent."""
+        return self.threshold.min_support
+
+    @cached_property
+    def items(self) -> list[tuple[str, ...]]:
+        """The item names of each itemset, in the order of the source's items."""
+        names = np.array(self.supports.names, dtype=object)
+        return [tuple(row) for itemsets in self._itemsets() for row in names[itemsets].tolist()]
+
+    @property
+    def itemsets(self) -> list[frozenset[str]]:
+        """The item names of each itemset, as sets."""
+        return [frozenset(items) for items in self.items]
+
+    @cached_property
+    def length(self) -> Integers:
+        """The number of items of each itemset."""
+        return np.repeat([tier.length for tier in self.tiers], [len(rows) for rows in self.chosen]).astype(np.int64)
+
+    @cached_property
+    def count(self) -> Floats:
+        """The estimated number of rows that hold each itemset; negative where noise made it so."""
+        return self._column("count")
+
+    @cached_property
+    def support(self) -> Floats:
+        """The estimated share of rows that hold each itemset."""
+        return self.count / max(self.rows, 1)
+
+    @cached_property
+    def stderr(self) -> Floats:
+        """The standard error of each support, the rows held fixed."""
+        return self._column("stderr") / max(self.rows, 1)
+
+    @cached_property
+    def probability(self) -> Floats:
+        """The probability that each itemset's true support reaches `min_support`."""
+        measured = Measured(self.count, self.count, self._column("stderr"))
+        return self.threshold.probability(measured, self.rows)
+
+    @cached_property
+    def status(self) -> NDArray[np.str_]:
+        """'surely' frequent, 'borderline', or 'relaxed': below min_support and here only by relaxation.
+
+        Surely means a probability of 0.95, or of the level asked for if that is higher than one half.
+        """
+        sure = self.threshold.level if self.threshold.level and self.threshold.level > 0.5 else _SURE
+        below = self.count < self.threshold.goal(self.rows)
+        return np.select([self.probability >= sure, below], ["surely", "relaxed"], "borderline")
+
+    def by_length(self) -> dict[int, int]:
+        """How many itemsets there are of each length."""
+        return {tier.length: len(rows) for tier, rows in zip(self.tiers, self.chosen, strict=True) if len(rows)}
+
+    def where(self, mask: NDArray[np.bool_]) -> Itemsets:
+        """The itemsets for which the mask, one truth value an itemset, is true."""
+        parts = np.split(np.asarray(mask, dtype=bool), np.cumsum([len(rows) for rows in self.chosen])[:-1])
+        return replace(self, chosen=tuple(rows[part] for rows, part in zip(self.chosen, parts, strict=True)))
+
+    def top(self, number: int) -> Itemsets:
+        """The `number` itemsets of largest support; of equal ones the shorter and earlier."""
+        mask = np.zeros(len(self), dtype=bool)
+        mask[np.argsort(-self.count, kind="stable")[:number]] = True
+        return self.where(mask)
+
+    def maximal(self) -> Itemsets:
+        """The itemsets with no superset in the result."""
+        return self.where(np.isneginf(self._largest_superset()))
+
+    def closed(self) -> Itemsets:
+        """The itemsets with no superset of the same support (or, of estimates, a larger one) in the result."""
+        return self.where(self._largest_superset() < self.count)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A data frame in mlxtend's form: support, itemsets (frozensets), and our columns after them."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "support": self.support,
+                "itemsets": self.itemsets,
+                "length": self.length,
+                "stderr": self.stderr,
+                "probability": self.probability,
+                "status": self.status,
+            }
+        )
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table: support, itemsets (lists of names), length, stderr, probability, status."""
+        import pyarrow as pa
+
+        flat = np.concatenate([itemsets.ravel() for itemsets in self._itemsets()] or [np.zeros(0, np.int32)])
+        offsets = np.concatenate([[0], np.cumsum(self.length)]).astype(np.int32)
+        itemsets = pa.ListArray.from_arrays(offsets, pa.array(self.supports.names, pa.string()).take(pa.array(flat)))
+        return pa.table(
+            {
+                "support": self.support,
+                "itemsets": itemsets,
+                "length": self.length,
+                "stderr": self.stderr,
+                "probability": self.probability,
+                "status": pa.array(self.status.tolist(), pa.string()),
+            }
+        )
+
+    def to_csv(self) -> str:
+        """Text with one itemset a line, items written {a,b} as the R package arules does."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["itemsets", "length", "support", "stderr", "probability", "status"])
+        for row in self:
+            braced = "{" + ",".join(row.items) + "}"
+            writer.writerow([braced, len(row.items), row.support, row.stderr, row.probability, row.status])
+        return text.getvalue()
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The itemsets in the shape of `sfumato mine --json`."""
+        return [{"items": list(row.items), "length": len(row.items), **_facts(row)} for row in self]
+
+    def to_json(self) -> str:
+        """The result as one JSON object."""
+        return json.dumps({"rows": self.rows, "min_support": self.min_support, "itemsets": self.to_dicts()})
+
+    def _itemsets(self) -> list[NDArray[np.int32]]:
+        return [tier.itemsets[rows] for tier, rows in zip(self.tiers, self.chosen, strict=True)]
+
+    def _column(self, name: str) -> Floats:
+        parts = [getattr(tier.measured, name)[rows] for tier, rows in zip(self.tiers, self.chosen, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _largest_superset(self) -> Floats:
+        """The largest count among the reported supersets of each reported itemset; -inf where there is none."""
+        above = [np.full(len(tier.itemsets), -np.inf) for tier in self.tiers]
+        for position in reversed(range(1, len(self.tiers))):
+            tier, rows = self.tiers[position], self.chosen[position]
+            reach = above[position].copy()
+            reach[rows] = np.maximum(reach[rows], tier.measured.count[rows])
+            np.maximum.at(above[position - 1], tier.subsets, reach[:, None])
+        parts = [counts[rows] for counts, rows in zip(above, self.chosen, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _facts(row: Itemset) -> dict[str, Any]:
+    return {"support": row.support, "stderr": row.stderr, "probability": row.probability, "status": row.status}
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ParameterError(message)
+
+
+def _normal_share(value: Floats) -> Floats:
+    from scipy.special import ndtr
+
+    share: Floats = ndtr(value)
+    return share
+
+
+def _normal_quantile(share: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(share))
