@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.channels.sizes import Sizes
 from sfumato.errors import ParameterError
 from sfumato.privacy import conditioning
 
@@ -199,3 +200,9 @@ def test_bad_input_is_named(call, message: str) -> None:
 
 def test_a_coin_toss_is_singular() -> None:
     assert conditioning.mask_condition(0.5, 2) == math.inf
+
+
+def test_partial_supports_are_those_the_channel_inverts() -> None:
+    for length in range(1, 7):
+        dense = Sizes.cut_and_paste(length, basket=6, cutoff=3, insert=0.494).to_dense()
+        np.testing.assert_allclose(conditioning.cut_and_paste_partial_supports(6, length, 3, 0.494), dense, atol=1e-12)
