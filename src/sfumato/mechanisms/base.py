@@ -24,7 +24,6 @@ class Mechanism(ABC):
     """
 
     name: ClassVar[str]  # as on the command line and in files
-    needs_all_rows: ClassVar[bool] = False  # True where a record cannot be randomised without seeing the others
     domain: Domain
 
     # What every mechanism must say.
@@ -58,6 +57,11 @@ class Mechanism(ABC):
         """The most informative mechanism of this kind whose guarantee is at most the one asked for."""
 
     # What may be overridden.
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether a record cannot be randomised without seeing the others, so that a file cannot be streamed."""
+        return False
 
     @property
     def private_reports(self) -> Domain:

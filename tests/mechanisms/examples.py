@@ -1,0 +1,82 @@
+"""The mechanisms that go through the contract suite: append yours to EXAMPLES, and `test_contract.py` judges it.
+
+An example is small enough for its channel to be written down as a matrix: at most some hundred cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.bits import Bits
+from sfumato.domain import Bins, Category, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.privacy.guarantee import Gamma
+
+ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class Example:
+    """A mechanism to be judged, and the gamma it was asked for (None where it was built from its own parameters)."""
+
+    name: str
+    mechanism: Mechanism
+    promised: Gamma | None = None
+    rows: int = ROWS
+
+    def records(self, seed: int = 11) -> Columns:
+        """Independent records, unevenly spread over the domain so that columns of the channel cannot be confused."""
+        rng = np.random.default_rng(seed)
+        return tuple(
+            Bits.from_dense(rng.random((self.rows, attribute.size)) < np.linspace(0.25, 0.6, attribute.size))
+            if isinstance(attribute, Items)
+            else uneven(attribute.size, self.rows, rng)
+            for attribute in self.mechanism.domain
+        )
+
+
+def uneven(size: int, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes with masses falling by half from the first to the last."""
+    masses = np.linspace(2, 1, size)
+    return rng.choice(size, rows, p=masses / masses.sum()).astype(code_dtype(size))
+
+
+def axis_codes(domain: Domain, columns: Columns) -> list[np.ndarray]:
+    """The columns axis by axis: a basket is as many columns of 0 and 1 as there are items."""
+    codes: list[np.ndarray] = []
+    for axis in domain.axes:
+        column = columns[axis.attribute]
+        codes.append(column.column(axis.item).astype(np.int64) if isinstance(column, Bits) else column.astype(np.int64))
+    return codes
+
+
+def joint_codes(domain: Domain, columns: Columns) -> np.ndarray:
+    """The cell of each row in the table over every axis."""
+    return np.ravel_multi_index(axis_codes(domain, columns), domain.shape)
+
+
+SEX = Category("sex", ("female", "male"))
+PET = Category("pet", ("cat", "dog", "eel"))
+AGE = Bins("age", (0, 20, 40, 60, 99))
+HOURS = Numeric("hours", 0, 9, cuts=(3, 6))
+INCOME = Category("income", ("low", "high"), public=True)
+BASKET = Items("items", ("bread", "milk", "salt"))
+
+RECORD = Domain((SEX, PET))
+MIXED = Domain((SEX, INCOME, AGE))
+BASKETS = Domain((BASKET,))
+
+EXAMPLES: list[Example] = [
+    Example("gamma-diagonal", GammaDiagonal(RECORD, 5), 5),
+    Example("gamma-diagonal, fractional", GammaDiagonal(RECORD, Fraction("13.28")), Fraction("13.28")),
+    Example("gamma-diagonal, public column", GammaDiagonal(MIXED, 19), 19),
+]
+
+
+def example_ids(examples: Sequence[Example]) -> list[str]:
+    return [example.name for example in examples]
