@@ -147,6 +147,13 @@ class Bits:
             start += part.rows
         return cls(words, rows)
 
+    @classmethod
+    def stack(cls, parts: Sequence[Bits]) -> Bits:
+        """The items of all parts side by side, for the same baskets."""
+        if not parts or len({part.rows for part in parts}) != 1:
+            raise DataError(f"parts to stack must have the same baskets; found {[part.rows for part in parts]} rows")
+        return cls(np.concatenate([part.words for part in parts]), parts[0].rows)
+
     def equals(self, other: Bits) -> bool:
         """Whether both hold the same matrix."""
         return self.rows == other.rows and np.array_equal(self.words, other.words)

@@ -46,7 +46,12 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class OwnLaw(Law):
-    """The column's own distribution (identity perturbation, swapping), read off the reports: their marginal is unchanged."""
+    """The column's own distribution (identity perturbation, swapping), read off the reports: their marginal is unchanged.
+
+    `permuted` says that the replaced values were permuted among themselves, so that the column's counts have no error at all.
+    """
+
+    permuted: bool = False
 
     @property
     def known(self) -> bool:
@@ -56,7 +61,7 @@ class OwnLaw(Law):
         raise EstimationError("this law is the column's own distribution; settle the channel with the observed counts first")
 
     def coarsen(self, cells: Cells) -> Law:
-        return OwnLaw(cells.size)
+        return OwnLaw(cells.size, permuted=self.permuted)
 
     @property
     def least(self) -> float:

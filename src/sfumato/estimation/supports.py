@@ -101,6 +101,7 @@ class FlippedSupports:
     names: tuple[str, ...]
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0
+    attributes: Integers | None = None  # for one-hot records: the attribute each item is a value of
 
     def __post_init__(self) -> None:
         if len(self.names) != self.bits.items:
@@ -122,8 +123,8 @@ class FlippedSupports:
 
     @property
     def groups(self) -> Integers:
-        """Every item for itself: any two may be in one basket."""
-        return np.arange(self.bits.items)
+        """Every item for itself, unless items are values of attributes: any two may be in one basket."""
+        return np.arange(self.bits.items) if self.attributes is None else self.attributes
 
     @cached_property
     def exact(self) -> bool:

@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from numpy.typing import NDArray
+
 from sfumato.bits import Bits
 from sfumato.channels import Channel, Product, Retain
 from sfumato.domain import Columns, Domain
-from sfumato.errors import PrivacyError
+from sfumato.errors import EstimationError, PrivacyError
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 
 
 class Mechanism(ABC):
-    """How a record is randomised. Its privacy, standard errors, plan and place in the collector follow from the channel.
+    """How a record is randomised; its privacy, standard errors, plan and place in the collector follow from the channel.
 
-    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them: cells, numbers or baskets) and
-    its parameters, checked and rounded towards privacy on construction. It sees only the private columns: public ones pass
+    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them: cells, numbers or baskets)
+    and its parameters, checked and rounded towards privacy on construction. It sees only the private columns: public ones pass
     beside it unchanged.
     """
 
@@ -30,7 +32,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        """The reports of these private columns, drawn once: rows independent, a record's report by its column of the channel."""
+        """The reports of these private columns, drawn once: rows independent, each by its record's column of the channel."""
 
     @property
     @abstractmethod
@@ -72,6 +74,20 @@ class Mechanism(ABC):
     def caveats(self) -> tuple[str, ...]:
         """What this mechanism does not protect, in plain words."""
         return ()
+
+    @property
+    def reports_in_items(self) -> bool:
+        """Whether a report is a basket that cannot be counted cell by cell in the records' own domain; see `item_votes`."""
+        return False
+
+    @property
+    def item_keeps(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """For reports that are baskets with every item flipped on its own: the probabilities of keeping ones and zeros."""
+        return None
+
+    def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:  # (rows,)
+        """For reports that are baskets: each report's unbiased vote on whether its record holds all these items."""
+        raise EstimationError(f"{self.name} does not report items")
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few private axes; override it where the whole channel is costly to write down."""

@@ -1,0 +1,122 @@
+"""Contingency tables of code columns in memory: one mixed-radix pass, every marginal a sum over axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.errors import EstimationError
+
+CHUNK = 1 << 16  # rows at a time: the index stays in the cache
+DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
+KEPT_CELLS = 1 << 20  # the largest full table that is counted once and kept for later questions
+
+
+def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """How many rows fall into each cell of the joint domain, as an array of shape `sizes`.
+
+    >>> contingency([np.array([0, 1, 1]), np.array([2, 0, 0])], (2, 3)).tolist()
+    [[0, 0, 1], [2, 0, 0]]
+    """
+    cells, rows = math.prod(sizes), len(columns[0])
+    if cells > DENSE_CELLS:
+        raise EstimationError(f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or coarser cells")
+    total = np.zeros(cells, dtype=np.int64)
+    chunk = max(CHUNK, cells)  # adding up the counts must not cost more than counting
+    for start in range(0, rows, chunk):
+        part = [column[start : start + chunk] for column in columns]
+        total += np.bincount(mixed_radix(part, sizes), minlength=cells)
+    return total.reshape(tuple(sizes))
+
+
+def sparse_contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The occupied cells of a joint domain too large for a table, as mixed-radix indices in order, and their counts.
+
+    >>> cells, counts = sparse_contingency([np.array([5, 0, 5])], (10**6,))
+    >>> cells.tolist(), counts.tolist()
+    ([0, 5], [1, 2])
+    """
+    if math.prod(sizes) >= 1 << 63:
+        raise EstimationError(
+            f"a domain of {math.prod(sizes):.3g} cells cannot be indexed; ask for fewer columns or coarser cells"
+        )
+    cells, counts = np.unique(mixed_radix(columns, sizes), return_counts=True)
+    return cells, counts.astype(np.int64)
+
+
+def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """The joint cell of each row: ((c1·n2 + c2)·n3 + c3)…"""
+    index = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        index *= size
+        index += column
+    return index
+
+
+def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.int64]]:
+    """Every marginal of a table by its axes: each summed from the smallest marginal already known that contains it.
+
+    >>> {axes: margin.tolist() for axes, margin in all_marginals(np.array([[1, 2], [3, 4]])).items()}
+    {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
+    """
+    full = tuple(range(table.ndim))
+    margins = {full: table}
+    subsets = chain.from_iterable(combinations(full, size) for size in range(table.ndim - 1, 0, -1))
+    for axes in subsets:
+        parents = (tuple(sorted((*axes, extra))) for extra in full if extra not in axes)
+        parent = min(parents, key=lambda axes: margins[axes].size)
+        dropped = next(place for place, axis in enumerate(parent) if axis not in axes)
+        margins[axes] = margins[parent].sum(axis=dropped)
+    return margins
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayCounter:
+    """Counts over encoded columns; a joint domain small enough is counted once and answers every later question."""
+
+    domain: Domain
+    columns: Columns
+
+    @property
+    def rows(self) -> int:
+        first = self.columns[0]
+        return first.rows if isinstance(first, Bits) else len(first)
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int64] | None:
+        """The full contingency table, where the domain is small beside the rows."""
+        if any(isinstance(attribute, Items) for attribute in self.domain):
+            return None
+        if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
+            return None
+        return contingency([column for column in self.columns if not isinstance(column, Bits)], self.domain.shape)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        if self._whole is None or any(part.item is not None for part in cells):
+            assigned = [part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells]
+            return contingency(assigned, [part.size for part in cells])
+        axes = [self.domain.index(part.attribute.name) for part in cells]
+        dropped = tuple(axis for axis in range(len(self.domain)) if axis not in axes)
+        table = self._whole.sum(axis=dropped).transpose(*np.argsort(np.argsort(axes)))
+        for axis, part in enumerate(cells):
+            table = merged(table, axis, part)
+        return table
+
+
+def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:
+    """The table with one axis summed to cells."""
+    if cells.trivial:
+        return table
+    group = cells.assign(np.arange(table.shape[axis]))
+    result = np.zeros((cells.size, *np.delete(table.shape, axis)), dtype=table.dtype)
+    np.add.at(result, group, np.moveaxis(table, axis, 0))
+    return np.moveaxis(result, 0, axis)

@@ -1,0 +1,21 @@
+"""Counter: whoever can say how many reports fall into each cell of a question, in one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells
+
+
+class Counter(Protocol):
+    """What every counting engine offers; arrays in memory are the first, SQL engines follow."""
+
+    @property
+    def rows(self) -> int:
+        """How many reports there are."""
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:  # shape: one axis a partition
+        """The contingency table of these partitions: how many rows fall into each combination of cells."""

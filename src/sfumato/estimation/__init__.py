@@ -1,0 +1,1 @@
+"""Estimation: counts undone through their channel, with their standard errors."""

@@ -1,0 +1,109 @@
+"""Maximum likelihood inside the simplex: closed form for retain channels, accelerated iterative Bayes for the others."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Channel, Retain
+from sfumato.errors import ConvergenceWarning
+
+TOLERANCE = 1e-9  # largest relative gain in log-likelihood per report that a step may still promise
+STEPS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The non-negative counts that make the reports most likely, and how the search for them ended."""
+
+    value: NDArray[Any]
+    steps: int
+    gap: float  # upper bound on the log-likelihood per report still to be gained
+    converged: bool
+
+
+def maximum_likelihood(
+    channel: Channel, counts: NDArray[Any], *, tolerance: float = TOLERANCE, steps: int = STEPS
+) -> Likelihood:
+    """The truths under which these reports are most likely, none of them negative.
+
+    Where the inversion has no negative cell the two agree. Iterative Bayes (OLAP 4.2.2) is EM for this likelihood; it crawls on
+    ill-conditioned channels, so retain channels are solved in closed form and the others are accelerated (SQUAREM, Varadhan and
+    Roland 2008). The stopping rule is a bound, not a small step: by concavity the log-likelihood per report is within
+    max_u (Aᵀ(y/Ax))_u - 1 of its maximum.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if float(counts.sum()) <= 0:
+        return Likelihood(np.zeros(channel.inputs), 0, 0.0, True)
+    if isinstance(channel, Retain) and channel.keep > 0:
+        return Likelihood(retain_maximum(channel, counts), 0, 0.0, True)
+    return _accelerated(channel, counts, tolerance, steps)
+
+
+def retain_maximum(channel: Retain, counts: NDArray[Any]) -> NDArray[Any]:
+    """The maximum for keep·I + (1-keep)·b·1ᵀ: x_i = max(0, y_i/μ - c_i/keep), c = (1-keep)·b, μ such that Σx = 1.
+
+    In shares. Cells enter in the order of y_i/c_i; with the first k in, μ = Σy / (1 + Σc/keep), and k is the largest number
+    for which the last one in is still positive.
+    """
+    total, keep = float(counts.sum()), channel.keep
+    shares = np.ravel(counts) / total
+    if keep == 1:
+        return np.array(counts, dtype=np.float64)
+    noise = (1 - keep) * np.ravel(channel.replacement)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lift = np.where(noise > 0, shares / noise, np.where(shares > 0, np.inf, 0.0))
+    order = np.argsort(-lift, kind="stable")
+    level = np.cumsum(shares[order]) / (1 + np.cumsum(noise[order]) / keep)
+    inside = shares[order] * keep > noise[order] * level
+    mu = level[int(np.flatnonzero(inside)[-1])]
+    value = np.maximum(0.0, shares / mu - noise / keep)
+    return (value * total).reshape(counts.shape)
+
+
+def _accelerated(channel: Channel, counts: NDArray[Any], tolerance: float, steps: int) -> Likelihood:
+    total = float(counts.sum())
+    observed = counts / total
+    value = np.full(channel.inputs, 1 / np.prod(channel.inputs))
+    gap, step = np.inf, 0
+    while step < steps:
+        first, gap = _bayes_step(channel, observed, value)
+        if gap <= tolerance:
+            break
+        second, _ = _bayes_step(channel, observed, first)
+        value, step = _leap(channel, observed, value, first, second), step + 3
+    if gap > tolerance:
+        warnings.warn(
+            f"iterative Bayes stopped after {step} steps; the log-likelihood per report may still gain {gap:.2g}, "
+            f"above the tolerance {tolerance:.2g}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return Likelihood(value * total, step, float(gap), bool(gap <= tolerance))
+
+
+def _bayes_step(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], float]:
+    """x_u Σ_v y_v A[v,u] / (Ax)_v, and the bound on what is still to be gained."""
+    expected = np.maximum(channel.apply(value), 1e-300)
+    gradient = channel.adjoint(observed / expected)
+    return value * gradient, float(gradient.max() - 1)
+
+
+def _leap(
+    channel: Channel, observed: NDArray[Any], start: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+) -> NDArray[Any]:
+    """One SQUAREM extrapolation along two Bayes steps, taken back to the plain step where it lowers the likelihood."""
+    change, bend = first - start, second - 2 * first + start
+    size = float(np.sqrt((bend**2).sum()))
+    stride = max(1.0, float(np.sqrt((change**2).sum())) / size) if size > 0 else 1.0
+    leapt = np.maximum(start + 2 * stride * change + stride**2 * bend, start * 1e-12)
+    leapt, _ = _bayes_step(channel, observed, leapt / leapt.sum())
+    return leapt if _log_likelihood(channel, observed, leapt) >= _log_likelihood(channel, observed, second) else second
+
+
+def _log_likelihood(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -> float:
+    return float((observed * np.log(np.maximum(channel.apply(value), 1e-300))).sum())

@@ -1,0 +1,92 @@
+"""Supports of records from contingency tables: one small table for each set of attributes that has a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.supports import Floats, Integers, Measured
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedSupports:
+    """Supports of itemsets `attribute=value` over columns that were not reported as bits.
+
+    An itemset of length k is one cell of the marginal over its k attributes, so all candidates over the same attributes share
+    one table, one reconstruction and one pass for the standard errors.
+    """
+
+    columns: tuple[Cells, ...]  # the values of each attribute, as they are mined
+    rows: int
+    marginal: Callable[[Sequence[Cells]], Estimate]
+    exact: bool
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{part.name}={label}" for part in self.columns for label in part.labels)
+
+    @cached_property
+    def groups(self) -> Integers:
+        return np.repeat(np.arange(len(self.columns)), [part.size for part in self.columns])
+
+    @cached_property
+    def _values(self) -> Integers:
+        """The cell of its attribute that each item stands for."""
+        return np.concatenate([np.arange(part.size) for part in self.columns])
+
+    def empty(self) -> Measured:
+        everyone = np.array([float(self.rows)])
+        return Measured(everyone, everyone, np.zeros(1))
+
+    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
+        count, stderr = np.empty(len(itemsets)), np.empty(len(itemsets))
+        for attributes, places in self._by_attributes(itemsets):
+            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
+            cells = tuple(self._values[itemsets[places]].T)
+            count[places], stderr[places] = estimate.value[cells], estimate.stderr[cells]
+        return Measured(count, count, stderr)
+
+    def _by_attributes(self, itemsets: NDArray[np.int32]) -> list[tuple[Integers, Integers]]:
+        """The rows of `itemsets` for each set of attributes among them."""
+        attributes = self.groups[itemsets]
+        order = np.lexsort(attributes.T[::-1])
+        ordered = attributes[order]
+        starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)])
+        return [(ordered[start], places) for start, places in zip(starts, np.split(order, starts[1:]), strict=True)]
+
+    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
+        size = 1 << itemsets.shape[1]
+        with_whole, with_rest = np.zeros((len(itemsets), size)), np.zeros((len(itemsets), size))
+        if self.exact:
+            return with_whole, with_rest
+        for attributes, places in self._by_attributes(itemsets):
+            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
+            for place in places:
+                indicators = self._indicators(estimate, self._values[itemsets[place]])
+                for subset in range(size):
+                    with_whole[place, subset] = _covariance(estimate, indicators[subset], indicators[-1])
+                    with_rest[place, subset] = _covariance(estimate, indicators[subset], indicators[size - 1 - subset])
+        return with_whole, with_rest
+
+    def _indicators(self, estimate: Estimate, cells: Integers) -> list[Floats]:
+        """For each subset of the itemset, 1 in the cells of the table where all of the subset's items hold."""
+        indicators: list[Floats] = []
+        for subset in range(1 << len(cells)):
+            weights = np.ones(estimate.value.shape)
+            for position, cell in enumerate(cells):
+                if subset >> position & 1:
+                    axis = np.zeros(weights.shape[position])
+                    axis[cell] = 1
+                    weights = weights * axis.reshape([-1 if other == position else 1 for other in range(weights.ndim)])
+            indicators.append(weights)
+        return indicators
+
+
+def _covariance(estimate: Estimate, first: Floats, second: Floats) -> float:
+    return estimate.evidence.covariance(first, second) / estimate.copies**2

@@ -1,0 +1,298 @@
+"""Source: true records or a release of perturbed ones, asked in the same words; the only thing the tasks see."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import NotLumpableError, Retain
+from sfumato.counting.arrays import ArrayCounter
+from sfumato.domain import Cells, Domain, Numeric
+from sfumato.errors import EstimationError, FileError, ParameterError
+from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
+from sfumato.estimation.supports import FlippedSupports, Supports
+from sfumato.estimation.tabulated import TabulatedSupports
+from sfumato.estimation.voted import VotedSupports
+from sfumato.mechanisms.base import Mechanism
+from sfumato.randomness import Keystream
+from sfumato.table import Provenance, Table, open_table, perturb_table
+
+MINED_TABLE = 1 << 16  # exact records over at most this many cells are mined from their table, others from bitmaps
+
+
+class Source(ABC):
+    """Records that can be asked for marginals and for supports, each with its standard error."""
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The domain of the true records."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many true records there are."""
+
+    @abstractmethod
+    def supports(self) -> Supports:
+        """Estimated counts of itemsets, one length after the other."""
+
+    @abstractmethod
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        """The reconstructed counts of these cells."""
+
+    def marginal(self, columns: Sequence[str | Cells]) -> Estimate:
+        """The reconstructed counts over these columns: attributes, items, or partitions of them.
+
+        A number is cut at its default cuts unless a partition of it is given.
+        """
+        if isinstance(columns, str):
+            raise ParameterError(f"columns must be a list; use ['{columns}']")
+        cells = tuple(column if isinstance(column, Cells) else self.cells(column) for column in columns)
+        names = [part.name for part in cells]
+        if not names or len(set(names)) < len(names):
+            raise ParameterError(f"a marginal is over one or more different columns; found {names}")
+        return self._estimate(cells)
+
+    def cells(self, name: str) -> Cells:
+        """The default partition of a column: every value, or the default bins of a number."""
+        axis = self.domain.axes[self.domain.axis(name)]
+        attribute = self.domain.attributes[axis.attribute]
+        if isinstance(attribute, Numeric) and attribute.cuts:
+            return attribute.cells_by_cuts(attribute.cuts)
+        return self.domain.cells_of(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(Source):
+    """True records: every answer is a count, every standard error 0."""
+
+    table: Table
+
+    @property
+    def domain(self) -> Domain:
+        return self.table.domain
+
+    @property
+    def rows(self) -> int:
+        return self.table.rows
+
+    @cached_property
+    def _counter(self) -> ArrayCounter:
+        return ArrayCounter(self.table.domain, self.table.columns)
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        identity = Retain.identity([part.size for part in cells])
+        return Estimate(cells, self.rows, CountEvidence(self._counter.count(cells), identity))
+
+    def supports(self) -> Supports:
+        if self.domain.baskets:
+            return FlippedSupports(_bits(self.table.columns[0]), self.domain.attributes[0].labels)
+        columns = tuple(self.cells(name) for name in self.domain.names)
+        if math.prod(part.size for part in columns) <= MINED_TABLE:
+            return TabulatedSupports(columns, self.rows, self.marginal, exact=True)
+        return _one_hot_supports(columns, self.table.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Source):
+    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their standard errors."""
+
+    table: Table
+
+    def __post_init__(self) -> None:
+        if self.table.provenance is None:
+            raise EstimationError("this table carries no mechanism, so it is not a release", hint="use Exact for true records")
+
+    @property
+    def provenance(self) -> Provenance:
+        """How the table was perturbed."""
+        assert self.table.provenance is not None
+        return self.table.provenance
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism that made the reports."""
+        return self.provenance.mechanism
+
+    @property
+    def copies(self) -> int:
+        """How many reports each record made."""
+        return self.provenance.copies
+
+    @property
+    def domain(self) -> Domain:
+        return self.mechanism.domain
+
+    @property
+    def rows(self) -> int:
+        return self.table.rows // self.copies
+
+    @cached_property
+    def _counter(self) -> ArrayCounter:
+        return ArrayCounter(self.table.domain, self.table.columns)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the reports with their mechanism; `sfumato.open` reads them back."""
+        self.table.save(path, force=force)
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        return Estimate(cells, self.rows, self._evidence(cells), self.copies)
+
+    def _evidence(self, cells: tuple[Cells, ...]) -> Evidence:
+        if self.mechanism.reports_in_items:
+            return self._row_evidence(cells)
+        try:
+            channel = self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(cells)
+            return CountEvidence(self._counter.count(cells), channel)
+        except NotLumpableError:
+            return self._merged_evidence(cells)
+
+    def _merged_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
+        """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no channels of their own."""
+        every = tuple(self.domain.cells_of(axis.name) for axis in self.domain.axes)
+        fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
+        places = [self.domain.axis(part.name) for part in cells]
+        merges = [_merge_matrix(part, every[place].size) for part, place in zip(cells, places, strict=True)]
+        rest = tuple(axis for axis in range(len(every)) if axis not in places)
+
+        def gather(table: NDArray[Any]) -> NDArray[Any]:
+            table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(places)))
+            for axis, merge in enumerate(merges):
+                table = np.moveaxis(np.tensordot(merge, table, axes=(1, axis)), 0, axis)
+            return table
+
+        def spread(weights: NDArray[Any]) -> NDArray[Any]:
+            for axis, merge in enumerate(merges):
+                weights = np.moveaxis(np.tensordot(merge.T, weights, axes=(1, axis)), 0, axis)
+            weights = weights.transpose(*np.argsort(places))
+            return np.broadcast_to(np.expand_dims(weights, rest), tuple(part.size for part in every))
+
+        return MergedEvidence(fine, gather, spread)
+
+    def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
+        """For mechanisms that report items: a cell is the set of its values' items, and each report votes on it."""
+        shape = tuple(part.size for part in cells)
+
+        def contribution(cell: int) -> NDArray[Any]:
+            places = [int(place) for place in np.unravel_index(cell, shape)]
+            terms = [self._terms(part, place) for part, place in zip(cells, places, strict=True) if not part.attribute.public]
+            votes = np.zeros(self.table.rows)
+            for choice in product(*terms):
+                items = [item for term in choice for item in term.items]
+                sign = math.prod(term.sign for term in choice)
+                votes += sign * (self.mechanism.item_votes(self.table.columns, items) if items else 1.0)
+            for part, place in zip(cells, places, strict=True):
+                if part.attribute.public:
+                    votes *= part.assign(self.table.columns[self.table.domain.index(part.name)]) == place
+            return votes
+
+        return RowEvidence(shape, contribution)
+
+    def _terms(self, cells: Cells, place: int) -> list[_Term]:
+        """The report items whose presence adds up to one cell: its values, or for a missing item everyone less its holders."""
+        if cells.item is not None:
+            return [_Term(1, (cells.item,))] if place else [_Term(1, ()), _Term(-1, (cells.item,))]
+        items = self.mechanism.private_reports.attributes[0]
+        labels = np.array(cells.attribute.labels)[cells.group == place]
+        return [_Term(1, (items.code(f"{cells.attribute.name}={label}"),)) for label in labels]
+
+    def supports(self) -> Supports:
+        if self.mechanism.item_keeps is not None:
+            return self._flipped_supports(*self.mechanism.item_keeps)
+        if self.mechanism.reports_in_items:
+            return self._voted_supports()
+        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
+        if self.domain.baskets:
+            raise EstimationError(f"{self.mechanism.name} gives no supports of items")
+        return TabulatedSupports(columns, self.rows, self.marginal, exact=False)
+
+    def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
+        bits, names, attributes = self._items()
+        extra = np.ones(bits.items - len(keep_ones))  # public columns are reported as they are
+        return FlippedSupports(bits, names, np.r_[keep_ones, extra], np.r_[keep_zeros, extra], attributes)
+
+    def _voted_supports(self) -> Supports:
+        bits, names, attributes = self._items()
+        inside = self.mechanism.private_reports.attributes[0].size
+
+        def votes(items: Sequence[int]) -> NDArray[Any]:
+            result = np.ones(self.table.rows)
+            private = [item for item in items if item < inside]
+            if private:
+                result = self.mechanism.item_votes(self.table.columns, private)
+            for item in items:
+                if item >= inside:
+                    result = result * bits.column(item)
+            return result
+
+        return VotedSupports(names, attributes, self.table.rows, votes)
+
+    def _items(self) -> tuple[Bits, tuple[str, ...], NDArray[Any]]:
+        """The reported items, then the values of the public columns as items; their names; the attribute of each."""
+        items = self.mechanism.private_reports.attributes[0]
+        bits, names = _bits(self.table.columns[self.table.domain.index(items.name)]), items.labels
+        attributes = np.arange(len(names))
+        if not self.domain.private.baskets:
+            attributes = np.repeat(np.arange(len(self.domain.private)), [a.size for a in self.domain.private])
+        public = [self.cells(attribute.name) for attribute in self.domain if attribute.public]
+        for place, part in enumerate(public, len(names)):
+            column = part.assign(self.table.columns[self.table.domain.index(part.name)])
+            bits = Bits.stack([bits, _one_hot(column, part.size)])
+            names = (*names, *(f"{part.name}={label}" for label in part.labels))
+            attributes = np.r_[attributes, np.full(part.size, place)]
+        return bits, names, attributes
+
+
+class _Term(NamedTuple):
+    """Items that must all be present, counted with a sign."""
+
+    sign: int
+    items: tuple[int, ...]
+
+
+def perturb(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Release:
+    """The release of these records by this mechanism, the noise drawn once, from secure randomness unless told otherwise."""
+    return Release(perturb_table(table, mechanism, rng, copies=copies))
+
+
+def open_release(path: str | Path) -> Release:
+    """The release that a perturbed file holds."""
+    table = open_table(path)
+    if table.provenance is None:
+        raise FileError(f"'{path}' carries no mechanism, so it is not a release", hint="read it with sfumato.read as the truth")
+    return Release(table)
+
+
+def _one_hot_supports(columns: tuple[Cells, ...], codes: Sequence[Any]) -> Supports:
+    """Exact supports of records by one bitmap a value."""
+    bits = Bits.stack([_one_hot(part.assign(column), part.size) for part, column in zip(columns, codes, strict=True)])
+    names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
+    attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
+    return FlippedSupports(bits, names, attributes=attributes)
+
+
+def _one_hot(codes: NDArray[Any], size: int) -> Bits:
+    """One bit a value."""
+    return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), size)
+
+
+def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
+    merge = np.zeros((cells.size, size))
+    merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(size)] = 1
+    return merge
+
+
+def _bits(column: Any) -> Bits:
+    assert isinstance(column, Bits)
+    return column
