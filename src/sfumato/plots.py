@@ -1,0 +1,346 @@
+"""Results as figures: each function takes plain arrays, draws them and returns the axes; it computes nothing.
+
+Colours are those of Okabe and Ito, which stay apart for colour-blind readers; error bars are 95 % intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[Any]
+
+TRUTH = "#c3c7cf"
+INK = "#30343c"
+BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
+MARKERS = "osD^vP"
+INTERVAL = 1.959964  # standard errors in half a 95 % interval
+LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "font.family": "sans-serif",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": "#8a8f99",
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e8ec",
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "errorbar.capsize": 3,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+}
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One attribute's counts or shares: what was estimated, how surely, and the truth where it is known."""
+
+    name: str
+    labels: Sequence[str]
+    value: ArrayLike
+    stderr: ArrayLike
+    truth: ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart: a name and, for each place on the axis, a value and (where known) its standard error."""
+
+    name: str
+    value: ArrayLike
+    stderr: ArrayLike | None = None
+
+
+def marginals(panels: Sequence[Marginal], *, columns: int = 3, quantity: str = "people") -> list[Axes]:
+    """Small multiples, one attribute a panel: the truth as bars, the estimates as points with error bars."""
+    if not panels:
+        raise ParameterError("there is no marginal to draw; give at least one")
+    columns = min(columns, len(panels))
+    with _style():
+        figure = _figure(3.3 * columns + 0.4, 2.6 * -(-len(panels) // columns) + 0.5)
+        grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+        axes = [marginal(panel, axes=place) for panel, place in zip(panels, grid.flat, strict=False)]
+        for place in grid.flat[len(panels) :]:
+            place.set_axis_off()
+        for place in grid[:, 0]:
+            place.set_ylabel(quantity)
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper right", ncols=len(names))
+    return axes
+
+
+def marginal(panel: Marginal, *, axes: Axes | None = None) -> Axes:
+    """One attribute: the truth as bars, the estimate as points with error bars."""
+    value, stderr = _column(panel.name, panel.value, panel.labels), _column(panel.name, panel.stderr, panel.labels)
+    with _style():
+        axes, alone = _on(axes, 4.4, 3.0)
+        places = np.arange(len(value))
+        if panel.truth is not None:
+            truth = _column(panel.name, panel.truth, panel.labels)
+            axes.bar(places, truth, width=0.72, color=TRUTH, label="truth")
+        _points(axes, places, value, stderr, BLUE, "estimate, 95 % interval")
+        axes.axhline(0, color="#8a8f99", linewidth=0.8)
+        axes.set_title(panel.name)
+        axes.grid(visible=False, axis="x")
+        axes.yaxis.set_major_formatter(_thousands())
+        _name_places(axes, panel.labels, inches=4.0 if alone else 3.0)
+        if alone:
+            _legend_above(axes)
+    return axes
+
+
+def supports(
+    itemsets: Sequence[str],
+    support: ArrayLike,
+    stderr: ArrayLike,
+    *,
+    truth: ArrayLike | None = None,
+    top: int = 20,
+    min_support: float | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """The first `top` itemsets, one a line, with the error bars of their supports and the truth where it is known."""
+    shown = list(itemsets)[:top]
+    value, errors = _column("support", support, itemsets)[:top], _column("stderr", stderr, itemsets)[:top]
+    with _style():
+        axes, _ = _on(axes, 7.2, 1.1 + 0.29 * max(len(shown), 3))
+        if not shown:
+            return _nothing(axes, "no frequent itemsets")
+        places = np.arange(len(shown))
+        if truth is not None:
+            true = _column("truth", truth, itemsets)[:top]
+            axes.barh(places, true, height=0.66, color=TRUTH, label="truth")
+        _points(axes, value, places, errors, BLUE, "estimate, 95 % interval", sideways=True)
+        if min_support is not None:
+            axes.axvline(min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support")
+        axes.set_yticks(places, [_shortened(name, 60) for name in shown])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.set_xlim(left=min(0.0, float(axes.get_xlim()[0])) if truth is not None else None)
+        axes.grid(visible=False, axis="y")
+        axes.xaxis.set_major_formatter(_percent())
+        axes.set_xlabel("support")
+        _legend_above(axes)
+    return axes
+
+
+def rules(
+    support: ArrayLike,
+    confidence: ArrayLike,
+    lift: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    top: int = 3,
+    axes: Axes | None = None,
+) -> Axes:
+    """Every rule a dot, support across, confidence up, coloured by lift; the first `top` names are written beside theirs."""
+    across = np.asarray(support, dtype=float)
+    up, colour = _column("confidence", confidence, across), _column("lift", lift, across)
+    with _style():
+        axes, _ = _on(axes, 6.4, 4.4)
+        axes.set_xlabel("support")
+        axes.set_ylabel("confidence")
+        axes.xaxis.set_major_formatter(_percent())
+        axes.yaxis.set_major_formatter(_percent())
+        if not len(across):
+            return _nothing(axes, "no rules")
+        order = np.argsort(colour)  # high lift is drawn last, on top
+        dots = axes.scatter(
+            across[order], up[order], c=colour[order], cmap="viridis", s=34, alpha=0.85, edgecolor="white", linewidth=0.5
+        )
+        axes.margins(x=0.06, y=0.08)
+        bar = axes.get_figure().colorbar(dots, ax=axes, pad=0.02, aspect=30)  # type: ignore[union-attr]
+        bar.set_label("lift")
+        bar.outline.set_visible(False)
+        _name_dots(axes, across, up, (names or [])[:top])
+    return axes
+
+
+def errors_by_length(
+    lengths: Sequence[int], panels: Mapping[str, Sequence[Series]], *, logarithmic: bool = False
+) -> list[Axes]:
+    """Small multiples of errors by itemset length: a panel for each kind of error, a line for each mechanism, in percent."""
+    if not panels:
+        raise ParameterError("there is no error to draw; give at least one panel")
+    with _style():
+        figure = _figure(3.3 * len(panels) + 0.4, 3.2)
+        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        for place, (title, lines) in zip(grid, panels.items(), strict=True):
+            _lines(place, lengths, lines)
+            place.set_title(title)
+            place.set_xlabel("itemset length")
+            place.set_xticks(list(lengths))
+            if logarithmic:
+                place.set_yscale("log")
+            else:
+                place.set_ylim(bottom=0)
+        grid[0].set_ylabel("error (%)")
+        handles, names = grid[0].get_legend_handles_labels()
+        if len(names) > 1:
+            figure.legend(handles, names, loc="outside upper right", ncols=min(len(names), 4))
+    return list(grid)
+
+
+def error_by_privacy(
+    epsilon: Sequence[float], lines: Sequence[Series], *, error: str = "standard error", axes: Axes | None = None
+) -> Axes:
+    """What privacy costs: error against ε on logarithmic axes, a line for each mechanism; strong privacy is on the left."""
+    with _style():
+        axes, _ = _on(axes, 6.0, 3.8)
+        _lines(axes, epsilon, lines)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks(list(epsilon), [f"{value:g}" for value in epsilon])
+        axes.xaxis.set_minor_locator(_no_ticks())
+        axes.set_xlabel("ε = ln γ   (smaller is more private)")
+        axes.set_ylabel(error)
+        axes.legend()
+    return axes
+
+
+def risk(
+    labels: Sequence[str], before: ArrayLike, after: ArrayLike, *, quantity: str = "records at risk", axes: Axes | None = None
+) -> Axes:
+    """Paired bars: each risk before the release and after it, with the figures written on them."""
+    pairs = (("before", before, TRUTH), ("after", after, BLUE))
+    width = max(4.4, 1.5 * len(labels) + 1.2)
+    with _style():
+        axes, _ = _on(axes, width, 3.4)
+        for shift, (name, values, colour) in zip((-0.2, 0.2), pairs, strict=True):
+            heights = _column(name, values, labels)
+            bars = axes.bar(np.arange(len(labels)) + shift, heights, width=0.38, color=colour, label=name)
+            axes.bar_label(bars, labels=[_figures(height) for height in heights], padding=2, fontsize=9)
+        axes.margins(y=0.12)
+        axes.grid(visible=False, axis="x")
+        axes.yaxis.set_major_formatter(_thousands())
+        axes.set_ylabel(quantity)
+        _name_places(axes, labels, inches=width - 1)
+        _legend_above(axes)
+    return axes
+
+
+def _style() -> AbstractContextManager[None]:
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise MissingExtraError("figures need matplotlib", hint="pip install 'sfumato[plot]'") from None
+    return rc_context(STYLE)
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure that belongs to no window and no global list, so nothing has to be closed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _on(axes: Axes | None, width: float, height: float) -> tuple[Axes, bool]:
+    """The axes to draw on, and whether they were made here."""
+    return (axes, False) if axes is not None else (_figure(width, height).add_subplot(), True)
+
+
+def _column(name: str, values: ArrayLike, labels: Any) -> Floats:
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (len(labels),):
+        raise ParameterError(f"'{name}' has shape {column.shape}, but there are {len(labels)} labels to draw it at")
+    return column
+
+
+def _points(axes: Axes, x: Floats, y: Floats, stderr: Floats, colour: str, label: str, *, sideways: bool = False) -> None:
+    whiskers = INTERVAL * np.where(np.isfinite(stderr), stderr, 0)
+    bars: dict[str, Any] = {"xerr": whiskers} if sideways else {"yerr": whiskers}
+    axes.errorbar(x, y, **bars, fmt="o", color=colour, elinewidth=1.5, markeredgecolor="white", label=label)
+
+
+def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None:
+    for number, line in enumerate(lines):
+        value = _column(line.name, line.value, places)
+        stderr = _column(line.name, 0 * value if line.stderr is None else line.stderr, places)
+        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        axes.errorbar(places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look)
+
+
+def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
+    shown = [_shortened(label, 24) for label in labels]
+    slanted = max(map(len, shown), default=0) * len(shown) > LETTERS * inches
+    look: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    axes.set_xticks(np.arange(len(shown)), shown, **look)
+
+
+def _name_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> None:
+    from matplotlib.patheffects import withStroke
+
+    middle = float(np.mean(axes.get_xlim()))
+    axes.scatter(across[: len(names)], up[: len(names)], s=70, facecolor="none", edgecolor=INK, linewidth=1.2)
+    for name, x, y in zip(names, across, up, strict=False):
+        left = x > middle
+        axes.annotate(
+            _shortened(name, 44),
+            (x, y),
+            xytext=(-7 if left else 7, 5),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            fontsize=8,
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+        )
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+
+
+def _nothing(axes: Axes, words: str) -> Axes:
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color="#8a8f99")
+    axes.set_axis_off()
+    return axes
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _figures(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 or value == round(value) else f"{value:.3g}"
+
+
+def _thousands() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: _figures(value))
+
+
+def _percent() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()

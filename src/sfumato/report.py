@@ -1,0 +1,250 @@
+"""Results as one HTML page that needs nothing else: no script, no outside file, readable on a phone, light and dark."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import FileError, ParameterError
+from sfumato.estimation.estimate import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
+
+_SHEET = """
+:root { color-scheme: light dark;
+  --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c; --accent: #56b4e9; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.1rem 4rem; background: var(--paper); color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.8rem; line-height: 1.2; margin: 0.5rem 0; }
+h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem; border-top: 1px solid var(--line); }
+p { max-width: 44rem; }
+.lead { color: var(--faint); font-size: 1.1rem; margin-top: 0; }
+.note { border-left: 3px solid var(--accent); background: var(--tint); padding: 0.6rem 0.9rem; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.94rem; }
+caption { text-align: left; color: var(--faint); padding-bottom: 0.4rem; }
+th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+th { font-weight: 600; white-space: nowrap; }
+.number { text-align: right; white-space: nowrap; }
+tbody tr:hover { background: var(--tint); }
+figure { margin: 1.2rem 0; }
+figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 8px; padding: 6px; }
+figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-width: 44rem; }
+pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
+  font-size: 0.88rem; overflow-wrap: normal; }
+@media print { body { max-width: none; } figure, tr { break-inside: avoid; } }
+""".strip()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of a section."""
+
+    text: str
+
+    def html(self) -> str:
+        return f"<h2>{escape(self.text)}</h2>"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of plain words."""
+
+    text: str
+
+    def html(self) -> str:
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A paragraph that must not be overlooked: a guarantee, a caveat."""
+
+    text: str
+
+    def html(self) -> str:
+        return f'<p class="note">{escape(self.text)}</p>'
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines shown as they are: a command, a tree."""
+
+    text: str
+
+    def html(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns; numbers stand to the right, an Answer as its value ± standard error."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for place, row in enumerate(self.rows, start=1):
+            if len(row) != len(self.columns):
+                raise ParameterError(f"row {place} has {len(row)} entries, but the table has {len(self.columns)} columns")
+
+    def html(self) -> str:
+        numeric = [all(_is_number(row[place]) for row in self.rows) for place in range(len(self.columns))]
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        head = "".join(_cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True))
+        lines = ("".join(_cell("td", entry, _is_number(entry)) for entry in row) for row in self.rows)
+        body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+        return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image inside the page, with words for those who cannot see it."""
+
+    image: bytes
+    form: str
+    caption: str
+
+    def __post_init__(self) -> None:
+        if self.form not in MEDIA:
+            raise ParameterError(f"a picture is {' or '.join(MEDIA)}, not '{self.form}'")
+
+    @classmethod
+    def of(cls, drawing: Axes | Figure, caption: str, *, form: str = "svg") -> Picture:
+        """The picture of a figure, or of the figure that these axes belong to."""
+        return cls(_image(drawing, form), form, caption)
+
+    def html(self) -> str:
+        source = f"data:{MEDIA[self.form]};base64,{base64.b64encode(self.image).decode('ascii')}"
+        words = escape(self.caption, quote=True)
+        return f'<figure><img src="{source}" alt="{words}"><figcaption>{words}</figcaption></figure>'
+
+
+Block = Heading | Paragraph | Note | Code | Table | Picture
+
+
+@dataclass(frozen=True)
+class Page:
+    """One self-contained HTML page; every word in it is escaped.
+
+    >>> page = Page("Smokers & others", [Paragraph("24.7 % ± 0.9 %")])
+    >>> "<title>Smokers &amp; others</title>" in page.html()
+    True
+    """
+
+    title: str
+    blocks: Sequence[Block]
+    lead: str = ""
+
+    def html(self) -> str:
+        """The whole page as text."""
+        lead = f'<p class="lead">{escape(self.lead)}</p>\n' if self.lead else ""
+        body = "\n".join(block.html() for block in self.blocks)
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{_SHEET}\n</style>\n</head>\n"
+            f"<body>\n<h1>{escape(self.title)}</h1>\n{lead}{body}\n</body>\n</html>\n"
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the page; an existing file stays whole until the new one is complete."""
+        write_whole(path, self.html().encode("utf-8"))
+
+
+def save_figure(drawing: Axes | Figure, path: str | Path, *, title: str = "Sfumato") -> None:
+    """Write a figure as .png, .svg or (inside a page) .html, as the file's name says."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form == "html":
+        Page(title, [Picture.of(drawing, title)]).save(path)
+    elif form in MEDIA:
+        write_whole(path, _image(drawing, form))
+    else:
+        found = f"'.{form}'" if form else "no extension"
+        raise ParameterError(f"cannot tell which picture '{path}' should be ({found})", hint="end it in .png, .svg or .html")
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it, so that nobody ever sees half of it."""
+    target = Path(path)
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise FileError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+
+
+def shown(entry: Any) -> str:
+    """A table entry in words: thousands separated, four figures of a fraction, value ± standard error of an Answer.
+
+    >>> shown(48842), shown(0.123456), shown(Answer(1312.4, 50.2)), shown(None)
+    ('48,842', '0.1235', '1,312 ± 50', '–')
+    """
+    if entry is None:
+        return "–"
+    if isinstance(entry, bool):
+        return "yes" if entry else "no"
+    if isinstance(entry, Answer):
+        return _with_error(entry)
+    if isinstance(entry, Integral):
+        return f"{int(entry):,}"
+    if isinstance(entry, Real):
+        return f"{float(entry):,.0f}" if 1_000 <= abs(float(entry)) < 1e15 else f"{float(entry):.4g}"
+    return str(entry)
+
+
+def _with_error(answer: Answer) -> str:
+    """Both numbers to the second figure of the error."""
+    if not 0 < answer.stderr < float("inf"):
+        return f"{shown(answer.value)} ± {answer.stderr:g}"
+    digits = max(0, 1 - int(f"{answer.stderr:e}".partition("e")[2]))
+    return f"{answer.value:,.{digits}f} ± {answer.stderr:,.{digits}f}"
+
+
+def _is_number(entry: Any) -> bool:
+    return entry is None or (isinstance(entry, Real | Answer) and not isinstance(entry, bool))
+
+
+def _cell(tag: str, entry: Any, right: bool) -> str:
+    look = ' class="number"' if right else ""
+    return f"<{tag}{look}>{escape(shown(entry))}</{tag}>"
+
+
+def _image(drawing: Axes | Figure, form: str) -> bytes:
+    """The drawing as bytes that do not change from run to run: no date, no random ids."""
+    from matplotlib import rc_context
+
+    figure: Any = getattr(drawing.figure, "figure", drawing)
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "sfumato"}):
+        figure.savefig(buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None})
+    return buffer.getvalue()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
