@@ -6,11 +6,70 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    # One line an export, as `from sfumato.domain import Domain as Domain`, so that mypy sees what __getattr__ serves.
-    pass
+    from sfumato.domain import Bins as Bins
+    from sfumato.domain import Category as Category
+    from sfumato.domain import Domain as Domain
+    from sfumato.domain import Items as Items
+    from sfumato.domain import Numeric as Numeric
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.estimation.estimate import Answer as Answer
+    from sfumato.estimation.estimate import Estimate as Estimate
+    from sfumato.evaluate import itemset_errors as itemset_errors
+    from sfumato.mechanisms.bitflip import BitFlip as BitFlip
+    from sfumato.mechanisms.combined import Combined as Combined
+    from sfumato.mechanisms.cut_and_paste import CutAndPaste as CutAndPaste
+    from sfumato.mechanisms.fp_nfp import FrequencyFlip as FrequencyFlip
+    from sfumato.mechanisms.gamma_diagonal import GammaDiagonal as GammaDiagonal
+    from sfumato.mechanisms.matrix import UserMatrix as UserMatrix
+    from sfumato.mechanisms.randomized_gamma import RandomizedGamma as RandomizedGamma
+    from sfumato.mechanisms.retention import Retention as Retention
+    from sfumato.mechanisms.swapping import Swapping as Swapping
+    from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
+    from sfumato.mine.rules import association_rules as association_rules
+    from sfumato.privacy.guarantee import Guarantee as Guarantee
+    from sfumato.randomness import secure as secure
+    from sfumato.randomness import seeded as seeded
+    from sfumato.source import Exact as Exact
+    from sfumato.source import Release as Release
+    from sfumato.source import open_release as open  # noqa: A004  (the word people will look for)
+    from sfumato.source import perturb as perturb
+    from sfumato.table import Table as Table
+    from sfumato.table import propose_schema as propose_schema
+    from sfumato.table import read as read
 
-# name -> module. Loading on first use keeps `sfumato --help` free of everything it does not need.
-_EXPORTS: dict[str, str] = {}
+# Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it does not need.
+_EXPORTS: dict[str, str] = {
+    "Answer": "estimation.estimate:Answer",
+    "Bins": "domain:Bins",
+    "BitFlip": "mechanisms.bitflip:BitFlip",
+    "Category": "domain:Category",
+    "Combined": "mechanisms.combined:Combined",
+    "CutAndPaste": "mechanisms.cut_and_paste:CutAndPaste",
+    "Domain": "domain:Domain",
+    "Estimate": "estimation.estimate:Estimate",
+    "Exact": "source:Exact",
+    "FrequencyFlip": "mechanisms.fp_nfp:FrequencyFlip",
+    "GammaDiagonal": "mechanisms.gamma_diagonal:GammaDiagonal",
+    "Guarantee": "privacy.guarantee:Guarantee",
+    "Items": "domain:Items",
+    "Numeric": "domain:Numeric",
+    "RandomizedGamma": "mechanisms.randomized_gamma:RandomizedGamma",
+    "Release": "source:Release",
+    "Retention": "mechanisms.retention:Retention",
+    "SfumatoError": "errors:SfumatoError",
+    "Swapping": "mechanisms.swapping:Swapping",
+    "Table": "table:Table",
+    "UserMatrix": "mechanisms.matrix:UserMatrix",
+    "association_rules": "mine.rules:association_rules",
+    "frequent_itemsets": "mine.itemsets:frequent_itemsets",
+    "itemset_errors": "evaluate:itemset_errors",
+    "open": "source:open_release",
+    "perturb": "source:perturb",
+    "propose_schema": "table:propose_schema",
+    "read": "table:read",
+    "secure": "randomness:secure",
+    "seeded": "randomness:seeded",
+}
 
 __all__ = ["__version__", *_EXPORTS]
 
@@ -19,7 +78,8 @@ def __getattr__(name: str) -> Any:
     """The public object of that name, imported from its module the first time it is asked for."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    value = getattr(import_module(_EXPORTS[name]), name)
+    module, _, noun = _EXPORTS[name].partition(":")
+    value = getattr(import_module(f"sfumato.{module}"), noun)
     globals()[name] = value
     return value
 

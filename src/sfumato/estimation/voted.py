@@ -16,8 +16,8 @@ from sfumato.estimation.supports import Floats, Integers, Measured
 class VotedSupports:
     """Each report votes on each itemset; the votes have mean 1 where the record holds it and 0 where not.
 
-    Their sum is the estimate, the sum of their squares less the estimate its variance (rows held fixed). Every candidate costs a
-    pass over the rows, so this is for mechanisms that offer nothing faster.
+    Their sum is the estimate, the sum of their squares less the estimate its variance (rows held fixed). Every candidate costs
+    a pass over the rows, so this is for mechanisms that offer nothing faster.
     """
 
     names: tuple[str, ...]

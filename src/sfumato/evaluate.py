@@ -1,0 +1,68 @@
+"""Errors of a task on a release against the same task on the truth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import DataError, listing
+from sfumato.mine.itemsets import Itemsets
+
+
+@dataclass(frozen=True)
+class LengthErrors:
+    """How well the itemsets of one length were found, in per cent of the truly frequent ones F (R: those reported).
+
+    `support_error`: mean relative error of the supports over F∩R (FRAPP §9, MASK §7); `false_negatives`: σ- = |F∖R|/|F|;
+    `false_positives`: σ+ = |R∖F|/|F|. None where there is nothing to divide by.
+    """
+
+    length: int
+    frequent: int
+    found: int
+    support_error: float | None
+    false_negatives: float | None
+    false_positives: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON shape of `sfumato mine --truth`."""
+        return asdict(self)
+
+
+def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
+    """Support and identity errors of mined itemsets by length.
+
+    Both must have been mined at the same threshold; items are matched by name.
+    """
+    known = set(truth.supports.names)
+    strange = [name for name in found.supports.names if name not in known]
+    if strange:
+        raise DataError(
+            f"the truth has no item {listing(repr(name) for name in strange[:3])}, which the release has",
+            hint="give the true records of this very release, with the same columns",
+        )
+    reported, frequent = _by_name(found), _by_name(truth)
+    lengths = sorted({len(items) for items in (*reported, *frequent)})
+    return [_errors_at(length, reported, frequent) for length in lengths]
+
+
+def _by_name(itemsets: Itemsets) -> dict[tuple[str, ...], float]:
+    """Supports by the itemsets' names in one order, whatever the order of the source's items."""
+    return {tuple(sorted(items)): support for items, support in zip(itemsets.items, itemsets.support.tolist(), strict=True)}
+
+
+def _errors_at(length: int, reported: dict[tuple[str, ...], float], frequent: dict[tuple[str, ...], float]) -> LengthErrors:
+    found = {items for items in reported if len(items) == length}
+    true = {items for items in frequent if len(items) == length}
+    both = found & true
+    relative = [abs(reported[items] - frequent[items]) / frequent[items] for items in both]
+    return LengthErrors(
+        length,
+        len(true),
+        len(found),
+        100 * float(np.mean(relative)) if both else None,
+        100 * len(true - found) / len(true) if true else None,
+        100 * len(found - true) / len(true) if true else None,
+    )
