@@ -73,6 +73,20 @@ class Keystream:
             return _multiply_shift(self, int(bound), count, np.dtype(np.uint32), np.dtype(np.uint64))
         return _reject_words(self, int(bound), count)
 
+    def below_each(self, bounds: NDArray[Any]) -> NDArray[np.int64]:
+        """One integer uniform on 0..bound-1 for each bound up to 2^32, exact by rejection."""
+        wide = np.asarray(bounds).astype(np.uint64)
+        if wide.size and not 1 <= int(wide.min()) <= int(wide.max()) <= 1 << 32:
+            raise ParameterError("every bound must lie between 1 and 2^32")
+        draws = np.empty(len(wide), dtype=np.int64)
+        waiting = np.arange(len(wide))
+        while waiting.size:
+            bound = wide[waiting]
+            product = self.uint32(waiting.size) * bound
+            draws[waiting] = product >> np.uint64(32)
+            waiting = waiting[(product & np.uint64(0xFFFF_FFFF)) < np.uint64(1 << 32) % bound]
+        return draws
+
     def chance(self, threshold: int, bits: int, count: int) -> NDArray[np.bool_]:
         """True with probability threshold / 2^bits, for 16, 32 or 64 bits."""
         if threshold >= 1 << bits:
