@@ -99,6 +99,11 @@ def test_figure_is_saved_by_extension_the_same_each_time(drawing: object, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_a_list_of_axes_stands_for_their_figure() -> None:
+    axes = plots.marginals([plots.Marginal("sex", ["f", "m"], [1.0, 2.0], [0.1, 0.1])] * 2)
+    assert Picture.of(axes, "both") == Picture.of(axes[1], "both") == Picture.of(axes[0].figure, "both")
+
+
 @pytest.mark.parametrize("name", ["figure", "figure.jpeg"])
 def test_other_extensions_are_refused(drawing: object, tmp_path: Path, name: str) -> None:
     with pytest.raises(ParameterError, match=r"end it in \.png, \.svg or \.html"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sfumato.errors import FileError, ParameterError
 from sfumato.estimation.estimate import Answer
@@ -19,6 +19,8 @@ from sfumato.estimation.estimate import Answer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Drawing: TypeAlias = "Axes | Figure | Sequence[Axes]"  # a list of axes stands for the figure they share
 
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -127,7 +129,7 @@ class Picture:
             raise ParameterError(f"a picture is {' or '.join(MEDIA)}, not '{self.form}'")
 
     @classmethod
-    def of(cls, drawing: Axes | Figure, caption: str, *, form: str = "svg") -> Picture:
+    def of(cls, drawing: Drawing, caption: str, *, form: str = "svg") -> Picture:
         """The picture of a figure, or of the figure that these axes belong to."""
         return cls(_image(drawing, form), form, caption)
 
@@ -169,7 +171,7 @@ class Page:
         write_whole(path, self.html().encode("utf-8"))
 
 
-def save_figure(drawing: Axes | Figure, path: str | Path, *, title: str = "Sfumato") -> None:
+def save_figure(drawing: Drawing, path: str | Path, *, title: str = "Sfumato") -> None:
     """Write a figure as .png, .svg or (inside a page) .html, as the file's name says."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form == "html":
@@ -233,11 +235,12 @@ def _cell(tag: str, entry: Any, right: bool) -> str:
     return f"<{tag}{look}>{escape(shown(entry))}</{tag}>"
 
 
-def _image(drawing: Axes | Figure, form: str) -> bytes:
+def _image(drawing: Drawing, form: str) -> bytes:
     """The drawing as bytes that do not change from run to run: no date, no random ids."""
     from matplotlib import rc_context
 
-    figure: Any = getattr(drawing.figure, "figure", drawing)
+    first: Any = drawing[0] if isinstance(drawing, Sequence) else drawing
+    figure = first.figure.figure  # a figure is its own figure, and a part of one knows the whole
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sfumato"}):
         figure.savefig(buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None})

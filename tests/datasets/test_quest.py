@@ -65,6 +65,12 @@ def test_rows_are_sorted_sets_and_none_is_empty(paper: Baskets) -> None:
     assert (np.diff(rows * 1_000 + paper.items) > 0).all()
 
 
+def test_packed_baskets_are_the_same_baskets(paper: Baskets) -> None:
+    bits = paper.bits()
+    assert bits.counts().tolist() == paper.counts.tolist()
+    assert paper.domain.shape == (2,) * bits.items
+
+
 def test_same_seed_same_baskets_other_seed_other_baskets() -> None:
     recipe = Quest.from_name("T5.I2.D2K.N200")
     first, again, other = (recipe.generate(seeded(seed)) for seed in (1, 1, 2))

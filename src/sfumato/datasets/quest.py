@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.datasets.draws import choice, exponential, happens, normal, poisson
+from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.randomness import Keystream
 
@@ -38,6 +39,11 @@ class Baskets:
     def counts(self) -> Integers:
         """How many baskets hold each item of the universe."""
         return np.bincount(self.items, minlength=self.universe_size)
+
+    @property
+    def domain(self) -> Domain:
+        """The universe of items, named by their ids."""
+        return Domain((Items("items", tuple(str(item) for item in range(self.universe_size))),))
 
     def bits(self) -> Bits:
         """The same baskets as packed columns."""
