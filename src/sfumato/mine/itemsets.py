@@ -79,7 +79,7 @@ class Threshold:
 
     def goal(self, rows: int) -> float:
         """The count from which an itemset is truly frequent."""
-        return self.min_support * rows * _SLACK
+        return self.min_support * max(rows, 1) * _SLACK
 
     def survives(self, measured: Measured, rows: int) -> NDArray[np.bool_]:
         """Which itemsets may still have frequent supersets."""
@@ -369,8 +369,9 @@ class Itemsets:
 
     def where(self, mask: NDArray[np.bool_]) -> Itemsets:
         """The itemsets for which the mask, one truth value an itemset, is true."""
-        parts = np.split(np.asarray(mask, dtype=bool), np.cumsum([len(rows) for rows in self.chosen])[:-1])
-        return replace(self, chosen=tuple(rows[part] for rows, part in zip(self.chosen, parts, strict=True)))
+        ends = np.cumsum([len(rows) for rows in self.chosen])
+        chosen = [rows[mask[end - len(rows) : end]] for rows, end in zip(self.chosen, ends, strict=True)]
+        return replace(self, chosen=tuple(chosen))
 
     def top(self, number: int) -> Itemsets:
         """The `number` itemsets of largest support; of equal ones the shorter and earlier."""

@@ -1,0 +1,364 @@
+"""Association rules between frequent itemsets, with standard errors by the delta method."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.estimation.supports import Floats, Integers
+from sfumato.mine.itemsets import Itemsets, Tier
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+__all__ = ["METRICS", "Rules", "association_rules"]
+
+# Subsets of itemsets looked at together: bounds the memory, however long the itemsets.
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The supports a rule's metrics are made of."""
+
+    antecedent: Floats
+    consequent: Floats
+    both: Floats
+
+
+def _confidence(of: _Parts) -> Floats:
+    return of.both / of.antecedent
+
+
+def _conviction(of: _Parts) -> Floats:
+    missed = 1 - _confidence(of)
+    return np.where(missed > 0, (1 - of.consequent) / missed, np.inf)
+
+
+def _leverage(of: _Parts) -> Floats:
+    return of.both - of.antecedent * of.consequent
+
+
+def _zhang(of: _Parts) -> Floats:
+    largest = np.maximum(of.both * (1 - of.antecedent), of.antecedent * (of.consequent - of.both))
+    return np.where(largest == 0, 0, _leverage(of) / largest)
+
+
+def _certainty(of: _Parts) -> Floats:
+    rest = 1 - of.consequent
+    return np.where(rest == 0, 0, (_confidence(of) - of.consequent) / rest)
+
+
+# Names and order of mlxtend.
+METRICS: dict[str, Callable[[_Parts], Floats]] = {
+    "antecedent support": lambda of: of.antecedent,
+    "consequent support": lambda of: of.consequent,
+    "support": lambda of: of.both,
+    "confidence": _confidence,
+    "lift": lambda of: of.both / (of.antecedent * of.consequent),
+    "representativity": lambda of: np.ones_like(of.both),
+    "leverage": _leverage,
+    "conviction": _conviction,
+    "zhangs_metric": _zhang,
+    "jaccard": lambda of: of.both / (of.antecedent + of.consequent - of.both),
+    "certainty": _certainty,
+    "kulczynski": lambda of: (of.both / of.antecedent + of.both / of.consequent) / 2,
+}
+
+# How each metric moves with the supports of the antecedent, the consequent and both.
+_Gradient = tuple[Floats | float, Floats | float, Floats | float]
+_GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
+    "antecedent support": lambda of: (1.0, 0.0, 0.0),
+    "consequent support": lambda of: (0.0, 1.0, 0.0),
+    "support": lambda of: (0.0, 0.0, 1.0),
+    "confidence": lambda of: (-of.both / of.antecedent**2, 0.0, 1 / of.antecedent),
+    "lift": lambda of: (
+        -of.both / (of.antecedent**2 * of.consequent),
+        -of.both / (of.antecedent * of.consequent**2),
+        1 / (of.antecedent * of.consequent),
+    ),
+    "leverage": lambda of: (-of.consequent, -of.antecedent, 1.0),
+    "conviction": lambda of: (
+        -(1 - of.consequent) * of.both / (of.antecedent - of.both) ** 2,
+        -of.antecedent / (of.antecedent - of.both),
+        (1 - of.consequent) * of.antecedent / (of.antecedent - of.both) ** 2,
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come from."""
+
+    itemsets: Itemsets
+    tier: NDArray[np.int32]  # (n,): which tier of `itemsets` holds antecedents and consequents together
+    row: NDArray[np.int32]  # (n,): and where in it
+    mask: Integers  # (n,): bit j set where item j of that itemset is an antecedent
+    metrics: dict[str, Floats]  # mlxtend's names, each (n,)
+    stderr: dict[str, Floats]  # by the metric's name; nan where a standard error is not defined
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @cached_property
+    def antecedents(self) -> list[tuple[str, ...]]:
+        """The items of each rule's "if"."""
+        return self._named(self.mask)
+
+    @cached_property
+    def consequents(self) -> list[tuple[str, ...]]:
+        """The items of each rule's "then"."""
+        lengths = np.array([tier.length for tier in self.itemsets.tiers], dtype=np.int64)
+        return self._named((1 << lengths[self.tier]) - 1 - self.mask if len(self) else self.mask)
+
+    def take(self, rows: NDArray[Any]) -> Rules:
+        """Some of the rules, by their numbers or a mask, in this order."""
+        metrics = {name: values[rows] for name, values in self.metrics.items()}
+        stderr = {name: values[rows] for name, values in self.stderr.items()}
+        return Rules(self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr)
+
+    def strongest(self, metric: str = "confidence") -> Rules:
+        """All rules, the largest value of the metric first."""
+        return self.take(np.argsort(-self.metrics[_known(metric)], kind="stable"))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A data frame with mlxtend's columns (antecedents and consequents as frozensets), then the errors."""
+        import pandas
+
+        sets = {"antecedents": self.antecedents, "consequents": self.consequents}
+        frozen = {name: [frozenset(items) for items in column] for name, column in sets.items()}
+        return pandas.DataFrame({**frozen, **self.metrics, **self._error_columns()})
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table with the same columns, antecedents and consequents as lists of names."""
+        import pyarrow as pa
+
+        names = pa.list_(pa.string())
+        sets = {"antecedents": pa.array(self.antecedents, names), "consequents": pa.array(self.consequents, names)}
+        return pa.table({**sets, **self.metrics, **self._error_columns()})
+
+    def to_csv(self) -> str:
+        """Text with one rule a line, written {a,b} => {c} as the R package arules does."""
+        columns = {**self.metrics, **self._error_columns()}
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["rules", *columns])
+        for ifs, thens, *values in self._lines(columns):
+            writer.writerow([f"{{{','.join(ifs)}}} => {{{','.join(thens)}}}", *values])
+        return text.getvalue()
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rules in the shape of `sfumato mine --json`."""
+        shown = ("support", "confidence", "lift", "leverage", "conviction")
+        values = {name: self.metrics[name] for name in shown}
+        errors = {f"stderr {name}": self.stderr[name] for name in shown}
+        return [
+            {
+                "if": list(ifs),
+                "then": list(thens),
+                **{name: _json_number(value) for name, value in zip(shown, numbers, strict=False)},
+                "stderr": {name: _json_number(value) for name, value in zip(shown, numbers[len(shown) :], strict=True)},
+            }
+            for ifs, thens, *numbers in self._lines({**values, **errors})
+        ]
+
+    def to_json(self) -> str:
+        """The rules as one JSON object."""
+        return json.dumps({"rows": self.itemsets.rows, "rules": self.to_dicts()})
+
+    def _error_columns(self) -> dict[str, Floats]:
+        return {f"{name} stderr": values for name, values in self.stderr.items()}
+
+    def _lines(self, columns: dict[str, Floats]) -> Iterator[tuple[Any, ...]]:
+        return zip(self.antecedents, self.consequents, *(values.tolist() for values in columns.values()), strict=True)
+
+    def _named(self, mask: Integers) -> list[tuple[str, ...]]:
+        """The item names that the bits of each mask stand for."""
+        names = self.itemsets.supports.names
+        width = max((tier.length for tier in self.itemsets.tiers), default=0)
+        items = np.full((len(self), width), -1, dtype=np.int32)
+        for position, tier in enumerate(self.itemsets.tiers):
+            rules = np.flatnonzero(self.tier == position)
+            chosen = (mask[rules, None] >> np.arange(tier.length)) & 1 == 1
+            items[rules, : tier.length] = np.where(chosen, tier.itemsets[self.row[rules]], -1)
+        return [tuple(names[item] for item in line if item >= 0) for line in items.tolist()]
+
+
+def association_rules(
+    itemsets: Itemsets,
+    metric: str = "confidence",
+    min_threshold: float = 0.8,
+    *,
+    min_confidence: float | None = None,
+    max_consequents: int | None = None,
+    level: float | None = None,
+    max_rules: int = 100_000_000,
+) -> Rules:
+    """The rules inside the itemsets whose `metric` reaches `min_threshold`, with standard errors.
+
+    Metrics and column names are mlxtend's. `min_confidence` is short for the metric confidence; `max_consequents`
+    limits the items of a "then"; `level` keeps only what passes with that probability, given its standard error.
+    Errors are by the delta method, from the covariances between an itemset's estimate and those of its subsets, the
+    rows held fixed. Every antecedent and consequent has an estimate, be it itself frequent or not.
+    """
+    if min_confidence is not None:
+        metric, min_threshold = "confidence", min_confidence
+    _known(metric)
+    if level is not None and (not 0 < level < 1 or metric not in _GRADIENTS):
+        raise ParameterError(f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric")
+    _check_number(itemsets, max_rules)
+    wanted = _Wanted(metric, min_threshold, max_consequents, level)
+    parts = [part for position in range(1, len(itemsets.tiers)) for part in _rules_of_tier(itemsets, position, wanted)]
+    return _concatenated(itemsets, parts)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    metric: str
+    threshold: float
+    max_consequents: int | None
+    level: float | None
+
+    def pass_threshold(self, parts: _Parts) -> NDArray[np.bool_]:
+        """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never does."""
+        reached: NDArray[np.bool_] = METRICS[self.metric](parts) >= self.threshold
+        return reached & (parts.antecedent > 0) & (parts.consequent > 0)
+
+    def sure(self, rules: Rules) -> Rules:
+        """The rules that reach the threshold with probability `level`."""
+        if self.level is None:
+            return rules
+        from scipy.special import ndtri
+
+        lower = rules.metrics[self.metric] - ndtri(self.level) * rules.stderr[self.metric]
+        return rules.take(np.flatnonzero(lower >= self.threshold))
+
+
+def _rules_of_tier(itemsets: Itemsets, position: int, wanted: _Wanted) -> Iterator[Rules]:
+    rows, length = itemsets.chosen[position], itemsets.tiers[position].length
+    step = max(1, _CHUNK >> length)
+    for start in range(0, len(rows), step):
+        yield wanted.sure(_rules_of_itemsets(itemsets, position, rows[start : start + step], wanted))
+
+
+def _rules_of_itemsets(itemsets: Itemsets, position: int, rows: Integers, wanted: _Wanted) -> Rules:
+    """Every rule that divides one of these itemsets of one tier into two parts."""
+    tier = itemsets.tiers[position]
+    lattice = _subset_rows(itemsets.tiers, position, rows)
+    total = itemsets.rows
+    support = _gathered(itemsets.tiers, lattice, "count", total) / total
+    whole = (1 << tier.length) - 1
+    masks = _antecedent_masks(tier.length, wanted.max_consequents)
+    parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        itemset, column = np.nonzero(wanted.pass_threshold(parts))
+        mask = masks[column]
+        kept = _Parts(support[itemset, mask], support[itemset, whole - mask], support[itemset, whole])
+        metrics = {name: function(kept) for name, function in METRICS.items()}
+        stderr = _errors(itemsets, tier.itemsets[rows], lattice, itemset, mask, kept)
+    places = np.full(len(mask), position, dtype=np.int32)
+    return Rules(itemsets, places, rows[itemset].astype(np.int32), mask, metrics, stderr)
+
+
+def _antecedent_masks(length: int, max_consequents: int | None) -> Integers:
+    masks = np.arange(1, (1 << length) - 1, dtype=np.int64)
+    if max_consequents is None:
+        return masks
+    return masks[length - np.bitwise_count(masks) <= max_consequents]
+
+
+def _subset_rows(tiers: tuple[Tier, ...], position: int, rows: Integers) -> Integers:
+    """Where each subset of the itemsets stands in the tier of its length; column = bit mask of its items."""
+    length = tiers[position].length
+    lattice = np.zeros((len(rows), 1 << length), dtype=np.int64)
+    whole = (1 << length) - 1
+    lattice[:, whole] = rows
+    for mask in range(whole - 1, 0, -1):
+        # Items are taken out from the last to the first, so the lowest one missing is still at its own place.
+        lowest = (~mask & (mask + 1)).bit_length() - 1
+        above = mask | (1 << lowest)
+        lattice[:, mask] = tiers[above.bit_count() - 1].subsets[lattice[:, above], lowest]
+    return lattice
+
+
+def _gathered(tiers: tuple[Tier, ...], lattice: Integers, name: str, empty: float) -> Floats:
+    """A measured column of every subset."""
+    values = np.full(lattice.shape, float(empty))
+    sizes = np.bitwise_count(np.arange(lattice.shape[1]))
+    for size in range(1, int(sizes[-1]) + 1):
+        columns = np.flatnonzero(sizes == size)
+        values[:, columns] = getattr(tiers[size - 1].measured, name)[lattice[:, columns]]
+    return values
+
+
+def _errors(
+    itemsets: Itemsets, members: NDArray[np.int32], lattice: Integers, itemset: Integers, mask: Integers, parts: _Parts
+) -> dict[str, Floats]:
+    """Standard errors of the rules (itemset, mask), by the delta method."""
+    if itemsets.supports.exact:
+        return {name: np.zeros(len(mask)) for name in _GRADIENTS}
+    tiers, rows, whole = itemsets.tiers, itemsets.rows, lattice.shape[1] - 1
+    observed, count = _gathered(tiers, lattice, "observed", rows), _gathered(tiers, lattice, "count", rows)
+    variance = _gathered(tiers, lattice, "stderr", 0) ** 2
+    with_whole, with_rest = itemsets.supports.covariances(members, observed, count)
+    rest = whole - mask
+    covariance = (
+        (variance[itemset, mask], with_rest[itemset, mask], with_whole[itemset, mask]),
+        (with_rest[itemset, mask], variance[itemset, rest], with_whole[itemset, rest]),
+        (with_whole[itemset, mask], with_whole[itemset, rest], variance[itemset, whole]),
+    )
+    return {name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()}
+
+
+def _delta(gradient: _Gradient, covariance: tuple[tuple[Floats, ...], ...]) -> Floats:
+    """The square root of gradientᵀ · covariance · gradient, nan where a gradient is not finite."""
+    shape = covariance[0][0].shape
+    variance = np.zeros(shape)
+    for slope, line in zip(gradient, covariance, strict=True):
+        for other, entry in zip(gradient, line, strict=True):
+            variance = variance + slope * other * entry
+    return np.where(np.isfinite(variance), np.sqrt(np.maximum(variance, 0)), np.nan)
+
+
+def _concatenated(itemsets: Itemsets, parts: list[Rules]) -> Rules:
+    def joined(arrays: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
+        return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
+
+    return Rules(
+        itemsets,
+        joined([part.tier for part in parts], np.int32),
+        joined([part.row for part in parts], np.int32),
+        joined([part.mask for part in parts], np.int64),
+        {name: joined([part.metrics[name] for part in parts], np.float64) for name in METRICS},
+        {name: joined([part.stderr[name] for part in parts], np.float64) for name in _GRADIENTS},
+    )
+
+
+def _known(metric: str) -> str:
+    if metric not in METRICS:
+        raise ParameterError(f"no metric '{metric}' ({listing(METRICS, 12)})", hint=near_miss(metric, METRICS))
+    return metric
+
+
+def _check_number(itemsets: Itemsets, limit: int) -> None:
+    number = sum(len(rows) * ((1 << tier.length) - 2) for tier, rows in zip(itemsets.tiers, itemsets.chosen, strict=True))
+    if number > limit:
+        raise ParameterError(
+            f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",
+            hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
+        )
+
+
+def _json_number(value: float) -> float | None:
+    """JSON has no infinity: a rule without exceptions has no conviction to show."""
+    return value if np.isfinite(value) else None
