@@ -1,0 +1,223 @@
+"""A schema proposed from data: categories, numbers with cuts at round quantiles, and what the owner should check."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sfumato.domain import Attribute, Category, Domain, Items, Numeric
+from sfumato.errors import DataError, SchemaError
+from sfumato.table.readers import BasketReader, Reader, RecordReader, number_words, reader_of
+
+FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
+FEW_WORDS = 20  # a column of words with more different values than this keeps the most frequent and lumps the rest
+KEPT_WORDS = 12
+COUNTED_WORDS = 10_000  # different words counted a column; beyond, the rarest are forgotten now and then
+SAMPLED_NUMBERS = 1 << 16  # numbers kept a column to place the cuts
+QUANTILES = (0.2, 0.4, 0.6, 0.8)
+MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed domain, and notes on what it rests on."""
+
+    domain: Domain
+    notes: tuple[str, ...] = ()
+
+
+def propose_schema(data: Any) -> Domain:
+    """A domain that the records of a file or data frame fit; its bounds and values come from the data, so look it over."""
+    return propose(data).domain
+
+
+def propose(data: Any) -> Proposal:
+    """The proposed domain of a file, a data frame or a reader, from one pass over all rows."""
+    reader = data if isinstance(data, Reader) else reader_of(data)
+    if reader.provenance is not None:
+        return Proposal(reader.provenance.mechanism.reports, (f"{reader.where} was perturbed; this is its own domain",))
+    if isinstance(reader, BasketReader):
+        return Proposal(reader.domain)
+    if not isinstance(reader, RecordReader):
+        raise DataError(f"cannot propose a schema for {reader.where}")
+    return _propose_records(reader)
+
+
+def _propose_records(reader: RecordReader) -> Proposal:
+    names = [name for name in reader.names if not name.startswith("__index_level_")]
+    summaries = {name: Summary(name) for name in names}
+    for batch in reader.arrow_batches(names):
+        for name, summary in summaries.items():
+            summary.add(batch.column(name))
+    attributes, notes = [], []
+    for summary in summaries.values():
+        attribute, note = summary.attribute()
+        attributes += [attribute] if attribute is not None else []
+        notes += [note] if note else []
+    if not attributes:
+        raise SchemaError(f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None)
+    return Proposal(Domain(tuple(attributes)), tuple(notes))
+
+
+@dataclass
+class Summary:
+    """What one pass over a column finds out about it, in bounded memory."""
+
+    name: str
+    rows: int = 0
+    nulls: int = 0
+    words: Counter[str] = field(default_factory=Counter)
+    forgotten: bool = False  # whether there were too many different words to count them all
+    numeric: bool = True
+    baskets: bool = False
+    low: float = math.inf
+    high: float = -math.inf
+    decimals: int = 0
+    sample: list[NDArray[np.float64]] = field(default_factory=list)
+    stride: int = 1
+
+    def add(self, column: pa.Array) -> None:
+        """Take in the next batch."""
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            self.baskets, column = True, column.flatten()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        self.rows += len(column)
+        self.nulls += column.null_count
+        self._count(column.cast(pa.string()))
+        if self.numeric:
+            self._measure(column)
+
+    def _count(self, words: pa.Array) -> None:
+        for entry in pc.value_counts(words.drop_null()).to_pylist():
+            self.words[entry["values"]] += entry["counts"]
+        if len(self.words) > COUNTED_WORDS and not self.baskets:
+            self.words = Counter(dict(self.words.most_common(COUNTED_WORDS // 2)))
+            self.forgotten = True
+
+    def _measure(self, column: pa.Array) -> None:
+        numbers = _numbers(column)
+        if numbers is None:
+            self.numeric = False
+            self.sample.clear()
+            return
+        if len(numbers):
+            self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
+            self.decimals = max(self.decimals, _decimals(numbers))
+            self.sample.append(numbers[:: self.stride])
+        if sum(map(len, self.sample)) > 2 * SAMPLED_NUMBERS:
+            self.sample = [np.concatenate(self.sample)[::2]]
+            self.stride *= 2
+
+    def attribute(self) -> tuple[Attribute | None, str | None]:
+        """The proposed attribute (None where the column is better left out) and a note."""
+        if not self.words:
+            return None, f"column '{self.name}' is empty and was left out"
+        if self.baskets:
+            return Items(self.name, tuple(sorted(self.words, key=_numeric_order))), None
+        if len(self.words) == 1 and not self.nulls:
+            return self._category(list(self.words)), f"column '{self.name}' holds one value only; it tells nothing"
+        if self.numeric and (self.forgotten or len(self.words) > FEW_NUMBERS):
+            return self._number()
+        if self.forgotten or (len(self.words) > FEW_WORDS and 2 * len(self.words) > self.rows - self.nulls):
+            return None, f"column '{self.name}' has too many different values to be a category and was left out"
+        return self._words()
+
+    def _words(self) -> tuple[Attribute, str | None]:
+        if len(self.words) <= FEW_WORDS:
+            return self._category(sorted(self.words, key=_numeric_order)), None
+        kept = [word for word, _ in self.words.most_common(KEPT_WORDS)]
+        other = next((word for word in self.words if word.casefold() == "other"), "other")
+        values = [*sorted(set(kept) - {other}, key=_numeric_order), other]
+        note = f"column '{self.name}' has {len(self.words)} different values; the rarer ones are '{other}'"
+        return self._category(values, other), note
+
+    def _category(self, values: list[str], other: str | None = None) -> Category:
+        missing = None
+        if self.nulls:
+            missing = "missing" if "missing" not in values else "(missing)"
+            values = [*values, missing]
+        return Category(self.name, tuple(values), other, missing)
+
+    def _number(self) -> tuple[Attribute, str | None]:
+        numbers = np.sort(np.concatenate(self.sample))
+        low, high, step = self._grid()
+        cuts = _cuts(numbers, low, high, whole=step is None and isinstance(low, int))
+        if not self.nulls:
+            return Numeric(self.name, low, high, cuts, step), None
+        middle = numbers[len(numbers) // 2]
+        missing = int(middle) if isinstance(low, int) and step is None else float(middle)
+        note = f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its median; see `missing`"
+        return Numeric(self.name, low, high, cuts, step, missing=missing), note
+
+    def _grid(self) -> tuple[float, float, float | None]:
+        """min, max and step: whole numbers, a decimal step where the grid stays small, else the finest default."""
+        if self.decimals == 0:
+            return int(self.low), int(self.high), None
+        step = 10.0**-self.decimals
+        if self.decimals > MOST_DECIMALS or (self.high - self.low) / step >= 1 << 31:
+            return self.low, self.high, None
+        return round(self.low, self.decimals), round(self.high, self.decimals), round(step, self.decimals)
+
+
+def _numbers(column: pa.Array) -> NDArray[np.float64] | None:
+    """The finite numbers of a column; None where some value is not a number."""
+    if pa.types.is_boolean(column.type) or pa.types.is_temporal(column.type):
+        return None
+    try:
+        numbers = number_words(column) if pa.types.is_string(column.type) else column
+        floats = np.asarray(numbers.cast(pa.float64()).drop_null().to_numpy(zero_copy_only=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    floats = floats[~np.isnan(floats)]
+    return floats if np.isfinite(floats).all() else None
+
+
+def _decimals(numbers: NDArray[np.float64]) -> int:
+    """How many decimals the numbers are written with; one more than the most where there are too many."""
+    for decimals in range(MOST_DECIMALS + 1):
+        if (np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))).all():
+            return decimals
+    return MOST_DECIMALS + 1
+
+
+def _cuts(numbers: NDArray[np.float64], low: float, high: float, *, whole: bool) -> tuple[float, ...]:
+    """Two to four cuts at round numbers near the quantiles; of the different values, where most are the same."""
+    for values in (numbers, np.unique(numbers), np.linspace(low, high, 101)):
+        cuts = _round_quantiles(values, low, high, whole=whole)
+        if len(cuts) >= 2:
+            return cuts
+    return cuts or (high,)
+
+
+def _round_quantiles(numbers: NDArray[np.float64], low: float, high: float, *, whole: bool) -> tuple[float, ...]:
+    places = np.quantile(numbers, QUANTILES)
+    spread = places[-1] - places[0] or high - low
+    unit = _round_unit(spread / 4)
+    unit = max(unit, 1) if whole else unit
+    digits = max(0, -math.floor(math.log10(unit)))
+    cuts = sorted({round(round(place / unit) * unit, digits) for place in places.tolist()})
+    inside = [int(cut) if whole else cut for cut in cuts if low < cut <= high]
+    return tuple(inside)
+
+
+def _round_unit(width: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is not above the width."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(unit * power for unit in (5, 2, 1) if unit * power <= width * (1 + 1e-9))
+
+
+def _numeric_order(word: str) -> tuple[int, float, str]:
+    """Numbers by size, then words by letter."""
+    try:
+        number = float(word)
+    except ValueError:
+        return 1, 0.0, word
+    return (0, number, word) if math.isfinite(number) else (1, 0.0, word)

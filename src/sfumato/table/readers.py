@@ -1,0 +1,474 @@
+"""Readers: CSV, Parquet and FIMI files and data frames, a batch at a time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.bits import WORD_BITS, Bits
+from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numeric
+from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
+from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
+from sfumato.table.table import (
+    METADATA_KEY,
+    Provenance,
+    Table,
+    arrow_stream,
+    check_names,
+    dropped_notes,
+    encode_batch,
+    join_columns,
+)
+
+BATCH_ROWS = 1 << 16
+CSV_BLOCK_BYTES = 1 << 22
+BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
+STANDARD_STREAM = "-"
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
+# What spreadsheets and data frames write for a number that is not there.
+NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"])
+
+
+class Reader(ABC):
+    """Something that records can be read from, as often as needed, in batches."""
+
+    where: str  # how messages call it
+
+    # What every reader must say.
+
+    @abstractmethod
+    def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
+        """The records over this domain, a batch at a time; none is empty."""
+
+    @property
+    @abstractmethod
+    def description(self) -> Mapping[str, Any] | None:
+        """What a perturbed file says about itself; None for the truth."""
+
+    # What may be overridden.
+
+    def notes(self, domain: Domain) -> tuple[str, ...]:
+        """What the owner should know about how these data were read over this domain."""
+        return ()
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the data the batches drawn so far took, from 0 to 1, where that is known."""
+        return None
+
+    # What follows.
+
+    @cached_property
+    def provenance(self) -> Provenance | None:
+        """The mechanism that perturbed these data; None for the truth."""
+        if self.description is None:
+            return None
+        try:
+            return Provenance.from_description(self.description)
+        except SfumatoError as error:
+            raise FileError(f"{self.where}: {error.message}", hint=error.hint) from None
+
+    def table(self, domain: Domain) -> Table:
+        """All records over this domain."""
+        columns = join_columns(domain, list(self.batches(domain)))
+        return Table(domain, columns, self.provenance, self.notes(domain))
+
+
+class RecordReader(Reader):
+    """Records in named columns that Arrow can read."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names of the columns."""
+
+    @abstractmethod
+    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The values of these columns, a batch at a time."""
+
+    def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
+        names = self._columns_of(domain)
+        first_row = 1
+        for batch in self.arrow_batches(names, batch_rows):
+            if batch.num_rows:
+                yield self._encode(batch, domain, first_row)
+            first_row += batch.num_rows
+        if first_row == 1:
+            raise DataError(f"{self.where} has no rows")
+
+    def notes(self, domain: Domain) -> tuple[str, ...]:
+        wanted = set(self._columns_of(domain))
+        return dropped_notes(domain, [name for name in self.names if name not in wanted])
+
+    def _columns_of(self, domain: Domain) -> list[str]:
+        check_names(domain.names, self.names, self.where)
+        return list(domain.names)
+
+    def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
+        return encode_batch(batch, domain, first_row)
+
+
+@dataclass(eq=False)
+class FrameReader(RecordReader):
+    """Records in memory: an Arrow table, or any data frame that speaks the Arrow C stream."""
+
+    frame: pa.Table
+    where: str = "these data"
+
+    @classmethod
+    def of(cls, data: Any) -> FrameReader:
+        return cls(data if isinstance(data, pa.Table) else arrow_stream(data).read_all())
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.frame.schema.names
+
+    @property
+    def description(self) -> Mapping[str, Any] | None:
+        return _from_metadata(self.frame.schema.metadata, self.where)
+
+    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        yield from self.frame.select(list(names)).to_batches(batch_rows)
+
+
+@dataclass(eq=False)
+class ParquetReader(RecordReader):
+    """A Parquet file, read row group by row group."""
+
+    path: Path | BinaryIO
+    where: str
+    _read: int = field(default=0, init=False)
+
+    @cached_property
+    def _file(self) -> Any:
+        import pyarrow.parquet as pq
+
+        with _readable_parquet(self.where):
+            return pq.ParquetFile(self.path, buffer_size=1 << 20)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._file.schema_arrow.names
+
+    @property
+    def rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def description(self) -> Mapping[str, Any] | None:
+        found = _from_metadata(self._file.schema_arrow.metadata, self.where)
+        return None if found is None else {**found, "rows": self.rows}
+
+    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        self._read = 0
+        with _readable_parquet(self.where):
+            for batch in self._file.iter_batches(batch_rows, columns=list(names), use_threads=False):
+                self._read += batch.num_rows
+                yield batch
+
+    @property
+    def fraction(self) -> float | None:
+        return self._read / self.rows if self.rows else None
+
+
+@contextmanager
+def _readable_parquet(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise FileError(
+            f"{where} is not a readable Parquet file: {_first_line(error)}", hint="it may be truncated; write it again"
+        ) from None
+
+
+@dataclass(eq=False)
+class TextReader(Reader):
+    """A text file, plain or gzipped, with the side file that describes it if it was perturbed."""
+
+    path: Path | bytes  # the file, or its whole contents where they came down a pipe
+    where: str
+    _raw: BinaryIO | None = field(default=None, init=False)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        """The text from its beginning, decompressed."""
+        with _readable_text(self.where):
+            raw: BinaryIO = io.BytesIO(self.path) if isinstance(self.path, bytes) else self.path.open("rb")
+            with raw:
+                self._raw = raw
+                zipped = raw.read(2) == b"\x1f\x8b"
+                raw.seek(0)
+                yield gzip.GzipFile(fileobj=raw, mode="rb") if zipped else raw  # type: ignore[misc]
+
+    @property
+    def fraction(self) -> float | None:
+        if self._raw is None or self._raw.closed:
+            return None
+        size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
+        return self._raw.tell() / size if size else None
+
+    @cached_property
+    def description(self) -> Mapping[str, Any] | None:
+        if isinstance(self.path, bytes):
+            return None
+        side = side_file(self.path)
+        try:
+            text = side.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"cannot read '{side}': {_first_line(error)}") from None
+        return _parsed(text, f"'{side}'")
+
+    def _check_rows(self, rows: int) -> None:
+        described = self.description.get("rows") if self.description else None
+        if described is not None and rows != described:
+            raise FileError(
+                f"{self.where} has {rows} rows, but its description speaks of {described}",
+                hint="it was cut short or changed after it was perturbed",
+            )
+
+
+@dataclass(eq=False)
+class CsvReader(RecordReader, TextReader):
+    """A CSV file with a header line; an empty field is a null, a quoted empty one is an empty word."""
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        with self._opened() as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            names = next((row for row in csv.reader(text) if row), None)
+            if names is None:
+                raise FileError(f"{self.where} is empty; a CSV file starts with a header line")
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if twice:
+            raise FileError(f"{self.where} has more than one column '{twice[0]}' in its header")
+        return names
+
+    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
+
+        ragged: list[Any] = []
+        convert = ConvertOptions(
+            column_types={name: pa.string() for name in self.names},
+            include_columns=list(names),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        parse = ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: ragged.append(row) or "error")
+        rows = 0
+        with self._opened() as stream, _readable_csv(self.where, ragged):
+            options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
+            for batch in open_csv(stream, read_options=options, parse_options=parse, convert_options=convert):
+                rows += batch.num_rows
+                yield batch
+        self._check_rows(rows)
+
+    def _columns_of(self, domain: Domain) -> list[str]:
+        wanted = [name for attribute in domain for name in flat_names(attribute)]
+        check_names(wanted, self.names, self.where)
+        return wanted
+
+    def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
+        return tuple(_encode_words(batch, attribute, first_row) for attribute in domain)
+
+
+def flat_names(attribute: Attribute) -> tuple[str, ...]:
+    """The columns that an attribute has in a CSV file: its own, or for baskets one of 0 and 1 for every item."""
+    return attribute.labels if isinstance(attribute, Items) else (attribute.name,)
+
+
+def _encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
+    if isinstance(attribute, Items):
+        return _bits_of_flags(batch, attribute, first_row)
+    words = batch.column(attribute.name)
+    if isinstance(attribute, Numeric):
+        words = number_words(words)
+    elif isinstance(attribute, Bins):
+        words = _numbers_or_labels(words)
+    return attribute.encode(words, first_row)
+
+
+def number_words(words: pa.Array) -> pa.Array:
+    """Numbers as written, without blanks around them, and what stands for no number as null."""
+    trimmed = pc.utf8_trim_whitespace(words)
+    return pc.if_else(pc.is_in(trimmed, value_set=NO_NUMBER), pa.scalar(None, pa.string()), trimmed)
+
+
+def _numbers_or_labels(words: pa.Array) -> pa.Array:
+    try:
+        return number_words(words).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return words
+
+
+def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> Bits:
+    flags = np.empty((batch.num_rows, attribute.size), dtype=bool)
+    for place, name in enumerate(attribute.labels):
+        column = batch.column(name)
+        codes = pc.index_in(column, value_set=pa.array(["0", "1"])).fill_null(-1).to_numpy(zero_copy_only=False)
+        if (codes < 0).any():
+            row = int(np.argmax(codes < 0))
+            raise DataError(f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1")
+        flags[:, place] = codes
+    return Bits.from_dense(flags)
+
+
+@contextmanager
+def _readable_text(where: str) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise _not_utf8(where) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileError(f"{where} is not readable gzip: {_first_line(error)}", hint="it may be truncated") from None
+    except OSError as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise FileError(f"cannot read {where}: {error.strerror or _first_line(error)}") from None
+
+
+@contextmanager
+def _readable_csv(where: str, ragged: list[Any]) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if ragged:
+            raise _ragged(where, ragged[0]) from None
+        if "UTF8" in str(error):
+            raise _not_utf8(where) from None
+        if "straddling" in str(error):
+            raise FileError(
+                f"{where} has a row of more than {CSV_BLOCK_BYTES >> 20} MB", hint="is a quote left open?"
+            ) from None
+        raise FileError(f"{where} is not a readable CSV file: {_first_line(error)}") from None
+
+
+def _ragged(where: str, row: Any) -> FileError:
+    at = f"line {row.number} of {where}" if row.number else f"a line of {where}"
+    return FileError(
+        f"{at} has {row.actual_columns} fields where the header has {row.expected_columns}",
+        hint="a field that holds a comma needs quotes around it",
+        line=row.number,
+    )
+
+
+def _not_utf8(where: str) -> FileError:
+    return FileError(f"{where} is not UTF-8 text", hint="convert it first, as in iconv -f latin1 -t utf-8")
+
+
+@dataclass(eq=False)
+class BasketReader(TextReader):
+    """A FIMI file of baskets."""
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The items found, by a first pass over the file."""
+        with self._opened() as stream:
+            ids = ids_in(iterate_baskets(stream, self.where))
+        if not len(ids):
+            raise FileError(f"{self.where} is empty; a basket file has one basket of item ids a line")
+        return basket_domain(ids)
+
+    def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
+        universe = Universe.of(domain)
+        most = min(batch_rows, BATCH_BITS // universe.size // WORD_BITS * WORD_BITS) or WORD_BITS
+        rows = 0
+        with self._opened() as stream:
+            for block in iterate_baskets(stream, self.where):
+                for batch in block.split(most):
+                    yield (universe.encode(batch, rows + 1),)
+                    rows += len(batch)
+        if not rows:
+            raise FileError(f"{self.where} is empty; a basket file has one basket of item ids a line")
+        self._check_rows(rows)
+
+
+def reader_of(source: Any) -> Reader:
+    """The reader for a file name ('-' is standard input), or for a data frame."""
+    if not isinstance(source, str | Path):
+        return FrameReader.of(source)
+    if str(source) == STANDARD_STREAM:
+        return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
+    path = Path(source)
+    kind = kind_of(path)
+    _check_readable(path)
+    where = f"'{source}'"
+    if kind == "parquet":
+        return ParquetReader(path, where)
+    return CsvReader(path, where) if kind == "csv" else BasketReader(path, where)
+
+
+def kind_of(path: Path) -> str:
+    """csv, parquet or dat, by the file's name."""
+    name = path.name.lower()
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return suffix.split(".")[1]
+    raise FileError(f"'{path}' has a name of an unknown kind", hint=f"Sfumato reads and writes {listing(SUFFIXES)}")
+
+
+def side_file(path: Path) -> Path:
+    """The JSON file that describes a perturbed text file."""
+    return path.with_name(path.name + ".sfumato.json")
+
+
+def _check_readable(path: Path) -> None:
+    if path.is_dir():
+        raise FileError(f"'{path}' is a folder, not a file")
+    if not path.exists():
+        folder = path.parent
+        known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
+    if not path.stat().st_size:
+        raise FileError(f"'{path}' is empty")
+
+
+def _reader_of_bytes(data: bytes, where: str) -> Reader:
+    """The reader for bytes whose kind must be told by their beginning."""
+    if not data:
+        raise FileError(f"{where} is empty")
+    if data.startswith(b"PAR1"):
+        return ParquetReader(io.BytesIO(data), where)
+    text = CsvReader(data, where)
+    with text._opened() as stream:
+        head = stream.read(1 << 12)
+    return text if head.strip(b"0123456789 \t\r\n") else BasketReader(data, where)
+
+
+def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mapping[str, Any] | None:
+    if not metadata or METADATA_KEY not in metadata:
+        return None
+    return _parsed(metadata[METADATA_KEY], f"the description in {where}")
+
+
+def _parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise FileError(f"{where} is not the JSON that Sfumato writes; it was changed or cut short")
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,253 @@
+"""Table: encoded columns over a domain, and where they come from if a mechanism made them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import __version__
+from sfumato.bits import Bits
+from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
+from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.registry import from_spec
+from sfumato.privacy.guarantee import Guarantee
+
+METADATA_KEY = b"sfumato"
+DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a table was perturbed: by which mechanism, whether from secure randomness, and how many reports a record made."""
+
+    mechanism: Mechanism
+    secure: bool
+    copies: int = 1
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each respondent was promised, all copies of their record taken together."""
+        return self.mechanism.guarantee.repeated(self.copies)
+
+    def describe(self) -> dict[str, Any]:
+        """The JSON description that travels with a perturbed file."""
+        head = {"format": DESCRIPTION_FORMAT, "version": __version__}
+        return head | self.mechanism.spec() | {"secure": self.secure, "copies": self.copies}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Provenance:
+        """The provenance that a perturbed file describes."""
+        found = description.get("format")
+        if found != DESCRIPTION_FORMAT:
+            raise FileError(
+                f"this file's description has format {found!r}; this Sfumato ({__version__}) reads {DESCRIPTION_FORMAT}",
+                hint="read it with the version that wrote it",
+            )
+        secure, copies = description.get("secure"), description.get("copies")
+        if not isinstance(secure, bool) or not isinstance(copies, int) or copies < 1:
+            raise FileError("this file's description does not say whether it is secure, and how many copies it holds")
+        return cls(from_spec(description), secure, copies)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records over a domain: one array of codes an attribute (for items: packed bits), and the provenance of a perturbed one.
+
+    Where `copies` is above 1, the reports of one record stand in consecutive rows.
+
+    >>> from sfumato.domain import Category
+    >>> table = Table.from_arrow(pa.table({"sex": ["F", "M"], "name": ["Ann", "Bob"]}), Domain((Category("sex", ("F", "M")),)))
+    >>> table.rows, table.column("sex").tolist(), table.notes
+    (2, [0, 1], ("column 'name' is not in the schema and was dropped",))
+    """
+
+    domain: Domain
+    columns: Columns
+    provenance: Provenance | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.domain):
+            raise DataError(f"{len(self.columns)} columns were given for the {len(self.domain)} attributes of the domain")
+        checked = tuple(_checked(attribute, column) for attribute, column in zip(self.domain, self.columns, strict=True))
+        lengths = {len(column) for column in checked}
+        if len(lengths) > 1:
+            raise DataError(f"columns must have the same number of rows; found {listing(sorted(lengths))}")
+        object.__setattr__(self, "columns", checked)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows: records, or reports of a perturbed table."""
+        return rows_of(self.columns)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """The mechanism that perturbed this table; None for the truth."""
+        return self.provenance.mechanism if self.provenance else None
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise came from secure randomness; False for an experiment, and for the truth."""
+        return self.provenance is not None and self.provenance.secure
+
+    @property
+    def copies(self) -> int:
+        """How many rows each record has."""
+        return self.provenance.copies if self.provenance else 1
+
+    def column(self, name: str) -> Codes | Bits:
+        """The codes of one attribute."""
+        return self.columns[self.domain.index(name)]
+
+    @classmethod
+    def from_arrow(cls, data: Any, domain: Domain) -> Table:
+        """The table that an Arrow table, or any data frame that speaks the Arrow C stream, holds."""
+        reader = arrow_stream(data)
+        check_names(domain.names, reader.schema.names, "these data")
+        parts, first_row = [], 1
+        for batch in reader:
+            parts.append(encode_batch(batch, domain, first_row))
+            first_row += batch.num_rows
+        return cls(domain, join_columns(domain, parts), notes=dropped_notes(domain, reader.schema.names))
+
+    def to_arrow(self) -> pa.Table:
+        """The values as Arrow columns; a perturbed table carries its description in the schema's metadata."""
+        arrays = [attribute.decode(column) for attribute, column in zip(self.domain, self.columns, strict=True)]
+        return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow C stream, so that pandas, polars and DuckDB read a table directly."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def recode(self, domain: Domain) -> Table:
+        """The same rows over another domain: attributes left out, reordered, or cut into bins."""
+        columns = tuple(_recoded(self.domain[attribute.name], self.column(attribute.name), attribute) for attribute in domain)
+        return replace(self, domain=domain, columns=columns)
+
+    def slice(self, start: int, stop: int) -> Table:
+        """The rows start..stop-1."""
+        columns = tuple(
+            column.slice(start, stop) if isinstance(column, Bits) else column[start:stop] for column in self.columns
+        )
+        return replace(self, columns=columns)
+
+    def take(self, rows: Codes) -> Table:
+        """The rows with these numbers, in this order, repeats allowed."""
+        return replace(
+            self, columns=tuple(column.take(rows) if isinstance(column, Bits) else column[rows] for column in self.columns)
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Table]) -> Table:
+        """All rows of the parts, which must share domain and provenance."""
+        if not parts:
+            raise DataError("there is no table to join; give at least one")
+        first = parts[0]
+        if any(part.domain != first.domain or part.provenance != first.provenance for part in parts):
+            raise DataError("tables to join must have the same domain and the same mechanism")
+        return replace(first, columns=join_columns(first.domain, [part.columns for part in parts]))
+
+
+def arrow_stream(data: Any) -> pa.RecordBatchReader:
+    """Arrow batches of whatever holds them: an Arrow table or reader, or a data frame that speaks the Arrow C stream."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "fetch_arrow_reader"):  # DuckDB relations before they spoke the Arrow C stream
+        return data.fetch_arrow_reader()
+    raise DataError(
+        f"cannot read records from {type(data).__name__}",
+        hint="give a file name, an Arrow table, or a data frame of pandas, polars or DuckDB",
+    )
+
+
+def arrow_schema(domain: Domain, provenance: Provenance | None) -> pa.Schema:
+    """The Arrow types of a domain's columns, with the description of a perturbed table in the metadata."""
+    fields = [pa.field(attribute.name, _arrow_type(attribute)) for attribute in domain]
+    metadata = {METADATA_KEY: json.dumps(provenance.describe())} if provenance else None
+    return pa.schema(fields, metadata=metadata)
+
+
+def _arrow_type(attribute: Attribute) -> pa.DataType:
+    empty = Bits.zeros(0, attribute.size) if isinstance(attribute, Items) else np.zeros(0, dtype=np.uint8)
+    return attribute.decode(empty).type
+
+
+def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
+    """The codes of a batch; `first_row` is the number that errors give to its first row."""
+    return tuple(attribute.encode(batch.column(attribute.name), first_row) for attribute in domain)
+
+
+def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:
+    """The columns of all batches, one after the other."""
+    joined: list[Codes | Bits] = []
+    for place, attribute in enumerate(domain):
+        pieces = [part[place] for part in parts]
+        if isinstance(attribute, Items):
+            bits = [piece for piece in pieces if isinstance(piece, Bits)]
+            joined.append(Bits.concatenate(bits) if bits else Bits.zeros(0, attribute.size))
+        else:
+            codes = [np.asarray(piece) for piece in pieces]
+            joined.append(np.concatenate(codes) if codes else np.zeros(0, dtype=code_dtype(attribute.size)))
+    return tuple(joined)
+
+
+def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None:
+    """Refuse data that lack a wanted column, or have one twice."""
+    for name in wanted:
+        if name not in names:
+            raise SchemaError(f"no column '{name}' in {where} ({listing(names)})", hint=near_miss(name, names))
+        if list(names).count(name) > 1:
+            raise DataError(f"{where} has more than one column '{name}'")
+
+
+def dropped_notes(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
+    """A note that names the columns a domain leaves out."""
+    # pandas hands its row labels over as a column of this name; nobody meant them as data.
+    dropped = [name for name in names if name not in domain and not name.startswith("__index_level_")]
+    if not dropped:
+        return ()
+    if len(dropped) == 1:
+        return (f"column '{dropped[0]}' is not in the schema and was dropped",)
+    return (f"{len(dropped)} columns are not in the schema and were dropped: {listing(dropped)}",)
+
+
+def _checked(attribute: Attribute, column: Codes | Bits) -> Codes | Bits:
+    if isinstance(attribute, Items) != isinstance(column, Bits):
+        raise DataError(f"attribute '{attribute.name}' is held by {'bits' if isinstance(attribute, Items) else 'codes'}")
+    found = column.items if isinstance(column, Bits) else int(column.max()) + 1 if len(column) else 0
+    if found > attribute.size or (isinstance(column, Bits) and found != attribute.size):
+        raise DataError(f"column '{attribute.name}' holds more than the {attribute.size} values of its attribute")
+    return column
+
+
+def _recoded(have: Attribute, column: Codes | Bits, want: Attribute) -> Codes | Bits:
+    """The column over another attribute of the same name: as it is, cut into bins, or through its values."""
+    if replace(have, public=want.public) == want:
+        return column
+    if isinstance(have, Numeric | Bins) and isinstance(want, Bins) and _cuts_fit(have, want):
+        return have.cells_by_cuts(want.edges[1:-1]).assign(column).astype(code_dtype(want.size))
+    if isinstance(want, Bins) and isinstance(have, Bins):
+        raise SchemaError(f"the bins of '{have.name}' ({listing(have.labels)}) cannot be cut again to {listing(want.labels)}")
+    return want.encode(have.decode(column))
+
+
+def _cuts_fit(have: Numeric | Bins, want: Bins) -> bool:
+    """Whether the bins span the whole range that the column can hold, so that merging codes gives them."""
+    if isinstance(have, Bins):
+        return have.edges[0] == want.edges[0] and have.edges[-1] == want.edges[-1] and set(want.edges) <= set(have.edges)
+    return (
+        want.edges[0] <= have.min and have.max <= want.edges[-1] and all(have.min < cut <= have.max for cut in want.edges[1:-1])
+    )

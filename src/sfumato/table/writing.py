@@ -1,0 +1,237 @@
+"""Writers: CSV, Parquet and FIMI files, a batch at a time, under a temporary name until they are complete."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.bits import Bits
+from sfumato.domain import Attribute, Codes, Columns, Domain
+from sfumato.errors import FileError, SfumatoError
+from sfumato.mechanisms.base import rows_of
+from sfumato.table.baskets import Universe, format_baskets
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, flat_names, kind_of, side_file
+from sfumato.table.table import Provenance, Table, arrow_schema
+
+
+@dataclass(eq=False)
+class Writer(ABC):
+    """Something that batches of records over one domain can be written to."""
+
+    stream: BinaryIO
+    domain: Domain
+    provenance: Provenance | None
+    rows: int = field(default=0, init=False)
+    describes_itself: ClassVar[bool] = False
+
+    def write(self, columns: Columns) -> None:
+        """Append a batch of records."""
+        self._append(columns)
+        self.rows += rows_of(columns)
+
+    @abstractmethod
+    def _append(self, columns: Columns) -> None:
+        """Write the values of a batch."""
+
+    def finish(self) -> None:
+        """Write what comes after the last batch."""
+
+
+@dataclass(eq=False)
+class ParquetWriter(Writer):
+    """Parquet, with the description of a perturbed table in the schema's metadata."""
+
+    describes_itself: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema = arrow_schema(self.domain, self.provenance)
+        self._file = pq.ParquetWriter(self.stream, self._schema, compression="zstd")
+
+    def _append(self, columns: Columns) -> None:
+        arrays = [attribute.decode(column) for attribute, column in zip(self.domain, columns, strict=True)]
+        self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+
+    def finish(self) -> None:
+        self._file.close()
+
+
+@dataclass(eq=False)
+class CsvWriter(Writer):
+    """CSV with a header line; words are quoted where they need it; baskets become one column of 0 and 1 an item."""
+
+    def __post_init__(self) -> None:
+        names = [name for attribute in self.domain for name in flat_names(attribute)]
+        self.stream.write((",".join(map(_quoted, names)) + "\n").encode())
+
+    def _append(self, columns: Columns) -> None:
+        words = [part for pair in zip(self.domain, columns, strict=True) for part in _words(*pair)]
+        ended = pc.binary_join_element_wise(words[-1], "\n", "")
+        lines = pc.binary_join_element_wise(*words[:-1], ended, ",")
+        self.stream.write(memoryview(lines.buffers()[2]))
+
+
+@dataclass(eq=False)
+class BasketWriter(Writer):
+    """FIMI: one basket a line."""
+
+    def __post_init__(self) -> None:
+        Universe.of(self.domain)  # refuses what FIMI cannot hold
+        self._names = pa.array(self.domain.attributes[0].labels, pa.string())
+
+    def _append(self, columns: Columns) -> None:
+        (bits,) = columns
+        assert isinstance(bits, Bits)
+        self.stream.write(format_baskets(self._names, bits))
+
+
+def _words(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
+    """The values of a column as CSV fields."""
+    if isinstance(column, Bits):
+        digits = pa.array(["0", "1"])
+        return [digits.take(pa.array(column.column(item).view(np.uint8))) for item in range(column.items)]
+    values = attribute.decode(column)
+    if pa.types.is_dictionary(values.type):
+        fields = pa.array([_quoted(label) for label in attribute.labels], pa.string())
+        return [fields.take(values.indices)]
+    return [values.cast(pa.string())]
+
+
+def _quoted(word: str) -> str:
+    """A CSV field; an empty word is quoted so that it is not read back as a null."""
+    if word and not any(mark in word for mark in ',"\r\n'):
+        return word
+    return '"' + word.replace('"', '""') + '"'
+
+
+_WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "csv": CsvWriter, "dat": BasketWriter}
+
+
+@contextmanager
+def writer_to(
+    target: str | Path, domain: Domain, provenance: Provenance | None = None, *, force: bool = False
+) -> Iterator[Writer]:
+    """A writer to a file, which appears under its name when the block ends well and not at all when it does not.
+
+    '-' is standard output: Parquet for a perturbed table, which must carry its mechanism, else CSV or FIMI.
+    """
+    if str(target) == STANDARD_STREAM:
+        with _written("standard output"):
+            yield from _to_standard_output(domain, provenance)
+        return
+    path = Path(target)
+    kind = _WRITERS[kind_of(path)]
+    check_free(path, force)
+    with _written(f"'{path}'"), _replacing(path) as raw:
+        with _compressed(raw, path) as stream:
+            writer = kind(stream, domain, provenance)
+            yield writer
+            writer.finish()
+        raw.flush()  # a disk that is full says so here, before the description changes
+        os.fsync(raw.fileno())
+        _describe(path, writer)
+
+
+def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterator[Writer]:
+    if provenance and sys.stdout.isatty():
+        raise FileError(
+            "a perturbed table goes to standard output as Parquet, which a terminal cannot show", hint="use -o FILE"
+        )
+    kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
+    writer = _WRITERS[kind](_Counted(sys.stdout.buffer), domain, provenance)  # type: ignore[arg-type]
+    yield writer
+    writer.finish()
+    sys.stdout.buffer.flush()
+
+
+class _Counted(io.RawIOBase):
+    """A stream that knows how much was written to it, as Parquet must; a pipe does not."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._written = stream, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(data)
+        self._written += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return self._written
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Refuse a target that cannot be written, or that exists and may not be overwritten."""
+    if path.is_dir():
+        raise FileError(f"'{path}' is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise FileError(f"no folder '{path.parent}' to write '{path.name}' to")
+    in_the_way = [found for found in (path, side_file(path)) if found.exists()]
+    if in_the_way and not force:
+        raise FileError(f"'{in_the_way[0]}' exists already", hint="use --force to overwrite it")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file under a temporary name beside `path`, which takes that name at the end of a block that ends well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _compressed(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    if path.suffix.lower() != ".gz":
+        yield stream
+        return
+    with gzip.GzipFile(fileobj=stream, filename="", mode="wb", mtime=0, compresslevel=6) as zipped:
+        yield zipped  # type: ignore[misc]
+
+
+def _describe(path: Path, writer: Writer) -> None:
+    """Write the side file of a perturbed text file just before the file itself appears; remove a stale one."""
+    side = side_file(path)
+    if writer.provenance is None or writer.describes_itself:
+        side.unlink(missing_ok=True)
+        return
+    with _replacing(side) as stream:
+        description = {**writer.provenance.describe(), "rows": writer.rows}
+        stream.write((json.dumps(description, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+@contextmanager
+def _written(where: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, SfumatoError | BrokenPipeError):
+            raise
+        raise FileError(f"cannot write {where}: {error.strerror or error}", hint="nothing was changed") from None
+
+
+def save(table: Table, target: str | Path, *, force: bool = False) -> None:
+    """Write a table to a file; a perturbed one carries its mechanism, in the Parquet metadata or a side file."""
+    with writer_to(target, table.domain, table.provenance, force=force) as writer:
+        for start in range(0, table.rows, BATCH_ROWS):
+            writer.write(table.slice(start, start + BATCH_ROWS).columns)
