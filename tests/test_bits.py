@@ -50,6 +50,7 @@ def test_slice_take_and_concatenate(rows: int, start: int, stop: int) -> None:
     chosen = np.random.default_rng(2).integers(0, rows, 70) if rows else np.zeros(0, dtype=np.int64)
     np.testing.assert_array_equal(bits.take(chosen).to_dense(), dense[chosen])
     np.testing.assert_array_equal(bits.select([2, 0]).to_dense(), dense[:, [2, 0]])
+    np.testing.assert_array_equal(Bits.stack([bits, bits]).to_dense(), np.hstack([dense, dense]))
 
 
 def test_bad_input_is_named() -> None:
@@ -65,3 +66,5 @@ def test_bad_input_is_named() -> None:
         Bits(np.full((1, 1), 8, dtype=np.uint64), 3)
     with pytest.raises(DataError, match="same items"):
         Bits.concatenate([Bits.zeros(1, 2), Bits.zeros(1, 3)])
+    with pytest.raises(DataError, match="same rows"):
+        Bits.stack([Bits.zeros(1, 2), Bits.zeros(2, 2)])
