@@ -187,7 +187,11 @@ def test_the_type_checker_sees_every_public_name() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     froms = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    seen = {alias.asname or alias.name: node.module for node in froms for alias in node.names}
+    seen = {
+        alias.asname or alias.name: f"{(node.module or '').removeprefix('sfumato.')}:{alias.name}"
+        for node in froms
+        for alias in node.names
+    }
     assert seen == sfumato._EXPORTS
 
 
