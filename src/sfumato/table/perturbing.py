@@ -60,7 +60,7 @@ def perturb_file(
     _check_truth(reader.where, reader.provenance)
     rng = secure() if rng is None else rng
     provenance = _provenance(mechanism, rng, copies)
-    domain = mechanism.domain if schema is None else schema
+    domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:
         done = 0
         for columns in _batches(reader, domain, mechanism, batch_rows):

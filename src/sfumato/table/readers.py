@@ -266,6 +266,11 @@ class CsvReader(RecordReader, TextReader):
         from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         ragged: list[Any] = []
+
+        def refuse(row: Any) -> str:
+            ragged.append(row)
+            return "error"
+
         convert = ConvertOptions(
             column_types={name: pa.string() for name in self.names},
             include_columns=list(names),
@@ -273,7 +278,7 @@ class CsvReader(RecordReader, TextReader):
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        parse = ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: ragged.append(row) or "error")
+        parse = ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
         rows = 0
         with self._opened() as stream, _readable_csv(self.where, ragged):
             options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)

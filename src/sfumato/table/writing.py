@@ -47,7 +47,8 @@ class Writer(ABC):
         """Write the values of a batch."""
 
     def finish(self) -> None:
-        """Write what comes after the last batch."""
+        """Write what comes after the last batch: nothing, unless the form has an end of its own."""
+        return
 
 
 @dataclass(eq=False)
