@@ -66,5 +66,5 @@ def test_bad_input_is_named() -> None:
         Bits(np.full((1, 1), 8, dtype=np.uint64), 3)
     with pytest.raises(DataError, match="same items"):
         Bits.concatenate([Bits.zeros(1, 2), Bits.zeros(1, 3)])
-    with pytest.raises(DataError, match="same rows"):
+    with pytest.raises(DataError, match="same baskets"):
         Bits.stack([Bits.zeros(1, 2), Bits.zeros(2, 2)])
