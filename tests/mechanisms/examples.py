@@ -14,10 +14,15 @@ import numpy as np
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.privacy.guarantee import Gamma
+from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.randomized_gamma import RandomizedGamma
+from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.swapping import Swapping
+from sfumato.privacy.guarantee import Gamma, Guarantee
 
-ROWS = 200_000
+ROWS = 400_000
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,31 @@ BASKET = Items("items", ("bread", "milk", "salt"))
 RECORD = Domain((SEX, PET))
 MIXED = Domain((SEX, INCOME, AGE))
 BASKETS = Domain((BASKET,))
+RANDOM_MATRIX = np.random.default_rng(2).dirichlet(np.full(6, 2.0), 6).T + np.eye(6)
+RANDOM_MATRIX /= RANDOM_MATRIX.sum(axis=0)
 
 EXAMPLES: list[Example] = [
     Example("gamma-diagonal", GammaDiagonal(RECORD, 5), 5),
     Example("gamma-diagonal, fractional", GammaDiagonal(RECORD, Fraction("13.28")), Fraction("13.28")),
     Example("gamma-diagonal, public column", GammaDiagonal(MIXED, 19), 19),
+    Example("randomized-gamma", RandomizedGamma(RECORD, 5), 5),
+    Example("randomized-gamma, widest", RandomizedGamma(RECORD, Fraction("2.5"), spread=1.0), Fraction("2.5")),
+    Example("randomized-gamma, public column", RandomizedGamma.promising(Guarantee(19), MIXED), 19),
+    Example("retention, uniform", Retention(RECORD, keep=0.4)),
+    Example("retention, promising", Retention.promising(Guarantee(19), Domain((SEX, INCOME, HOURS))), 19),
+    Example("retention, each its own", Retention(RECORD, {"sex": 0.3, "pet": 0.7}, {"pet": [1, 2, 5]})),
+    Example("retention, identity", Retention(MIXED, keep=0.5, replace="identity")),
+    Example("retention, mixed laws", Retention(RECORD, (0.5, 0.25), {"sex": "identity", "pet": "uniform"})),
+    Example("swapping", Swapping(RECORD, keep=0.5)),
+    Example("swapping, each its own", Swapping(MIXED, keep={"sex": 0.7, "age": 0.3})),
+    Example("matrix", UserMatrix(RECORD, RANDOM_MATRIX)),
+    Example("matrix, with a zero", UserMatrix(Domain((PET, INCOME)), [[0.8, 0.1, 0.2], [0.2, 0.9, 0.2], [0, 0, 0.6]])),
+    Example("combined", Combined(MIXED, (GammaDiagonal(Domain((AGE,)), 4), Retention(Domain((SEX,)), 0.5)))),
+    Example("combined, promising", Combined.promising(Guarantee(19), RECORD), 19),
+    Example(
+        "combined, interleaved groups",
+        Combined(Domain((SEX, HOURS, PET)), (GammaDiagonal(RECORD, 6), Retention(Domain((HOURS,)), 0.6))),
+    ),
 ]
 
 

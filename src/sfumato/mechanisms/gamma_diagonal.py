@@ -17,6 +17,7 @@ from sfumato.channels import Retain
 from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
@@ -69,6 +70,12 @@ class GammaDiagonal(Mechanism):
     @cached_property
     def private_channel(self) -> Retain:
         return Retain.uniform(float(self.keep), self.domain.private.shape)
+
+    @property
+    def partial_sums(self) -> DiagonalSums:
+        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by attribute (FRAPP eq. 25-26)."""
+        gamma = Fraction(self.gamma)
+        return DiagonalSums(self.domain.private.shape, diagonal=gamma.numerator, other=gamma.denominator)
 
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma))}
@@ -139,7 +146,7 @@ def representable(gamma: Fraction, cells: int) -> Fraction:
     keep = Fraction(math.floor((gamma - 1) / (gamma + cells - 1) * (1 << 64)), 1 << 64)
     if keep == 0:
         raise ParameterError(
-            f"gamma={float(gamma):g} on {cells:.3g} cells keeps less than one record in 2^64",
+            f"gamma={float(gamma):g} on about 10^{math.log10(cells):.0f} cells keeps less than one record in 2^64",
             hint="use fewer attributes or coarser cells, or perturb groups of attributes on their own",
         )
     return 1 + keep * cells / (1 - keep)

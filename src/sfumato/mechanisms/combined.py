@@ -1,0 +1,149 @@
+"""Combined: independent mechanisms, each on its own group of attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+from sfumato.channels import Channel, Product
+from sfumato.domain import Attribute, Columns, Domain, Items
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.mechanisms.base import Mechanism, check_kept
+from sfumato.mechanisms.registry import from_spec, mechanism_class
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import Keystream
+
+SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
+
+
+@dataclass(frozen=True)
+class Combined(Mechanism):
+    """Each part randomises its own attributes; the channel is the product of theirs, and so is gamma.
+
+    The parts share out the private attributes of the domain, each with a domain of its own that names them as they stand there.
+
+    >>> from sfumato.domain import Category
+    >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+    >>> sex, pet = Domain((Category("sex", ("f", "m")),)), Domain((Category("pet", ("cat", "dog", "eel")),))
+    >>> Combined.of(GammaDiagonal(sex, 3), GammaDiagonal(pet, 5)).guarantee
+    Guarantee(gamma=15)
+    """
+
+    name = "combined"
+    domain: Domain
+    parts: tuple[Mechanism, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        named = [attribute for part in self.parts for attribute in part.domain]
+        for attribute in named:
+            self._check_attribute(attribute)
+        names = [attribute.name for attribute in named]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise SchemaError(f"attribute '{twice[0]}' is randomised by two parts; give it to one")
+        left = [name for name in self.domain.private.names if name not in names]
+        if left:
+            raise SchemaError(f"no part randomises attribute '{left[0]}'; give it to one, or make it public")
+
+    def _check_attribute(self, attribute: Attribute) -> None:
+        own = self.domain[attribute.name]
+        if own.public or attribute.public:
+            raise SchemaError(f"attribute '{attribute.name}' is public, so no part may randomise it")
+        if own != attribute:
+            raise SchemaError(f"attribute '{attribute.name}' has other values in its part than in the domain", hint="bin both")
+
+    @classmethod
+    def of(cls, *parts: Mechanism) -> Self:
+        """The combination of these parts on the attributes they name, in that order."""
+        if not parts:
+            raise ParameterError("a combination needs at least one part; found none")
+        return cls(Domain(tuple(attribute for part in parts for attribute in part.domain)), parts)
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain, *, groups: Sequence[Sequence[str]] | None = None) -> Self:
+        """Every group gets γ^(1/groups): records by gamma-diagonal, baskets by mask; by default each attribute alone."""
+        binned = domain.binned()
+        groups = [[name] for name in binned.private.names] if groups is None else groups
+        share = _share(guarantee, len(groups))
+        mechanism = cls(binned, tuple(_part(replace(binned.project(group), title=None), share) for group in groups))
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def needs_all_rows(self) -> bool:
+        return any(part.needs_all_rows for part in self.parts)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Fraction(1)).compose(*(part.guarantee for part in self.parts))
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(caveat for part in self.parts for caveat in part.caveats))
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        reported: dict[str, Attribute] = {}
+        for part in self.parts:
+            if len(part.reports) != len(part.domain):
+                raise SchemaError(
+                    f"{part.name} reports other columns than it was given, so it cannot be a part of a combination"
+                )
+            reported |= zip(part.domain.names, part.reports, strict=True)
+        return replace(self.domain.private, attributes=tuple(reported[name] for name in self.domain.private.names))
+
+    @cached_property
+    def private_channel(self) -> Channel:
+        return self.private_channel_over(range(len(self.domain.private.axes)))
+
+    def private_channel_over(self, axes: Sequence[int]) -> Channel:
+        """The product of the parts' channels over those of these axes that are theirs; other parts are never written down."""
+        wanted = list(axes)
+        factors, places = [], []
+        for part, own in zip(self.parts, self._part_axes, strict=True):
+            kept = [axis for axis in wanted if axis in own]
+            if kept:
+                factors.append(part.private_channel_over([own[axis] for axis in kept]))
+                places.append(tuple(wanted.index(axis) for axis in kept))
+        return Product(tuple(factors), tuple(places))
+
+    @cached_property
+    def _part_axes(self) -> tuple[dict[int, int], ...]:
+        """For each part, its axes among the private ones of the domain, and where they stand in the part."""
+        place = {axis.name: number for number, axis in enumerate(self.domain.private.axes)}
+        return tuple({place[axis.name]: number for number, axis in enumerate(part.domain.axes)} for part in self.parts)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"parts": [part.spec() for part in self.parts]}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        return cls(domain, tuple(from_spec(spec) for spec in parameters["parts"]))
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        private = self.domain.private
+        drawn: dict[str, Any] = {}
+        for part in self.parts:
+            reports = part.perturb(tuple(columns[private.index(name)] for name in part.domain.names), rng)
+            drawn |= zip(part.domain.names, reports, strict=True)
+        return tuple(drawn[name] for name in private.names)
+
+
+def _share(guarantee: Guarantee, groups: int) -> Guarantee:
+    """The largest gamma, in steps of 2^-20, whose power over the groups is not above the guarantee."""
+    if not math.isfinite(guarantee.gamma):
+        raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+    count = math.floor(math.exp(guarantee.epsilon / groups) * SHARE_STEP) + 1
+    while Fraction(count, SHARE_STEP) ** groups > guarantee.gamma:
+        count -= 1
+    return Guarantee(Fraction(count, SHARE_STEP))
+
+
+def _part(domain: Domain, share: Guarantee) -> Mechanism:
+    baskets = any(isinstance(attribute, Items) for attribute in domain)
+    return mechanism_class("mask" if baskets else "gamma-diagonal").promising(share, domain)

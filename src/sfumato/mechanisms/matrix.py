@@ -1,0 +1,205 @@
+"""UserMatrix: any column-stochastic matrix over the possible records, checked, rounded to integers and sampled exactly."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import Dense
+from sfumato.channels.dense import check_stochastic
+from sfumato.domain import Columns, Domain, code_dtype
+from sfumato.errors import FileError, ParameterError, PrivacyError
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.sequential import DenseSums
+from sfumato.mechanisms.weights import ONE, integer_weights
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+
+MOST_CELLS = 8192  # the matrix and its cumulative table then take a gigabyte
+
+
+@dataclass(frozen=True, eq=False)
+class UserMatrix(Mechanism):
+    """Report v for u with probability A[v, u]; rows and columns are the records in order, the last attribute changing fastest.
+
+    Every entry is rounded to a multiple of 2^-32 so that each column still sums to 1; guarantee and channel are those of the
+    rounded matrix.
+
+    >>> from sfumato.domain import Category
+    >>> coin = UserMatrix(Domain((Category("coin", ("heads", "tails")),)), [[0.75, 0.125], [0.25, 0.875]])
+    >>> coin.guarantee, round(coin.private_channel.condition, 2)
+    (Guarantee(gamma=6), 1.64)
+    """
+
+    name = "matrix"
+    domain: Domain
+    matrix: NDArray[Any]  # (reports, records): kept as multiples of 2^-32
+
+    def __post_init__(self) -> None:
+        check_cells(self.name, self.domain)
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        _check_shape(matrix, self.domain.private)
+        _check_columns(matrix, self.domain.private)
+        rounded = integer_weights(matrix) / float(ONE)
+        _check_rank(matrix)
+        _check_rank(rounded)
+        object.__setattr__(self, "matrix", rounded)
+
+    @classmethod
+    def from_file(cls, path: str | Path, domain: Domain) -> Self:
+        """The mechanism of a matrix in a file; see `read_matrix`."""
+        return cls(domain.binned(), read_matrix(path))
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:
+        raise PrivacyError(
+            "a user's matrix brings its own guarantee, so none can be asked of it",
+            hint="give the matrix, and see what it promises; gamma-diagonal is the best-conditioned one for a given gamma",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserMatrix) and self.domain == other.domain and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash((self.domain, self.matrix.tobytes()))
+
+    @cached_property
+    def weights(self) -> NDArray[np.uint64]:  # (reports, records)
+        """The matrix as integers, each column of sum 2^32."""
+        return (self.matrix * ONE).astype(np.uint64)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The largest ratio within a row, exact; infinite where a report is possible for some records only."""
+        rows = self.weights[self.weights.max(axis=1) > 0]
+        least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
+        gamma: Gamma = math.inf if min(least) == 0 else max(Fraction(m, n) for m, n in zip(most, least, strict=True))
+        return Guarantee(gamma)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        if not math.isinf(self.guarantee.gamma):
+            return ()
+        return ("this matrix has a 0 where another entry of the row is not: such a report rules some records out for certain",)
+
+    @cached_property
+    def private_channel(self) -> Dense:
+        return Dense(self.matrix, self.domain.private.shape, self.domain.private.shape)
+
+    @property
+    def partial_sums(self) -> DenseSums:
+        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by attribute."""
+        return DenseSums(self.weights, self.domain.private.shape)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"weights": self.weights.tolist()}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        return cls(domain, np.array(parameters["weights"], dtype=np.float64) / ONE)
+
+    @cached_property
+    def _cumulative(self) -> NDArray[np.uint64]:
+        """The cumulative weights of all columns in one ascending row: column u runs from u·2^32 to (u+1)·2^32."""
+        starts = np.arange(self.weights.shape[1], dtype=np.uint64) * np.uint64(ONE)
+        return (np.cumsum(self.weights, axis=0, dtype=np.uint64) + starts).T.reshape(-1)
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        shape = self.domain.private.shape
+        records = tuple(column.astype(np.intp) for column in columns if not isinstance(column, Bits))
+        joint = np.ravel_multi_index(records, shape).astype(np.uint64)
+        places = joint * np.uint64(ONE) + rng.uint32(len(joint))
+        drawn = np.searchsorted(self._cumulative, places, side="right") - joint.astype(np.intp) * math.prod(shape)
+        codes = np.unravel_index(drawn, shape)
+        return tuple(code.astype(code_dtype(size)) for code, size in zip(codes, shape, strict=True))
+
+
+def read_matrix(path: str | Path) -> NDArray[np.float64]:
+    """The matrix in a file: .csv (commas), .txt (spaces), .npy, or .json (a list of rows); one line a report."""
+    path = Path(path)
+    readers = {".csv": _read_csv, ".txt": _read_txt, ".npy": _read_npy, ".json": _read_json}
+    if path.suffix.lower() not in readers:
+        raise FileError(f"cannot tell the form of matrix file '{path}'; use .csv, .txt, .npy or .json")
+    try:
+        matrix = np.asarray(readers[path.suffix.lower()](path), dtype=np.float64)
+    except FileNotFoundError:
+        raise FileError(f"no matrix file '{path}'") from None
+    except OSError as error:
+        raise FileError(f"cannot read matrix '{path}': {error.strerror or error}") from None
+    except (ValueError, TypeError, EOFError):
+        raise FileError(f"'{path}' does not hold a matrix of numbers", hint="one line a report, one number a record") from None
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise FileError(f"'{path}' does not hold a matrix of numbers", hint="one line a report, one number a record")
+    return matrix
+
+
+def _read_csv(path: Path) -> NDArray[Any]:
+    return np.array([line.split(",") for line in _lines(path)], dtype=np.float64)
+
+
+def _read_txt(path: Path) -> NDArray[Any]:
+    return np.array([line.split() for line in _lines(path)], dtype=np.float64)
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    return np.load(path, allow_pickle=False)
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _check_shape(matrix: NDArray[Any], private: Domain) -> None:
+    cells = private.cells
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            f"a matrix over {cells} records is too large to write down; use up to {MOST_CELLS}",
+            hint="combine a matrix for each group of attributes",
+        )
+    if matrix.shape != (cells, cells):
+        found = " x ".join(map(str, matrix.shape))
+        raise ParameterError(
+            f"the matrix is {found}, but the private attributes have {cells} possible records "
+            f"({' x '.join(map(str, private.shape))}); use {cells} x {cells}"
+        )
+
+
+def _check_columns(matrix: NDArray[Any], private: Domain) -> None:
+    try:
+        check_stochastic(matrix, _record_labels(private))
+    except ParameterError as error:
+        if matrix.min() >= 0 and np.allclose(matrix.sum(axis=1), 1):
+            raise ParameterError(error.message, hint="its rows sum to 1: transpose it, columns are the true records") from None
+        raise
+
+
+def _record_labels(private: Domain) -> list[str]:
+    """What each record is called, in the order of the matrix: "age '30-39', sex 'male'"."""
+    words = ([f"{attribute.name} '{label}'" for label in attribute.labels] for attribute in private)
+    return [", ".join(record) for record in product(*words)]
+
+
+def _check_rank(matrix: NDArray[Any]) -> None:
+    rank = int(np.linalg.matrix_rank(matrix))
+    if rank < matrix.shape[1]:
+        least = np.linalg.svd(matrix, compute_uv=False)[-1]
+        raise ParameterError(
+            f"this matrix is singular (rank {rank} of {matrix.shape[1]}, smallest singular value {least:.3g}), so different "
+            "truths give the same reports and nothing can be reconstructed"
+        )
