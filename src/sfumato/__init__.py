@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.randomness import seeded as seeded
     from sfumato.source import Exact as Exact
     from sfumato.source import Release as Release
-    from sfumato.source import open_release as open  # noqa: A004  (the word people will look for)
+    from sfumato.source import open as open
     from sfumato.source import perturb as perturb
     from sfumato.table import Table as Table
     from sfumato.table import propose_schema as propose_schema
@@ -63,7 +63,7 @@ _EXPORTS: dict[str, str] = {
     "association_rules": "mine.rules:association_rules",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "itemset_errors": "evaluate:itemset_errors",
-    "open": "source:open_release",
+    "open": "source:open",
     "perturb": "source:perturb",
     "propose_schema": "table:propose_schema",
     "read": "table:read",

@@ -18,14 +18,14 @@ from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError, Retain
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.domain import Cells, Domain, Numeric
-from sfumato.errors import EstimationError, FileError, ParameterError
+from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
 from sfumato.estimation.supports import FlippedSupports, Supports
 from sfumato.estimation.tabulated import TabulatedSupports
 from sfumato.estimation.voted import VotedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
-from sfumato.table import Provenance, Table, open_table, perturb_table
+from sfumato.table import Provenance, Table, perturb_table, read_perturbed, save
 
 MINED_TABLE = 1 << 16  # exact records over at most this many cells are mined from their table, others from bitmaps
 
@@ -144,7 +144,7 @@ class Release(Source):
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the reports with their mechanism; `sfumato.open` reads them back."""
-        self.table.save(path, force=force)
+        save(self.table, path, force=force)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         return Estimate(cells, self.rows, self._evidence(cells), self.copies)
@@ -266,12 +266,14 @@ def perturb(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *,
     return Release(perturb_table(table, mechanism, rng, copies=copies))
 
 
-def open_release(path: str | Path) -> Release:
+def source_of(table: Table) -> Source:
+    """The source that a table is: a release if it carries its mechanism, else the truth."""
+    return Exact(table) if table.provenance is None else Release(table)
+
+
+def open(path: str | Path) -> Release:
     """The release that a perturbed file holds."""
-    table = open_table(path)
-    if table.provenance is None:
-        raise FileError(f"'{path}' carries no mechanism, so it is not a release", hint="read it with sfumato.read as the truth")
-    return Release(table)
+    return Release(read_perturbed(path))
 
 
 def _one_hot_supports(columns: tuple[Cells, ...], codes: Sequence[Any]) -> Supports:

@@ -1,0 +1,153 @@
+"""Sources: the same question to the truth and to a release of it, by every kind of mechanism."""
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.bits import Bits
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import EstimationError, ParameterError, SchemaError
+from sfumato.randomness import seeded
+from sfumato.source import Exact, Release, source_of
+from sfumato.table import Table
+
+ROWS = 20_000
+RECORDS = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 20, 79, cuts=(40, 60)),
+        Category("smoker", ("no", "yes")),
+        Category("region", ("north", "south", "west"), public=True),
+    )
+)
+BASKETS = Domain((Items("items", tuple("abcdef")),))
+
+
+def records(rows: int = ROWS, seed: int = 1) -> Table:
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, rows)
+    age = np.minimum(rng.integers(0, 45, rows) + 15 * sex, 59)
+    smoker = rng.random(rows) < 0.15 + 0.2 * sex + age / 200
+    region = rng.choice(3, rows, p=[0.5, 0.3, 0.2])
+    return Table(RECORDS, (sex.astype(np.uint8), age.astype(np.uint8), smoker.astype(np.uint8), region.astype(np.uint8)))
+
+
+def baskets(rows: int = ROWS, seed: int = 2) -> Table:
+    rng = np.random.default_rng(seed)
+    dense = rng.random((rows, 6)) < [0.5, 0.3, 0.2, 0.1, 0.4, 0.25]
+    dense[:, 1] |= dense[:, 0] & (rng.random(rows) < 0.5)
+    return Table(BASKETS, (Bits.from_dense(dense),))
+
+
+def stochastic(size: int) -> np.ndarray:
+    matrix = np.random.default_rng(4).dirichlet(np.ones(size), size).T
+    return 0.6 * np.eye(size) + 0.4 * matrix
+
+
+RECORD_MECHANISMS = {
+    "gamma-diagonal": sf.GammaDiagonal(RECORDS.binned(), 30),
+    "randomized-gamma": sf.RandomizedGamma(RECORDS.binned(), 30, 0.3),
+    "retention": sf.Retention(RECORDS, (0.5, 0.4, 0.6)),
+    "retention identity": sf.Retention(RECORDS, (0.5, 0.4, 0.6), replace=("identity", "uniform", "identity")),
+    "swapping": sf.Swapping(RECORDS, 0.5),
+    "mask": sf.BitFlip(RECORDS, 0.9, 0.85),
+    "cut-and-paste": sf.CutAndPaste(RECORDS, 3, 0.2),
+    "matrix": sf.UserMatrix(RECORDS.binned(), stochastic(12)),
+}
+
+
+@pytest.mark.parametrize("name", RECORD_MECHANISMS)
+def test_marginals_of_a_release_are_the_truth_within_their_errors(name):
+    truth, mechanism = records(), RECORD_MECHANISMS[name]
+    release = sf.perturb(truth, mechanism, seeded(11))
+    exact = Exact(truth)
+    every = []
+    for columns in (["smoker"], ["age", "sex"], ["smoker", "region", "age"]):
+        found, true = release.marginal(columns), exact.marginal(columns)
+        assert found.value.shape == true.value.shape
+        assert [part.labels for part in found.cells] == [part.labels for part in true.cells]
+        assert np.all(true.stderr == 0) and np.isclose(found.value.sum(), ROWS, rtol=0.1)
+        off = found.value - true.value
+        assert np.all(np.abs(off) <= 5 * found.stderr + 1e-6), (columns, off / found.stderr)
+        every.append(off.ravel()[found.stderr.ravel() > 1e-6] / found.stderr.ravel()[found.stderr.ravel() > 1e-6])
+    assert 0.4 < np.sqrt(np.mean(np.concatenate(every) ** 2)) < 2  # the errors are of the size stated, no smaller either
+
+
+@pytest.mark.parametrize("name", RECORD_MECHANISMS)
+def test_standard_errors_hold_over_repeated_perturbation(name):
+    truth, mechanism, rng = records(1500), RECORD_MECHANISMS[name], seeded(12)
+    true = Exact(truth).marginal(["smoker", "sex"]).where(smoker="yes", sex="M").value
+    answers = [sf.perturb(truth, mechanism, rng).marginal(["smoker", "sex"]).where(smoker="yes", sex="M") for _ in range(250)]
+    values = np.array([answer.value for answer in answers])
+    stated = np.sqrt(np.mean([answer.stderr**2 for answer in answers]))
+    assert abs(values.mean() - true) < 5 * values.std() / np.sqrt(len(values))
+    assert 0.77 < values.std() / stated < 1.23  # five standard errors of a spread from 250 draws
+
+
+@pytest.mark.parametrize("mechanism", [sf.BitFlip(BASKETS, 0.9, 0.9), sf.BitFlip(BASKETS, [0.95] * 6, [0.7, 0.8, 0.9] * 2)])
+def test_baskets_answer_for_their_items(mechanism):
+    truth = baskets()
+    release, exact = sf.perturb(truth, mechanism, seeded(3)), Exact(truth)
+    found, true = release.marginal(["a", "b"]), exact.marginal(["a", "b"])
+    assert np.abs((found.value - true.value) / found.stderr).max() < 5
+    assert exact.marginal(["a"]).where(a=True).value == truth.columns[0].counts()[0]
+
+
+def test_cut_and_paste_on_baskets_knows_absence_too():
+    truth, mechanism = baskets(), sf.CutAndPaste(BASKETS, 4, 0.1)
+    release, exact = sf.perturb(truth, mechanism, seeded(3)), Exact(truth)
+    found, true = release.marginal(["a", "b"]), exact.marginal(["a", "b"])
+    assert np.isclose(found.value.sum(), ROWS)
+    assert np.abs((found.value - true.value) / found.stderr).max() < 5
+
+
+@pytest.mark.parametrize("name", RECORD_MECHANISMS)
+def test_the_miner_finds_in_a_release_what_the_marginals_say(name):
+    release = sf.perturb(records(4000), RECORD_MECHANISMS[name], seeded(5))
+    found = sf.frequent_itemsets(release, 0.1, max_length=2)
+    assert len(found) > 5
+    for itemset in found:
+        values = dict(item.split("=", 1) for item in itemset.items)
+        answer = release.marginal(list(values)).where(**values)
+        assert np.isclose(itemset.support, answer.value / 4000, atol=1e-9)
+        assert np.isclose(itemset.stderr, answer.stderr / 4000, rtol=1e-6, atol=1e-9)
+
+
+def test_copies_are_siblings_of_one_record():
+    truth, mechanism = records(3000), RECORD_MECHANISMS["gamma-diagonal"]
+    release = sf.perturb(truth, mechanism, seeded(6), copies=5)
+    assert (release.rows, release.table.rows, release.copies) == (3000, 15_000, 5)
+    single = sf.perturb(truth, mechanism, seeded(6))
+    many, one = release.marginal(["smoker"]).where(smoker="yes"), single.marginal(["smoker"]).where(smoker="yes")
+    assert many.stderr == pytest.approx(one.stderr / np.sqrt(5), rel=0.05)
+    assert abs(many.value - Exact(truth).marginal(["smoker"]).where(smoker="yes").value) < 5 * many.stderr
+
+
+def test_a_release_is_saved_and_opened_again(tmp_path):
+    release = sf.perturb(records(500), RECORD_MECHANISMS["retention"], seeded(7))
+    release.save(tmp_path / "out.parquet")
+    again = sf.open(tmp_path / "out.parquet")
+    assert again.mechanism.spec() == release.mechanism.spec() and not again.provenance.secure
+    assert np.array_equal(again.marginal(["age", "sex"]).value, release.marginal(["age", "sex"]).value)
+
+
+def test_questions_that_make_no_sense_are_refused():
+    exact = Exact(records(100))
+    with pytest.raises(SchemaError, match="did you mean 'smoker'"):
+        exact.marginal(["smokr"])
+    with pytest.raises(ParameterError, match="different columns"):
+        exact.marginal(["sex", "sex"])
+    with pytest.raises(ParameterError, match=r"use \['sex'\]"):
+        exact.marginal("sex")
+    with pytest.raises(EstimationError, match="no mechanism"):
+        Release(records(10))
+    assert isinstance(source_of(records(10)), Exact)
+
+
+def test_numbers_are_cut_where_the_question_cuts_them():
+    truth = records()
+    release = sf.perturb(truth, RECORD_MECHANISMS["retention"], seeded(8))
+    cells = RECORDS["age"].cells_by_cuts([33, 48])
+    found, true = release.marginal([cells]), Exact(truth).marginal([cells])
+    assert true.value.tolist() == np.histogram(truth.column("age") + 20, [20, 33, 48, 80])[0].tolist()
+    assert np.abs((found.value - true.value) / found.stderr).max() < 5
