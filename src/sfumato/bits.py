@@ -15,6 +15,8 @@ __all__ = ["WORD_BITS", "Bits"]
 WORD_BITS = 64
 # Rows unpacked at once: a row number inside a block fits 16 bits, which NumPy sorts by radix.
 _BLOCK_ROWS = 16_384
+# Words packed at once: few enough to stay in the cache, since their order of writing is random.
+_PACKED_BYTES = 1 << 19
 _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
@@ -65,14 +67,13 @@ class Bits:
         offsets, items = np.asarray(offsets), np.asarray(items)
         _check_csr(offsets, items, universe_size)
         rows = len(offsets) - 1
-        width = _words_for(rows)
-        row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(offsets))
-        position = items.astype(np.int64) * width
-        position += row >> 6
-        row &= 63
-        words = np.zeros(universe_size * width, dtype=np.uint64)
-        np.bitwise_or.at(words, position, np.uint64(1) << row.view(np.uint64))
-        return cls(words.reshape(universe_size, width), rows)
+        words = np.empty((universe_size, _words_for(rows)), dtype=np.uint64)
+        step = max(8, _PACKED_BYTES // (8 * max(universe_size, 1)))
+        for first in range(0, words.shape[1], step):
+            part = words[:, first : first + step]
+            ends = offsets[first * WORD_BITS : min((first + step) * WORD_BITS, rows) + 1]
+            part[:] = _packed(ends - ends[0], items[ends[0] : ends[-1]], part.shape)
+        return cls(words, rows)
 
     def to_csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Offsets (rows + 1) and the items of every row, rows in order and items ascending within a row."""
@@ -180,6 +181,15 @@ def _check_csr(offsets: NDArray[np.integer], items: NDArray[np.integer], univers
         raise DataError("offsets must not decrease; each row ends where the next begins")
     if len(items) and (items.min() < 0 or items.max() >= universe_size):
         raise DataError(f"item numbers must lie in 0..{universe_size - 1}; found {items.min()}..{items.max()}")
+
+
+def _packed(offsets: NDArray[np.integer], items: NDArray[np.integer], shape: tuple[int, ...]) -> NDArray[np.uint64]:
+    """The words of a block of rows."""
+    row = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+    position = items.astype(np.int64) * shape[1] + (row >> 6)
+    words = np.zeros(shape, dtype=np.uint64)
+    np.bitwise_or.at(words.reshape(-1), position, np.uint64(1) << (row & 63).view(np.uint64))
+    return words
 
 
 def _coordinates(block: NDArray[np.uint64]) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
