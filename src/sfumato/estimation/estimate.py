@@ -68,6 +68,10 @@ class Evidence(ABC):
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         """The covariance of two weighted sums of `total`, with the true rows held fixed."""
 
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) each -> (n,)
+        """The covariances of n pairs of weighted sums; overridden where they can share work."""
+        return np.array([self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])])
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -100,6 +104,14 @@ class CountEvidence(Evidence):
         left, right = self._influence(first), self._influence(second)
         raw = float((self.counts * left * right).sum())
         return raw - float((self.total * self.settled.adjoint(left) * self.settled.adjoint(right)).sum())
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        if not self.channel.settled:
+            return super().covariances(first, second)
+        left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
+        axes = tuple(range(self.counts.ndim))
+        raw = (self.counts[..., None] * left * right).sum(axis=axes)
+        return raw - (self.total[..., None] * first * second).sum(axis=tuple(range(self.total.ndim)))
 
     def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:
         """What one more report of each kind adds to the estimate of w·x."""

@@ -69,24 +69,18 @@ class TabulatedSupports:
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
             for place in places:
                 indicators = self._indicators(estimate, self._values[itemsets[place]])
-                for subset in range(size):
-                    with_whole[place, subset] = _covariance(estimate, indicators[subset], indicators[-1])
-                    with_rest[place, subset] = _covariance(estimate, indicators[subset], indicators[size - 1 - subset])
+                whole = np.broadcast_to(indicators[..., -1:], indicators.shape)
+                with_whole[place] = estimate.evidence.covariances(indicators, whole) / estimate.copies**2
+                with_rest[place] = estimate.evidence.covariances(indicators, indicators[..., ::-1]) / estimate.copies**2
         return with_whole, with_rest
 
-    def _indicators(self, estimate: Estimate, cells: Integers) -> list[Floats]:
+    def _indicators(self, estimate: Estimate, cells: Integers) -> Floats:  # (*table, 2^k)
         """For each subset of the itemset, 1 in the cells of the table where all of the subset's items hold."""
-        indicators: list[Floats] = []
-        for subset in range(1 << len(cells)):
-            weights = np.ones(estimate.value.shape)
-            for position, cell in enumerate(cells):
-                if subset >> position & 1:
-                    axis = np.zeros(weights.shape[position])
-                    axis[cell] = 1
-                    weights = weights * axis.reshape([-1 if other == position else 1 for other in range(weights.ndim)])
-            indicators.append(weights)
-        return indicators
-
-
-def _covariance(estimate: Estimate, first: Floats, second: Floats) -> float:
-    return estimate.evidence.covariance(first, second) / estimate.copies**2
+        shape, subsets = estimate.value.shape, np.arange(1 << len(cells))
+        weights = np.ones((*shape, len(subsets)))
+        for position, cell in enumerate(cells):
+            axis = np.ones((shape[position], len(subsets)))
+            axis[:, subsets >> position & 1 == 1] = 0
+            axis[cell] = 1
+            weights *= axis.reshape([shape[position] if other == position else 1 for other in range(len(shape))] + [-1])
+        return weights
