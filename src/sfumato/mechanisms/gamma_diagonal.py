@@ -142,14 +142,16 @@ def representable(gamma: Fraction, cells: int) -> Fraction:
         return gamma
     if gamma + cells <= 1 << 16:
         scale = ONE_DRAW // math.ceil(gamma + cells - 1)
-        return Fraction(math.floor(gamma * scale), scale)
-    keep = Fraction(math.floor((gamma - 1) / (gamma + cells - 1) * (1 << 64)), 1 << 64)
-    if keep == 0:
+        lowered = Fraction(math.floor(gamma * scale), scale)
+    else:
+        keep = Fraction(math.floor((gamma - 1) / (gamma + cells - 1) * (1 << 64)), 1 << 64)
+        lowered = 1 + keep * cells / (1 - keep)
+    if lowered <= 1:
         raise ParameterError(
-            f"gamma={float(gamma):g} on about 10^{math.log10(cells):.0f} cells keeps less than one record in 2^64",
+            f"gamma={float(gamma):.12g} on about 10^{math.log10(cells):.0f} cells keeps less than one record in 2^64",
             hint="use fewer attributes or coarser cells, or perturb groups of attributes on their own",
         )
-    return 1 + keep * cells / (1 - keep)
+    return lowered
 
 
 def check_cells(name: str, domain: Domain) -> None:

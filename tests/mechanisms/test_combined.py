@@ -1,0 +1,91 @@
+"""Combinations: parts side by side, guarantees multiplied, channels in product."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.mechanisms.examples import AGE, HOURS, INCOME, MIXED, PET, RECORD, SEX
+from tests.mechanisms.test_gamma_diagonal import domain_of
+
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.swapping import Swapping
+from sfumato.privacy.guarantee import Guarantee
+
+
+@given(
+    gamma=st.fractions(min_value=Fraction(3, 2), max_value=1000, max_denominator=1000) | st.floats(1.5, 1000),
+    sizes=st.lists(st.integers(2, 40), min_size=1, max_size=10),
+)
+def test_the_product_is_never_above_what_was_asked(gamma: Fraction | float, sizes: list[int]) -> None:
+    mechanism = Combined.promising(Guarantee(gamma), domain_of(*sizes))
+    exact = Fraction(1)
+    for part in mechanism.parts:
+        exact *= Fraction(part.guarantee.gamma)
+    assert mechanism.guarantee.gamma == exact <= gamma
+    assert float(exact) == pytest.approx(float(gamma), rel=1e-3)
+
+
+def test_groups_share_the_guarantee() -> None:
+    mechanism = Combined.promising(Guarantee(16), Domain((SEX, AGE, PET, INCOME)), groups=[["age", "sex"], ["pet"]])
+    assert [part.domain.names for part in mechanism.parts] == [("age", "sex"), ("pet",)]
+    assert [part.guarantee.gamma for part in mechanism.parts] == [4, 4]
+
+
+def test_the_channel_is_the_product_of_the_parts_in_the_order_of_the_domain() -> None:
+    records, hours = GammaDiagonal(Domain((PET, SEX)), 6), Retention(Domain((HOURS,)), 0.6)
+    mechanism = Combined(Domain((SEX, HOURS, PET)), (records, hours))
+    left = records.channel.to_dense().reshape(3, 2, 3, 2)
+    right = hours.channel.to_dense()
+    expected = np.einsum("psqt,hg->shptgq", left, right).reshape(60, 60)
+    assert np.allclose(mechanism.channel.to_dense(), expected)
+    assert np.allclose(mechanism.channel_over([2, 0]).to_dense(), records.channel.to_dense())
+
+
+def test_a_part_that_cannot_be_marginalised_does_not_disturb_the_others() -> None:
+    blurred = np.random.default_rng(1).dirichlet(np.ones(6), 6).T
+    mechanism = Combined.of(UserMatrix(RECORD, blurred), GammaDiagonal(Domain((AGE,)), 3))
+    assert np.allclose(mechanism.channel_over([2]).to_dense(), GammaDiagonal(Domain((AGE,)), 3).channel.to_dense())
+
+
+def test_one_part_that_needs_all_rows_makes_the_whole_need_them() -> None:
+    rowwise = GammaDiagonal(Domain((AGE,)), 3)
+    assert Combined.of(rowwise, Swapping(Domain((SEX,)), 0.5)).needs_all_rows
+    assert not Combined.of(rowwise, Retention(Domain((SEX,)), 0.5)).needs_all_rows
+
+
+def test_one_part_that_promises_nothing_makes_the_whole_promise_nothing() -> None:
+    mechanism = Combined.of(GammaDiagonal(Domain((AGE,)), 3), Swapping(Domain((SEX,)), 0.5))
+    assert mechanism.guarantee.gamma == float("inf") and mechanism.caveats
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((GammaDiagonal(Domain((AGE,)), 3),), "no part randomises attribute 'sex'"),
+        ((GammaDiagonal(Domain((AGE, SEX)), 3), Retention(Domain((SEX,)), 0.5)), "'sex' is randomised by two parts"),
+        ((GammaDiagonal(Domain((AGE, PET)), 3),), "no attribute 'pet' in this domain"),
+        ((Retention(Domain((HOURS,)), 0.5),), "no attribute 'hours'"),
+    ],
+)
+def test_parts_must_share_out_the_private_attributes(parts: tuple[object, ...], words: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        Combined(MIXED, parts)  # type: ignore[arg-type]
+    assert words in str(error.value)
+
+
+def test_a_part_must_see_an_attribute_as_the_domain_has_it() -> None:
+    with pytest.raises(SchemaError, match="other values in its part"):
+        Combined(Domain((HOURS, SEX)), (GammaDiagonal(Domain((HOURS.bins(), SEX)), 3),))
+    with pytest.raises(SchemaError, match="public"):
+        Combined(MIXED, (GammaDiagonal(MIXED, 3),))
+    with pytest.raises(ParameterError, match="at least one part"):
+        Combined.of()
