@@ -66,9 +66,8 @@ def test_the_matrix_of_gamma_diagonal_is_gamma_diagonal() -> None:
     assert mechanism.guarantee == Guarantee(3)
     assert mechanism.private_channel.condition == pytest.approx(4)
     assert mechanism.private_channel.smallest_singular_value == pytest.approx(0.25)
-    assert np.allclose(
-        mechanism.private_channel.marginal([1]).to_dense(), GammaDiagonal(RECORD, 3).channel.marginal([1]).to_dense()
-    )
+    pets = GammaDiagonal(RECORD, 3).channel.marginal([1]).to_dense()
+    assert np.allclose(mechanism.private_channel.marginal([1]).to_dense(), pets)
 
 
 def test_a_matrix_that_blurs_columns_together_has_no_marginals() -> None:
@@ -155,9 +154,7 @@ def test_every_form_of_file_is_read(form: str, tmp_path: Path) -> None:
         ("binary.csv", b"\xff\xfe\x00", "does not hold a matrix of numbers"),
     ],
 )
-def test_a_file_that_holds_no_matrix_is_one_clear_error(
-    name: str, text: str | bytes | None, words: str, tmp_path: Path
-) -> None:
+def test_a_file_without_a_matrix_is_one_clear_error(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if text is not None:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
