@@ -1,0 +1,304 @@
+"""Reproduction: a table of a paper, its numbers beside ours, and notes where the two cannot agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import ParameterError
+from sfumato.report import Block, Heading, Note, Page, Picture, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVEL = 0.99  # of the interval outside which a paper's number is marked
+LENGTH = "length"  # the label that makes a reproduction drawable
+MARK = "≠"
+MEANING_OF_MARK = f"{MARK} marks a printed number outside the {LEVEL:.0%} prediction interval of our runs"
+
+Label = str | int | float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a reproduction is run: where the data are, over how many seeds, and whether on small data to try it out."""
+
+    data: str | Path | None = None
+    seeds: int = 3
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ParameterError(f"seeds={self.seeds}; a reproduction needs at least one")
+
+    @property
+    def runs(self) -> range:
+        """The seeds to run over."""
+        return range(1, 2 if self.quick else self.seeds + 1)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One quantity measured once a seed; None where a run did not define it (no itemset found, say).
+
+    >>> runs = Runs((4.0, 5.0, 6.0))
+    >>> runs.mean, runs.spread, runs.excludes(5.5), runs.excludes(50)
+    (5.0, 1.0, False, True)
+    """
+
+    values: tuple[float | None, ...]
+
+    @property
+    def defined(self) -> list[float]:
+        """The values of the runs that defined one."""
+        return [value for value in self.values if value is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the seeds."""
+        return math.fsum(self.defined) / len(self.defined) if self.defined else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over the seeds; None for a single one."""
+        mean, count = self.mean, len(self.defined)
+        if mean is None or count < 2:
+            return None
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in self.defined) / (count - 1))
+
+    def excludes(self, printed: float) -> bool:
+        """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1 + 1/seeds)."""
+        if self.mean is None or not self.spread:
+            return False
+        from scipy.special import stdtrit
+
+        count = len(self.defined)
+        reach = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * self.spread * math.sqrt(1 + 1 / count)
+        return abs(printed - self.mean) > reach + rounding(printed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Mean, spread and every value."""
+        return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the paper prints (None where it prints nothing) and what we find: runs over seeds, or an exact number."""
+
+    paper: float | None
+    ours: Runs | float | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the paper's number is not one that we would find."""
+        if self.paper is None or self.ours is None:
+            return False
+        if isinstance(self.ours, Runs):
+            return self.ours.excludes(self.paper)
+        return abs(self.paper - self.ours) > rounding(self.paper) * (1 + 1e-9)
+
+    @property
+    def value(self) -> float | None:
+        """Our number: the mean, or the exact one."""
+        return self.ours.mean if isinstance(self.ours, Runs) else self.ours
+
+    def shown(self) -> str:
+        """Our number in words, with its spread, marked where the paper's differs."""
+        spread = self.ours.spread if isinstance(self.ours, Runs) else None
+        return _with_spread(self.value, spread) + (f" {MARK}" if self.differs else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both numbers as JSON data."""
+        ours = self.ours.to_dict() if isinstance(self.ours, Runs) else self.ours
+        return {"paper": self.paper, "ours": _finite(ours), "differs": self.differs}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: its labels (a length, a mechanism and a length …) and a cell for each quantity."""
+
+    labels: tuple[Label, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table of a paper beside ours.
+
+    >>> row = Row((1,), (Cell(249, 249), Cell(5.89, Runs((6.1, 6.4, 6.3)))))
+    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"), (row,)).to_text())
+    A table
+             |F|          support error (%)
+    length   paper ours   paper ours
+    1          249  249    5.89 6.27 ± 0.15
+    """
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    quantities: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    logarithmic: bool = field(default=False, kw_only=True)  # of the figure
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.labels) != len(self.labels) or len(row.cells) != len(self.quantities):
+                raise ParameterError(
+                    f"'{self.name}': a row has {len(row.labels)} labels and {len(row.cells)} cells, "
+                    f"where {len(self.labels)} and {len(self.quantities)} are named"
+                )
+
+    def column(self, quantity: str) -> list[Cell]:
+        """The cells of one quantity, row by row."""
+        place = self.quantities.index(quantity)
+        return [row.cells[place] for row in self.rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON data."""
+        rows = [
+            dict(zip(self.labels, row.labels, strict=True))
+            | {name: cell.to_dict() for name, cell in zip(self.quantities, row.cells, strict=True)}
+            for row in self.rows
+        ]
+        return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
+
+    def to_text(self) -> str:
+        """A plain text table: for each quantity the paper's number (where it prints any) and ours."""
+        lines = _laid_out(self.labels, list(self._groups()), self.rows)
+        marked = [MEANING_OF_MARK] if any(cell.differs for row in self.rows for cell in row.cells) else []
+        return "\n".join([self.title, *lines, *(f"  · {note}" for note in [*marked, *self.notes])])
+
+    def blocks(self) -> list[Block]:
+        """The same for an HTML page."""
+        columns = list(self.labels)
+        for quantity, printed, _ in self._groups():
+            columns += [f"{quantity}: paper", "ours"] if printed else [quantity]
+        rows = [[*row.labels, *self._entries(row)] for row in self.rows]
+        return [Heading(self.title), Table(columns, rows), *(Note(note) for note in self.notes)]
+
+    def draw(self) -> list[Axes] | None:
+        """The errors by length as a figure; None where rows are not lengths."""
+        if self.labels[-1] != LENGTH or not self.rows:
+            return None
+        from sfumato.plots import errors_by_length
+
+        lengths = sorted({int(row.labels[-1]) for row in self.rows})
+        lines = {quantity: self._lines(quantity, lengths) for quantity in self.quantities if "%" in quantity}
+        return errors_by_length(lengths, lines, logarithmic=self.logarithmic) if lines else None
+
+    def _lines(self, quantity: str, lengths: Sequence[int]) -> list[Any]:
+        """Our means with their standard errors, and the paper's numbers, a line for each set of the other labels."""
+        from sfumato.plots import Series
+
+        place = self.quantities.index(quantity)
+        lines = []
+        for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
+            cells = {int(row.labels[-1]): row.cells[place] for row in rows}
+            name = " ".join(map(str, labels))
+            lines.append(Series(f"{name} ours".strip(), *_means([cells.get(length) for length in lengths])))
+            if any(cell.paper is not None for cell in cells.values()):
+                printed = [_or_nan(cells[length].paper if length in cells else None) for length in lengths]
+                lines.append(Series(f"{name} paper".strip(), printed))
+        return lines
+
+    def _groups(self) -> Iterator[tuple[str, bool, list[Cell]]]:
+        """Each quantity, whether the paper prints it anywhere, and its cells."""
+        for quantity in self.quantities:
+            cells = self.column(quantity)
+            yield quantity, any(cell.paper is not None for cell in cells), cells
+
+    def _entries(self, row: Row) -> Iterator[Any]:
+        for cell, (_, printed, _) in zip(row.cells, self._groups(), strict=True):
+            if printed:
+                yield cell.paper
+            yield cell.shown()
+
+
+def over_runs(measure: Callable[[int], Sequence[Sequence[float | None]]], seeds: Iterable[int]) -> list[list[Runs]]:
+    """A table of runs from a table of numbers a seed: same rows, same columns."""
+    tables = [measure(seed) for seed in seeds]
+    return [[Runs(tuple(values)) for values in zip(*rows, strict=True)] for rows in zip(*tables, strict=True)]
+
+
+def page(reproductions: Sequence[Reproduction]) -> Page:
+    """One HTML page with every table and, where rows are lengths, its figure."""
+    blocks: list[Block] = []
+    for reproduction in reproductions:
+        blocks += reproduction.blocks()
+        axes = reproduction.draw()
+        if axes is not None:
+            blocks.append(Picture.of(axes, f"{reproduction.title}: by itemset length"))
+    return Page("The papers' tables, theirs beside ours", blocks, lead=MEANING_OF_MARK)
+
+
+def rounding(printed: float) -> float:
+    """Half a unit in the last decimal place that was printed.
+
+    >>> rounding(5.89), rounding(249)
+    (0.005, 0.5)
+    """
+    decimals = 0 if printed == round(printed) else len(repr(float(printed)).partition(".")[2])
+    return 0.5 * 10.0**-decimals
+
+
+def _laid_out(labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]) -> list[str]:
+    """Head and body lines: label columns to the left, then for each quantity its paper and our columns."""
+    columns = [_column("", name, [_number(row.labels[place]) for row in rows]) for place, name in enumerate(labels)]
+    for quantity, printed, cells in groups:
+        ours = _column("" if printed else quantity, "ours", [cell.shown() for cell in cells])
+        if printed:
+            theirs = _column("", "paper", [_number(cell.paper) for cell in cells], right=True)
+            pair = [f"{left} {right}" for left, right in zip(theirs[1:], ours[1:], strict=True)]
+            ours = _padded([quantity, *pair])
+        columns.append(ours)
+    return ["   ".join(parts).rstrip() for parts in zip(*columns, strict=True)]
+
+
+def _column(over: str, head: str, entries: Sequence[str], *, right: bool = False) -> list[str]:
+    return _padded([over, head, *entries], right=right)
+
+
+def _padded(lines: Sequence[str], *, right: bool = False) -> list[str]:
+    width = max(map(len, lines))
+    return [line.rjust(width) if right else line.ljust(width) for line in lines]
+
+
+def _number(value: Label | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        return "∞"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1_000 else f"{value:.4g}"
+
+
+def _with_spread(value: float | None, spread: float | None) -> str:
+    """Both to the second figure of the spread."""
+    if value is None or not spread:
+        return _number(value)
+    digits = max(0, min(4, 1 - math.floor(math.log10(spread))))
+    return f"{value:,.{digits}f} ± {spread:,.{digits}f}"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _means(cells: Sequence[Cell | None]) -> tuple[list[float], list[float]]:
+    values, errors = [], []
+    for cell in cells:
+        runs = cell.ours if cell is not None and isinstance(cell.ours, Runs) else None
+        values.append(_or_nan(cell.value if cell is not None else None))
+        errors.append((runs.spread or 0) / math.sqrt(len(runs.defined)) if runs and runs.defined else 0)
+    return values, errors

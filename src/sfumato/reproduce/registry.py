@@ -1,0 +1,91 @@
+"""The reproductions by name; a paper's module is loaded when one of its tables is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.reproduce.base import Reproduction, Settings
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, and its tables and figures by name. Its module offers `reproduce(names, settings)`."""
+
+    title: str
+    parts: Mapping[str, str]
+
+
+_MASK_SETTINGS = (
+    "p = 0.9, 0.25 %",
+    "p = 0.9, 0.25 %, r = 10 %",
+    "p = 0.9, 0.5 %",
+    "p = 0.9, 0.5 %, r = 10 %",
+    "p = 0.7, 0.25 %, r = 10 %",
+)
+
+PAPERS: dict[str, Paper] = {
+    "mask": Paper(
+        "MASK (Rizvi and Haritsa 2002)",
+        {
+            f"mask-table-{first + place}": f"{data}, {setting}"
+            for first, data in ((2, "Quest T10.I4.D1M.N1K"), (7, "BMS-WebView-1 ×10"))
+            for place, setting in enumerate(_MASK_SETTINGS)
+        },
+    ),
+    "frapp": Paper(
+        "FRAPP (Agrawal, Haritsa and Prakash 2008)",
+        {
+            "frapp-table-3": "frequent itemsets of CENSUS and HEALTH at 2 %",
+            "frapp-figure-2": "errors on CENSUS, γ = 19, four mechanisms",
+            "frapp-figure-4": "errors on CENSUS, γ = 13.28",
+            "frapp-figure-5": "errors on CENSUS, γ = 9",
+            "frapp-figure-6": "RAN-GD over its randomisation parameter",
+            "frapp-figure-7": "condition numbers, γ = 19",
+        },
+    ),
+    "fp-nfp": Paper(
+        "FP/NFP (Rao and Chiranjeevi 2012)",
+        {
+            "fp-nfp-table-1": "normal and improved distortion, BMS-WebView-1",
+            "fp-nfp-table-2": "normal and improved distortion, retail",
+            "fp-nfp-table-3": "normal and improved distortion, BMS-WebView-2",
+            "fp-nfp-table-4": "improved distortion by fp, BMS-WebView-2",
+            "fp-nfp-table-5": "improved distortion by fp, retail",
+            "fp-nfp-table-6": "item lists against bitmaps",
+        },
+    ),
+}
+
+
+def parts_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """The tables that these names stand for, by paper: a paper's name stands for all of its tables.
+
+    >>> parts_of(["frapp-table-3"])
+    {'frapp': ['frapp-table-3']}
+    """
+    wanted: dict[str, list[str]] = {}
+    for name in names:
+        paper, parts = _found(name)
+        chosen = wanted.setdefault(paper, [])
+        chosen += [part for part in parts if part not in chosen]
+    return wanted
+
+
+def reproduce(names: Sequence[str], settings: Settings | None = None) -> Iterator[Reproduction]:
+    """The tables asked for, one after the other as they are done."""
+    for paper, parts in parts_of(names).items():
+        module = import_module(f"sfumato.reproduce.{paper.replace('-', '_')}")
+        yield from module.reproduce(parts, settings or Settings())
+
+
+def _found(name: str) -> tuple[str, list[str]]:
+    if name in PAPERS:
+        return name, list(PAPERS[name].parts)
+    for paper, entry in PAPERS.items():
+        if name in entry.parts:
+            return paper, [name]
+    known = [*PAPERS, *(part for entry in PAPERS.values() for part in entry.parts)]
+    raise ParameterError(f"nothing called '{name}' to reproduce ({listing(PAPERS)})", hint=near_miss(name, known))
