@@ -431,6 +431,11 @@ class Cells:
         return self.attribute.name if self.item is None else self.attribute.labels[self.item]
 
     @property
+    def key(self) -> tuple[str, bytes, bytes]:
+        """What tells this partition from others of the same domain."""
+        return self.name, self.group.tobytes(), b"" if self.starts is None else self.starts.tobytes()
+
+    @property
     def trivial(self) -> bool:
         """Whether every code is a cell of its own, in order."""
         return self.starts is None and self.size == len(self.group) and bool((self.group == np.arange(self.size)).all())

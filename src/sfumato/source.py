@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError, Retain
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.arrays import ArrayCounter, JoinedCounter
+from sfumato.counting.base import Counter
+from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
@@ -74,10 +76,40 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Exact(Source):
-    """True records: every answer is a count, every standard error 0."""
+class TableSource(Source):
+    """A source whose rows are in memory; `earlier` is the source that this one extends, whose counts are used again."""
 
     table: Table
+    earlier: Self | None = field(default=None, repr=False)
+
+    def extended(self, batch: Table) -> Self:
+        """This source with a batch of new rows; what was counted before is not counted again."""
+        return replace(self, table=Table.concatenate([self.table, batch]), earlier=self)
+
+    @cached_property
+    def _latest(self) -> Table:
+        """The rows that the earlier source does not have."""
+        return self.table.slice(self.earlier.table.rows, self.table.rows) if self.earlier else self.table
+
+    @cached_property
+    def _counter(self) -> Counter:
+        latest = ArrayCounter(self.table.domain, self._latest.columns)
+        return JoinedCounter((self.earlier._counter, latest)) if self.earlier else latest
+
+    @cached_property
+    def _baskets(self) -> Parts:
+        """The rows as bits, one an item."""
+        latest = self._bits_of(self._latest)
+        return self.earlier._baskets.extended(latest) if self.earlier else Parts((Part(latest),))
+
+    @abstractmethod
+    def _bits_of(self, table: Table) -> Bits:
+        """Some rows as bits, one an item."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(TableSource):
+    """True records: every answer is a count, every standard error 0."""
 
     @property
     def domain(self) -> Domain:
@@ -87,28 +119,34 @@ class Exact(Source):
     def rows(self) -> int:
         return self.table.rows
 
-    @cached_property
-    def _counter(self) -> ArrayCounter:
-        return ArrayCounter(self.table.domain, self.table.columns)
-
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         identity = Retain.identity([part.size for part in cells])
         return Estimate(cells, self.rows, CountEvidence(self._counter.count(cells), identity))
 
     def supports(self) -> Supports:
         if self.domain.baskets:
-            return FlippedSupports(_bits(self.table.columns[0]), self.domain.attributes[0].labels)
-        columns = tuple(self.cells(name) for name in self.domain.names)
+            return FlippedSupports(self._baskets, self.domain.attributes[0].labels)
+        columns = self._columns
         if math.prod(part.size for part in columns) <= MINED_TABLE:
             return TabulatedSupports(columns, self.rows, self.marginal, exact=True)
-        return _one_hot_supports(columns, self.table.columns)
+        names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
+        attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
+        return FlippedSupports(self._baskets, names, attributes=attributes)
+
+    @property
+    def _columns(self) -> tuple[Cells, ...]:
+        return tuple(self.cells(name) for name in self.domain.names)
+
+    def _bits_of(self, table: Table) -> Bits:
+        if self.domain.baskets:
+            return _bits(table.columns[0])
+        parts = zip(self._columns, table.columns, strict=True)
+        return Bits.stack([_one_hot(part.assign(column), part.size) for part, column in parts])
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Source):
+class Release(TableSource):
     """Perturbed records and the mechanism that made them: answers are reconstructed and carry their standard errors."""
-
-    table: Table
 
     def __post_init__(self) -> None:
         if self.table.provenance is None:
@@ -137,10 +175,6 @@ class Release(Source):
     @property
     def rows(self) -> int:
         return self.table.rows // self.copies
-
-    @cached_property
-    def _counter(self) -> ArrayCounter:
-        return ArrayCounter(self.table.domain, self.table.columns)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the reports with their mechanism; `sfumato.open` reads them back."""
@@ -218,13 +252,13 @@ class Release(Source):
         return TabulatedSupports(columns, self.rows, self.marginal, exact=False)
 
     def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
-        bits, names, attributes = self._items()
-        extra = np.ones(bits.items - len(keep_ones))  # public columns are reported as they are
-        return FlippedSupports(bits, names, np.r_[keep_ones, extra], np.r_[keep_zeros, extra], attributes)
+        names, attributes = self._items
+        extra = np.ones(len(names) - len(keep_ones))  # public columns are reported as they are
+        return FlippedSupports(self._baskets, names, np.r_[keep_ones, extra], np.r_[keep_zeros, extra], attributes)
 
     def _voted_supports(self) -> Supports:
-        bits, names, attributes = self._items()
-        inside = self.mechanism.private_reports.attributes[0].size
+        names, attributes = self._items
+        inside, bits = self.mechanism.private_reports.attributes[0].size, self._bits_of(self.table)
 
         def votes(items: Sequence[int]) -> NDArray[Any]:
             result = np.ones(self.table.rows)
@@ -238,20 +272,26 @@ class Release(Source):
 
         return VotedSupports(names, attributes, self.table.rows, votes)
 
-    def _items(self) -> tuple[Bits, tuple[str, ...], NDArray[Any]]:
-        """The reported items, then the values of the public columns as items; their names; the attribute of each."""
-        items = self.mechanism.private_reports.attributes[0]
-        bits, names = _bits(self.table.columns[self.table.domain.index(items.name)]), items.labels
+    @cached_property
+    def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:
+        """The names of the reported items, then of the public columns' values; and the attribute of each."""
+        names = self.mechanism.private_reports.attributes[0].labels
         attributes = np.arange(len(names))
         if not self.domain.private.baskets:
             attributes = np.repeat(np.arange(len(self.domain.private)), [a.size for a in self.domain.private])
-        public = [self.cells(attribute.name) for attribute in self.domain if attribute.public]
-        for place, part in enumerate(public, len(names)):
-            column = part.assign(self.table.columns[self.table.domain.index(part.name)])
-            bits = Bits.stack([bits, _one_hot(column, part.size)])
+        for place, part in enumerate(self._public, len(names)):
             names = (*names, *(f"{part.name}={label}" for label in part.labels))
             attributes = np.r_[attributes, np.full(part.size, place)]
-        return bits, names, attributes
+        return names, attributes
+
+    @cached_property
+    def _public(self) -> list[Cells]:
+        return [self.cells(attribute.name) for attribute in self.domain if attribute.public]
+
+    def _bits_of(self, table: Table) -> Bits:
+        items = self.mechanism.private_reports.attributes[0]
+        public = [_one_hot(part.assign(table.column(part.name)), part.size) for part in self._public]
+        return Bits.stack([_bits(table.column(items.name)), *public])
 
 
 class _Term(NamedTuple):
@@ -274,14 +314,6 @@ def source_of(table: Table) -> Source:
 def open(path: str | Path) -> Release:
     """The release that a perturbed file holds."""
     return Release(read_perturbed(path))
-
-
-def _one_hot_supports(columns: tuple[Cells, ...], codes: Sequence[Any]) -> Supports:
-    """Exact supports of records by one bitmap a value."""
-    bits = Bits.stack([_one_hot(part.assign(column), part.size) for part, column in zip(columns, codes, strict=True)])
-    names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
-    attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
-    return FlippedSupports(bits, names, attributes=attributes)
 
 
 def _one_hot(codes: NDArray[Any], size: int) -> Bits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.counting.base import Counter
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import EstimationError
 
 CHUNK = 1 << 16  # rows at a time: the index stays in the cache
 DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
+REMEMBERED_CELLS, REMEMBERED_QUESTIONS = 1 << 16, 1 << 12  # answers small enough and few enough to be kept
 KEPT_CELLS = 1 << 20  # the largest full table that is counted once and kept for later questions
 
 
@@ -85,6 +87,7 @@ class ArrayCounter:
 
     domain: Domain
     columns: Columns
+    _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -102,14 +105,38 @@ class ArrayCounter:
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         if self._whole is None or any(part.item is not None for part in cells):
-            assigned = [part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells]
-            return contingency(assigned, [part.size for part in cells])
+            return self._scan(cells)
         axes = [self.domain.index(part.attribute.name) for part in cells]
         dropped = tuple(axis for axis in range(len(self.domain)) if axis not in axes)
         table = self._whole.sum(axis=dropped).transpose(*np.argsort(np.argsort(axes)))
         for axis, part in enumerate(cells):
             table = merged(table, axis, part)
         return table
+
+    def _scan(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        """One pass over the rows for a question that was not asked before."""
+        question = tuple(part.key for part in cells)
+        if question not in self._asked:
+            assigned = [part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells]
+            table = contingency(assigned, [part.size for part in cells])
+            if table.size > REMEMBERED_CELLS or len(self._asked) >= REMEMBERED_QUESTIONS:
+                return table
+            self._asked[question] = table
+        return self._asked[question]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedCounter:
+    """Rows that came in parts, counted as one; what an old part was asked before is not counted again."""
+
+    parts: tuple[Counter, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        return sum((part.count(cells) for part in self.parts[1:]), self.parts[0].count(cells))
 
 
 def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.parts import Parts
 from sfumato.errors import EstimationError, ParameterError
 
 __all__ = ["FlippedSupports", "Measured", "Supports"]
@@ -97,11 +98,12 @@ class FlippedSupports:
     (True, 2)
     """
 
-    bits: Bits
+    bits: Bits | Parts
     names: tuple[str, ...]
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0
     attributes: Integers | None = None  # for one-hot records: the attribute each item is a value of
+    counted: Counted | None = None  # what is known of the first rows
 
     def __post_init__(self) -> None:
         if len(self.names) != self.bits.items:
@@ -139,7 +141,7 @@ class FlippedSupports:
 
     def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
         """Count each itemset once and reconstruct it from the counts of its subsets."""
-        observed = itemset_counts(self.bits, itemsets).astype(np.float64)
+        observed = self._observed(itemsets).astype(np.float64)
         if self.exact:
             return Measured(observed, observed, np.zeros(len(observed)))
         linear, squared = self._weights
@@ -147,6 +149,23 @@ class FlippedSupports:
         squares = _fold(observed, itemsets, subsets, shorter.memory[1], *squared)
         stderr = np.sqrt(np.maximum(squares[-1] - estimates[-1], 0))
         return Measured(observed, estimates[-1], stderr, (estimates, squares))
+
+    def _observed(self, itemsets: NDArray[np.int32]) -> Integers:
+        return self.bits.counts(itemsets) if isinstance(self.bits, Parts) else itemset_counts(self.bits, itemsets)
+
+    def resumed(self, counted: Counted) -> FlippedSupports:
+        """The same supports, counting only the rows that came after those counted already."""
+        everything = np.arange(self.bits.items, dtype=np.int32)[:, None]
+        start = self.bits.slice(0, counted.rows)
+        if counted.rows > self.rows or not np.array_equal(counted.recall(everything), start.counts()):
+            raise DataError(
+                f"these {self.rows} baskets do not begin with the {counted.rows} that were mined before",
+                hint="add new baskets after the old ones, over the same items",
+            )
+        return replace(self, counted=counted)
+
+    def _count(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        return itemset_counts(self.bits, itemsets) if self.counted is None else grown_counts(self.bits, itemsets, self.counted)
 
     def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
         """cov(S, I) = sum over rows of the product of g² over S and g over the rest of I, less the estimate of I.

@@ -57,6 +57,8 @@ class TabulatedSupports:
         attributes = self.groups[itemsets]
         order = np.lexsort(attributes.T[::-1])
         ordered = attributes[order]
+        if not len(ordered):
+            return []
         starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)])
         return [(ordered[start], places) for start, places in zip(starts, np.split(order, starts[1:]), strict=True)]
 
