@@ -27,7 +27,7 @@ class Guarantee:
     gamma: Gamma
 
     def __post_init__(self) -> None:
-        if math.isnan(self.gamma) or self.gamma < 1:
+        if self.gamma != self.gamma or self.gamma < 1:  # NaN is not itself; a fraction may be too large for a float
             raise ParameterError(f"gamma={_shown(self.gamma)} promises the impossible; use gamma > 1", gamma=self.gamma)
 
     @classmethod

@@ -41,7 +41,7 @@ BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
 # What spreadsheets and data frames write for a number that is not there.
-NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"])
+NO_NUMBER = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 class Reader(ABC):
@@ -82,6 +82,14 @@ class Reader(ABC):
             return Provenance.from_description(self.description)
         except SfumatoError as error:
             raise FileError(f"{self.where}: {error.message}", hint=error.hint) from None
+
+    @property
+    def described_rows(self) -> int:
+        """How many rows a perturbed file says it has."""
+        rows = self.description.get("rows") if self.description else None
+        if not isinstance(rows, int):
+            raise FileError(f"the description of {self.where} does not say how many rows it has")
+        return rows
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
@@ -140,7 +148,8 @@ class FrameReader(RecordReader):
 
     @property
     def description(self) -> Mapping[str, Any] | None:
-        return _from_metadata(self.frame.schema.metadata, self.where)
+        found = _from_metadata(self.frame.schema.metadata, self.where)
+        return None if found is None else {**found, "rows": self.frame.num_rows}
 
     def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         yield from self.frame.select(list(names)).to_batches(batch_rows)
@@ -238,10 +247,9 @@ class TextReader(Reader):
         return _parsed(text, f"'{side}'")
 
     def _check_rows(self, rows: int) -> None:
-        described = self.description.get("rows") if self.description else None
-        if described is not None and rows != described:
+        if self.description is not None and rows != self.described_rows:
             raise FileError(
-                f"{self.where} has {rows} rows, but its description speaks of {described}",
+                f"{self.where} has {rows} rows, but its description speaks of {self.described_rows}",
                 hint="it was cut short or changed after it was perturbed",
             )
 
@@ -315,7 +323,7 @@ def _encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) -
 def number_words(words: pa.Array) -> pa.Array:
     """Numbers as written, without blanks around them, and what stands for no number as null."""
     trimmed = pc.utf8_trim_whitespace(words)
-    return pc.if_else(pc.is_in(trimmed, value_set=NO_NUMBER), pa.scalar(None, pa.string()), trimmed)
+    return pc.if_else(pc.is_in(trimmed, value_set=pa.array(NO_NUMBER)), pa.scalar(None, pa.string()), trimmed)
 
 
 def _numbers_or_labels(words: pa.Array) -> pa.Array:

@@ -134,9 +134,9 @@ def writer_to(
         with _written("standard output"):
             yield from _to_standard_output(domain, provenance)
         return
+    check_target(target, force)
     path = Path(target)
     kind = _WRITERS[kind_of(path)]
-    check_free(path, force)
     with _written(f"'{path}'"), _replacing(path) as raw:
         with _compressed(raw, path) as stream:
             writer = kind(stream, domain, provenance)
@@ -175,6 +175,19 @@ class _Counted(io.RawIOBase):
 
     def tell(self) -> int:
         return self._written
+
+
+def check_target(target: str | Path, force: bool) -> None:
+    """Refuse an output that could not be written, before any work is done for it."""
+    if str(target) != STANDARD_STREAM:
+        kind_of(Path(target))
+        check_free(Path(target), force)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text file, which is there whole or not at all."""
+    with _written(f"'{path}'"), _replacing(path) as stream:
+        stream.write(text.encode())
 
 
 def check_free(path: Path, force: bool) -> None:

@@ -1,0 +1,42 @@
+"""The commands by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfumato import __version__
+from sfumato.cli.describe import describe
+from sfumato.cli.errors import Commands
+from sfumato.cli.generate import generate
+from sfumato.cli.perturb import perturb
+from sfumato.cli.schema import schema
+
+app = typer.Typer(
+    cls=Commands,
+    name="sfumato",
+    help="Blur each record before anyone sees it; reconstruct the crowd's counts with their error bars.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(schema)
+app.command()(perturb)
+app.command()(describe)
+app.add_typer(generate, name="generate")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options before the command."""

@@ -1,0 +1,37 @@
+"""`sfumato describe`: what a perturbed file says about itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json
+
+
+def describe(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that Sfumato perturbed; - is standard input.")],
+    rho1: Annotated[float, typer.Option(help="The belief before, for the worst belief after.")] = 0.05,
+    json: Json = False,
+) -> None:
+    """Describe a perturbed file: its mechanism, what it promises in words, its domain and rows.
+
+    Example: sfumato describe census.parquet
+    """
+    from sfumato.cli.printing import print_domain, print_facts, print_json
+    from sfumato.cli.summary import facts, summarise
+    from sfumato.errors import FileError, ParameterError
+    from sfumato.table import reader_of
+
+    if not 0 < rho1 < 1:
+        raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
+    reader = reader_of(file)
+    if reader.provenance is None:
+        raise FileError(f"{reader.where} carries no mechanism: it is not a file that Sfumato perturbed")
+    summary = summarise(reader.provenance, reader.described_rows, rho1)
+    if json:
+        print_json(summary)
+        return
+    print_facts(facts(summary))
+    print()
+    print_domain(reader.provenance.mechanism.domain)

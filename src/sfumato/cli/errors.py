@@ -1,0 +1,84 @@
+"""How a command fails: one line on standard error (or one JSON object on standard output) and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sfumato.errors import SfumatoError
+
+SUCCESS, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class Commands(TyperGroup):
+    """A group of commands whose errors all take one shape."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
+        run = partial(super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra)
+        sys.exit(exit_code(run, as_json="--json" in arguments))
+
+
+def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
+    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours."""
+    try:
+        status = run()
+        return status if isinstance(status, int) else SUCCESS
+    except SfumatoError as error:
+        _complain(error.to_dict(), as_json)
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        print("sfumato: interrupted; nothing was changed", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _leave_pipe()
+        return FAULT
+    except Exception as error:
+        return _unexpected(error, as_json)
+
+
+def _unexpected(error: Exception, as_json: bool) -> int:
+    # Typer brings Click along, in newer versions as a private copy, so its usage errors are known by what they can do.
+    if hasattr(error, "format_message"):
+        where = getattr(getattr(error, "ctx", None), "command_path", "sfumato")
+        _complain({"kind": "usage", "message": _one_line(error.format_message()), "hint": f"see {where} --help"}, as_json)
+        return BAD_INPUT
+    if os.environ.get("SFUMATO_DEBUG") == "1":
+        traceback.print_exc()
+    message = _one_line(f"{type(error).__name__}: {error}")
+    hint = "this is a fault of Sfumato; please report it (SFUMATO_DEBUG=1 shows where)"
+    _complain({"kind": "fault", "message": message, "hint": hint}, as_json)
+    return FAULT
+
+
+def _complain(error: dict[str, str | None], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"error": error}, ensure_ascii=False))
+        return
+    hint = f"; {error['hint']}" if error["hint"] else ""
+    print(_one_line(f"sfumato: {error['message']}{hint}"), file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def _leave_pipe() -> None:
+    """Whoever read our output has gone; keep Python from complaining about it once more at exit."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -1,0 +1,124 @@
+"""`sfumato perturb`: randomise every record of a file, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.mechanism import MechanismOptions
+from sfumato.cli.options import Force, Items, Json, Output, Schema, check_output
+
+if TYPE_CHECKING:
+    from sfumato.domain import Domain
+    from sfumato.table import Reader
+
+GUARANTEE, PARAMETERS = "Guarantee (one way)", "Parameters of the mechanism (instead of a guarantee)"
+
+
+def perturb(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input.")],
+    output: Output,
+    schema: Schema = None,
+    items: Items = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="gamma-diagonal for records and mask for baskets, unless said otherwise."),
+    ] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)
+    ] = None,
+    rho1: Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)] = None,
+    rho2: Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help="retention, swapping, mask: how often a value is kept; 0.4, or age=0.2,sex=0.6.", rich_help_panel=PARAMETERS
+        ),
+    ] = None,
+    replace: Annotated[str | None, typer.Option(help="retention: uniform or identity.", rich_help_panel=PARAMETERS)] = None,
+    keep_ones: Annotated[float | None, typer.Option(help="mask: how often a one stays.", rich_help_panel=PARAMETERS)] = None,
+    keep_zeros: Annotated[float | None, typer.Option(help="mask: how often a zero stays.", rich_help_panel=PARAMETERS)] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option(help="randomized-gamma: how far the diagonal is spread, beside a guarantee.", rich_help_panel=PARAMETERS),
+    ] = None,
+    fp: Annotated[float | None, typer.Option(help="fp-nfp: how often a one stays.", rich_help_panel=PARAMETERS)] = None,
+    nfp: Annotated[
+        float | None,
+        typer.Option(help="fp-nfp: how often a zero of an item that is not frequent stays.", rich_help_panel=PARAMETERS),
+    ] = None,
+    min_support: Annotated[
+        float | None, typer.Option(help="fp-nfp: from which support on an item is frequent.", rich_help_panel=PARAMETERS)
+    ] = None,
+    cutoff: Annotated[
+        int | None, typer.Option(help="cut-and-paste: how many items are kept at most.", rich_help_panel=PARAMETERS)
+    ] = None,
+    insert: Annotated[
+        float | None, typer.Option(help="cut-and-paste: how often any other item is put in.", rich_help_panel=PARAMETERS)
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="matrix: a file with the probabilities, one column a true record.", rich_help_panel=PARAMETERS),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")] = None,
+    copies: Annotated[int, typer.Option(help="Reports of each record; their guarantees compose.")] = 1,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Perturb the records of a file and write them with their mechanism. The noise is drawn once, from secure randomness.
+
+    Example: sfumato perturb census.csv -o census.parquet --schema census.toml --rho1 0.05 --rho2 0.50
+    """
+    from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
+    from sfumato.cli.summary import PRIOR, facts, summarise
+    from sfumato.randomness import secure, seeded
+    from sfumato.table import perturb_file, reader_of
+
+    check_output(output, force, json)
+    options = MechanismOptions(
+        mechanism, gamma, epsilon, rho1, rho2, keep, replace, keep_ones, keep_zeros, spread, fp, nfp, min_support, cutoff,
+        insert, matrix,
+    )  # fmt: skip
+    options.guarantee()
+    reader = reader_of(data)
+    domain = read_domain(reader, schema, items)
+    chosen = options.build(domain, reader)
+    rng = secure() if seed is None else seeded(seed)
+    with progress_bar("perturbing") as progress:
+        written = perturb_file(reader, output, chosen, rng, schema=domain, copies=copies, force=force, progress=progress)
+    summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
+    if json:
+        print_json({**summary, "output": str(output), "notes": list(written.notes)})
+        return
+    print_notes(written.notes)
+    if str(output) != "-":
+        print_facts([("written", str(output)), *facts(summary)])
+
+
+def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
+    """The domain to read true data by: the schema's, the items', or a proposed one."""
+    from sfumato.cli.printing import print_notes
+    from sfumato.domain import Domain
+    from sfumato.errors import ParameterError
+    from sfumato.table import propose, read_items
+    from sfumato.table.readers import BasketReader
+
+    if items is not None and not isinstance(reader, BasketReader):
+        raise ParameterError("--items is for basket files (.dat)", hint="use --schema for records")
+    if items is not None and schema is not None:
+        raise ParameterError("--items and --schema both say what baskets may hold", hint="give one of them")
+    if items is not None:
+        return read_items(items)
+    if schema is not None:
+        return Domain.load(schema)
+    proposal = propose(reader)
+    print_notes(proposal.notes)
+    return proposal.domain

@@ -1,0 +1,78 @@
+"""What commands print: JSON or text on standard output, notes and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.domain import Domain
+
+SHOWN_VALUES = 8
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """One JSON object; a number that JSON cannot hold would be a mistake of ours."""
+    print(json.dumps(result, ensure_ascii=False, allow_nan=False))
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Remarks, on standard error so that they do not mix with results."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Names and values side by side."""
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column()
+    for name, value in facts:
+        grid.add_row(name, value)
+    Console(highlight=False, markup=False).print(grid)
+
+
+def print_domain(domain: Domain) -> None:
+    """A table of the attributes and their values."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sfumato.errors import listing
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("attribute", "values", ""):
+        table.add_column(heading)
+    for attribute in domain:
+        values = listing(value_labels(attribute), most=SHOWN_VALUES)
+        table.add_row(attribute.name, values, "public" if attribute.public else "")
+    Console(highlight=False, markup=False).print(table)
+
+
+def value_labels(attribute: Any) -> tuple[str, ...]:
+    """The values of an attribute; of a number its default bins, or its range where it has none."""
+    from sfumato.domain import Numeric
+
+    if not isinstance(attribute, Numeric):
+        return attribute.labels
+    return attribute.cells_by_cuts(attribute.cuts).labels
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | None]:
+    """A function that moves a progress bar, on a terminal; None elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(title), BarColumn(), TextColumn("{task.fields[rows]:,} rows"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0, rows=0)
+        yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)

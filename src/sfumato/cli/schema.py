@@ -1,0 +1,41 @@
+"""`sfumato schema`: propose a schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Force, Json
+
+
+def schema(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the schema here.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Propose a schema for a file: its columns, their values, ranges and cuts. Look it over: they come from the data.
+
+    Example: sfumato schema census.csv -o census.toml
+    """
+    from sfumato.cli.printing import print_json, print_notes
+    from sfumato.table import propose
+
+    proposal = propose(data)
+    if output is not None:
+        _save(proposal.domain.to_toml(), output, force)
+    if json:
+        print_json({"schema": proposal.domain.to_dict(), "notes": list(proposal.notes)})
+        return
+    print_notes(proposal.notes)
+    if output is None:
+        print(proposal.domain.to_toml(), end="")
+
+
+def _save(text: str, path: Path, force: bool) -> None:
+    from sfumato.table.writing import check_free, write_text
+
+    check_free(path, force)
+    write_text(text, path)

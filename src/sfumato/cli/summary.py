@@ -1,0 +1,117 @@
+"""What a perturbed table promises and holds, in the JSON shape of `perturb` and `describe`, and in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import EstimationError, ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.base import Mechanism
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.table import Provenance
+
+PRIOR = 0.05  # the belief before, where none is asked about
+
+
+def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[str, Any]:
+    """The JSON object of a perturbed table; what is infinite or unknown is null, and `promises` says it in words."""
+    from sfumato.cli.printing import value_labels
+
+    mechanism, guarantee = provenance.mechanism, provenance.guarantee
+    return {
+        "rows": rows,
+        "mechanism": mechanism.name,
+        "gamma": _gamma(guarantee),
+        "epsilon": _finite(guarantee.epsilon),
+        "worst_posterior": {"rho1": prior, "rho2": guarantee.worst_posterior(prior)},
+        "promises": promise(guarantee, prior),
+        "condition": condition(mechanism),
+        "secure": provenance.secure,
+        "copies": provenance.copies,
+        "gamma_per_copy": _gamma(mechanism.guarantee),
+        "parameters": _short_parameters(mechanism),
+        "domain": {attribute.name: list(value_labels(attribute)) for attribute in mechanism.domain},
+        "public": [attribute.name for attribute in mechanism.domain if attribute.public],
+        "caveats": caveats(provenance),
+    }
+
+
+def promise(guarantee: Guarantee, prior: float) -> str:
+    """The guarantee as a sentence about beliefs.
+
+    >>> from sfumato.privacy.guarantee import Guarantee
+    >>> promise(Guarantee(19), 0.05)
+    'someone who believed 5 % before sees at most 50 % after'
+    """
+    if math.isinf(guarantee.epsilon):
+        return "nothing: some reports prove what the record was"
+    return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
+
+
+def _percent(probability: float) -> str:
+    """A probability in per cent, rounded up so that no promise looks better than it is."""
+    figures = 3 if probability < 0.99 else 6
+    shown = math.ceil(probability * 10**figures - 1e-6) / 10 ** (figures - 2)
+    return f"{shown:.{figures}g} %"
+
+
+def condition(mechanism: Mechanism) -> float | None:
+    """The condition number of the channel; None where it is infinite or the channel is too large to write down."""
+    try:
+        return _finite(mechanism.private_channel.condition)
+    except (EstimationError, ParameterError, OverflowError):
+        return None
+
+
+def caveats(provenance: Provenance) -> list[str]:
+    """What the promise does not cover."""
+    found = list(provenance.mechanism.caveats)
+    public = [attribute.name for attribute in provenance.mechanism.domain if attribute.public]
+    if public:
+        found.append(f"public columns are sent as they are, outside the guarantee: {', '.join(public)}")
+    if not provenance.secure:
+        found.append("drawn from a seed: an experiment, not private, for whoever knows the seed can undo it")
+    return found
+
+
+def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The summary as names and values for people."""
+    copies, rows = summary["copies"], summary["rows"]
+    shown = [("rows", f"{rows:,}" + (f" ({copies} reports of each of {rows // copies:,} records)" if copies > 1 else ""))]
+    shown.append(("mechanism", summary["mechanism"]))
+    shown += [(name.replace("_", " "), str(value)) for name, value in summary["parameters"].items()]
+    shown.append(("guarantee", _guarantee(summary["gamma"], summary["epsilon"])))
+    if copies > 1:
+        shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
+    shown.append(("promises", summary["promises"]))
+    shown.append(("condition", _number(summary["condition"]) if summary["condition"] else "not written down"))
+    shown.append(("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private"))
+    return shown + [("caveat", caveat) for caveat in summary["caveats"]]
+
+
+def _gamma(guarantee: Guarantee) -> float | None:
+    from sfumato.privacy.guarantee import rounded_up
+
+    return _finite(rounded_up(guarantee.gamma))
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _number(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.4g}" if value < 1e6 else f"{value:.3e}"
+
+
+def _guarantee(gamma: float | None, epsilon: float | None) -> str:
+    if gamma is None and epsilon is not None:  # a whole basket's gamma can be too large for a float
+        return f"gamma e^{epsilon:.4g} (epsilon {epsilon:.4g})"
+    return f"gamma {_number(gamma)} (epsilon {_number(epsilon)})"
+
+
+def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """The public parameters, without tables too long to read; gamma has a place of its own."""
+    given = mechanism.parameters()
+    return {name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400}
