@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -103,7 +103,6 @@ class FlippedSupports:
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0
     attributes: Integers | None = None  # for one-hot records: the attribute each item is a value of
-    counted: Counted | None = None  # what is known of the first rows
 
     def __post_init__(self) -> None:
         if len(self.names) != self.bits.items:
@@ -152,20 +151,6 @@ class FlippedSupports:
 
     def _observed(self, itemsets: NDArray[np.int32]) -> Integers:
         return self.bits.counts(itemsets) if isinstance(self.bits, Parts) else itemset_counts(self.bits, itemsets)
-
-    def resumed(self, counted: Counted) -> FlippedSupports:
-        """The same supports, counting only the rows that came after those counted already."""
-        everything = np.arange(self.bits.items, dtype=np.int32)[:, None]
-        start = self.bits.slice(0, counted.rows)
-        if counted.rows > self.rows or not np.array_equal(counted.recall(everything), start.counts()):
-            raise DataError(
-                f"these {self.rows} baskets do not begin with the {counted.rows} that were mined before",
-                hint="add new baskets after the old ones, over the same items",
-            )
-        return replace(self, counted=counted)
-
-    def _count(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        return itemset_counts(self.bits, itemsets) if self.counted is None else grown_counts(self.bits, itemsets, self.counted)
 
     def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
         """cov(S, I) = sum over rows of the product of g² over S and g over the rest of I, less the estimate of I.

@@ -230,7 +230,7 @@ class _Search:
         if len(counts) < self.top:
             return threshold
         last = float(np.partition(counts, -self.top)[-self.top])
-        return replace(threshold, min_support=min(1.0, max(threshold.min_support, last / self.supports.rows)))
+        return replace(threshold, min_support=min(1.0, max(threshold.min_support, last / max(self.supports.rows, 1))))
 
 
 def _nothing(length: int) -> Tier:
