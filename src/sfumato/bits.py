@@ -140,6 +140,8 @@ class Bits:
         """All baskets of the parts, one part after the other."""
         if not parts or len({part.items for part in parts}) != 1:
             raise DataError(f"parts to join must have the same items; found {[part.items for part in parts]} items")
+        if len(parts) == 1:
+            return parts[0]
         rows = sum(part.rows for part in parts)
         words = np.zeros((parts[0].items, _words_for(rows)), dtype=np.uint64)
         start = 0
@@ -153,7 +155,8 @@ class Bits:
         """The items of all parts side by side, for the same baskets."""
         if not parts or len({part.rows for part in parts}) != 1:
             raise DataError(f"parts to stack must have the same baskets; found {[part.rows for part in parts]} rows")
-        return cls(np.concatenate([part.words for part in parts]), parts[0].rows)
+        # Packed columns are big: one part is handed on as it is.
+        return parts[0] if len(parts) == 1 else cls(np.concatenate([part.words for part in parts]), parts[0].rows)
 
     def equals(self, other: Bits) -> bool:
         """Whether both hold the same matrix."""
