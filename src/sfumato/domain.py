@@ -175,6 +175,8 @@ class Bins(Attribute):
 
     edges: tuple[float, ...]
     step: float = 0.0  # of the numbers that were cut; a question may fall anywhere between two grid points
+    clip: bool = False  # of the numbers that were cut, so that they can still be read
+    missing: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.edges) < 2 or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
@@ -198,9 +200,9 @@ class Bins(Attribute):
         return Category(self.name, self.labels).encode(array, first_row)
 
     def _encode_numbers(self, array: pa.Array, first_row: int) -> Codes:
-        if array.null_count:
-            raise _null_error(self.name, first_row + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))))
-        numbers = array.to_numpy(zero_copy_only=False).astype(np.float64)
+        numbers = _filled(self.name, _as_numbers(self.name, array, first_row), self.missing, first_row)
+        if self.clip:
+            numbers = np.clip(numbers, self.edges[0], self.edges[-1])
         outside = ~((numbers >= self.edges[0]) & (numbers <= self.edges[-1]))
         if outside.any():
             row = int(np.argmax(outside))
@@ -215,7 +217,7 @@ class Bins(Attribute):
         inner = self.edges[1:-1]
         places = []
         for cut in cuts:
-            near = [index for index, edge in enumerate(inner, 1) if edge - self.step < cut <= edge]
+            near = [index for index, edge in enumerate(inner, 1) if cut == edge or edge - self.step < cut < edge]
             if not near:
                 raise DataError(
                     f"{_plain(cut)} does not fall on the cuts of '{self.name}', which was perturbed in bins",
@@ -229,7 +231,9 @@ class Bins(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"name": self.name, "type": "bins", "edges": list(self.edges)}
-        return fields | _stated(step=self.step or None, public=self.public or None)
+        return fields | _stated(
+            step=self.step or None, clip=self.clip or None, missing=self.missing, public=self.public or None
+        )
 
 
 @dataclass(frozen=True)
@@ -292,7 +296,7 @@ class Numeric(Attribute):
         return np.round(self.min + self.grid_step * codes.astype(np.float64), digits)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        numbers = self._numbers_of(array, first_row)
+        numbers = _filled(self.name, _as_numbers(self.name, array, first_row), self.missing, first_row)
         if self.clip:
             numbers = np.clip(numbers, self.min, self.max)
         outside = ~((numbers >= self.min) & (numbers <= self.max))
@@ -308,15 +312,6 @@ class Numeric(Attribute):
             )
         return np.minimum(codes, self.size - 1).astype(code_dtype(self.size))
 
-    def _numbers_of(self, array: pa.Array, first_row: int) -> NDArray[np.float64]:
-        numbers = _as_numbers(self.name, array, first_row)
-        absent = np.isnan(numbers)
-        if absent.any():
-            if self.missing is None:
-                raise _null_error(self.name, first_row + int(np.argmax(absent)))
-            numbers = np.where(absent, self.missing, numbers)
-        return numbers
-
     def decode(self, codes: Codes) -> pa.Array:
         return pa.array(self.numbers(codes))
 
@@ -328,7 +323,8 @@ class Numeric(Attribute):
                 hint="give it cuts = […] in the schema, or use the retention mechanism",
             )
         last = (self.max,) if self.cuts[-1] < self.max else (self.max + self.grid_step,)
-        return Bins(self.name, (self.min, *self.cuts, *last), self.grid_step, public=self.public)
+        edges = (self.min, *self.cuts, *last)
+        return Bins(self.name, edges, self.grid_step, self.clip, self.missing, public=self.public)
 
     def cells_by_cuts(self, cuts: Sequence[float]) -> Cells:
         """The intervals between these cuts; a value equal to a cut belongs to the interval above it."""
@@ -464,6 +460,23 @@ class Cells:
             return np.bincount(self.group, minlength=self.size).astype(np.float64)
         lengths = np.diff([*self.starts.tolist(), self.attribute.size])
         return np.bincount(self.group, weights=lengths, minlength=self.size)
+
+    def within(self, fine: Cells) -> Cells:
+        """This partition as one of the cells of a finer partition of the same axis."""
+        if self.key == fine.key:
+            return Cells(self.attribute, self.labels, np.arange(self.size))
+        firsts = fine._firsts()
+        group = self.assign(firsts).astype(np.intp) if self.item is None else np.arange(2)
+        if not set(self._firsts().tolist()) <= set(firsts.tolist()) or (
+            self.starts is None and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
+        ):
+            raise ParameterError(f"the cells {listing(self.labels)} of '{self.name}' split cells of {listing(fine.labels)}")
+        return Cells(self.attribute, self.labels, group)
+
+    def _firsts(self) -> NDArray[Any]:
+        """The first code of each cell."""
+        first = np.array([int(np.argmax(self.group == cell)) for cell in range(self.size)])
+        return first if self.starts is None else self.starts[first]
 
     def code(self, label: str) -> int:
         """The cell with this label."""
@@ -661,7 +674,7 @@ def code_dtype(size: int) -> np.dtype[Any]:
 _KEYS = {
     "category": ("name", "type", "values", "other", "missing", "public"),
     "numeric": ("name", "type", "min", "max", "cuts", "step", "clip", "missing", "public"),
-    "bins": ("name", "type", "edges", "step", "public"),
+    "bins": ("name", "type", "edges", "step", "clip", "missing", "public"),
     "items": ("name", "type", "values", "public"),
 }
 _NEEDED = {"category": ("values",), "numeric": ("min", "max"), "bins": ("edges",), "items": ("values",)}
@@ -734,6 +747,16 @@ def _as_numbers(name: str, array: pa.Array | pa.ChunkedArray, first_row: int) ->
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise _not_a_number(name, array, first_row) from None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _filled(name: str, numbers: NDArray[np.float64], missing: float | None, first_row: int) -> NDArray[np.float64]:
+    """Numbers with what the schema says in place of nulls."""
+    absent = np.isnan(numbers)
+    if not absent.any():
+        return numbers
+    if missing is None:
+        raise _null_error(name, first_row + int(np.argmax(absent)))
+    return np.where(absent, missing, numbers)
 
 
 def _not_a_number(name: str, array: pa.Array, first_row: int) -> DataError:

@@ -10,6 +10,7 @@ from sfumato import __version__
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
 from sfumato.cli.generate import generate
+from sfumato.cli.mine import mine
 from sfumato.cli.perturb import perturb
 from sfumato.cli.schema import schema
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(schema)
 app.command()(perturb)
 app.command()(describe)
+app.command()(mine)
 app.add_typer(generate, name="generate")
 
 

@@ -38,6 +38,19 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     Console(highlight=False, markup=False).print(grid)
 
 
+def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
+    """Lines under headings; the first `left` columns are words, the others figures that stand to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    Console(highlight=False, markup=False).print(table)
+
+
 def print_domain(domain: Domain) -> None:
     """A table of the attributes and their values."""
     from rich.console import Console

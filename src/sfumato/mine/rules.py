@@ -128,8 +128,11 @@ class Rules:
         return Rules(self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr)
 
     def strongest(self, metric: str = "confidence") -> Rules:
-        """All rules, the largest value of the metric first."""
-        return self.take(np.argsort(-self.metrics[_known(metric)], kind="stable"))
+        """All rules, the surest first: by the metric less two standard errors, so that noise does not lead the list."""
+        values = self.metrics[_known(metric)]
+        if metric in self.stderr:
+            values = values - 2 * np.nan_to_num(self.stderr[metric], nan=0.0, posinf=np.inf)
+        return self.take(np.argsort(-values, kind="stable"))
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame with mlxtend's columns (antecedents and consequents as frozensets), then the errors."""

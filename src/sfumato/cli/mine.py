@@ -1,0 +1,281 @@
+"""`sfumato mine`: frequent itemsets and association rules, each with its standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Items, Json, Schema
+
+if TYPE_CHECKING:
+    from sfumato.evaluate import LengthErrors
+    from sfumato.mine.itemsets import Itemsets, Step
+    from sfumato.mine.rules import Rules
+    from sfumato.source import Exact
+
+WHAT, TRUST = "What is frequent", "How errors are treated"
+
+
+def mine(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A perturbed file, or true records or baskets; - is standard input.")
+    ],
+    min_support: Annotated[
+        float | None, typer.Option(help="The least share of rows, a fraction.", rich_help_panel=WHAT)
+    ] = None,
+    min_count: Annotated[float | None, typer.Option(help="The least number of rows, instead.", rich_help_panel=WHAT)] = None,
+    top: Annotated[int | None, typer.Option(help="Only so many itemsets of largest support.", rich_help_panel=WHAT)] = None,
+    max_length: Annotated[int | None, typer.Option(help="The longest itemsets looked for.", rich_help_panel=WHAT)] = None,
+    maximal: Annotated[
+        bool, typer.Option("--maximal", help="Only itemsets with no frequent superset.", rich_help_panel=WHAT)
+    ] = False,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="Only itemsets with no superset of the same support.", rich_help_panel=WHAT)
+    ] = False,
+    relax: Annotated[
+        float, typer.Option(help="Report from (1-R)·min-support on (MASK §6).", metavar="R", rich_help_panel=TRUST)
+    ] = 0.0,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Report what is frequent with this probability: the better form of --relax.", rich_help_panel=TRUST),
+    ] = None,
+    prune_errors: Annotated[
+        float,
+        typer.Option(
+            help="Standard errors left to an itemset before its supersets are given up; 0 as in the papers.",
+            rich_help_panel=TRUST,
+        ),
+    ] = 2.0,
+    max_candidates: Annotated[
+        int, typer.Option(help="Stop where one length would need more.", rich_help_panel=TRUST)
+    ] = 10_000_000,
+    rules: Annotated[bool, typer.Option("--rules", help="Association rules too.")] = False,
+    min_confidence: Annotated[float, typer.Option(help="The least confidence of a rule.")] = 0.8,
+    truth: Annotated[str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")] = None,
+    schema: Schema = None,
+    items: Items = None,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", help="Write all itemsets (or rules) as .csv, .json or .parquet."),
+    ] = None,
+    show: Annotated[int, typer.Option(help="How many lines of each table to print.")] = 20,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find frequent itemsets and rules in perturbed (or true) data, with standard errors.
+
+    Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
+    """
+    from sfumato.cli.printing import print_json
+    from sfumato.cli.reading import read_source, read_truth
+    from sfumato.errors import ParameterError
+    from sfumato.evaluate import itemset_errors
+    from sfumato.mine.itemsets import frequent_itemsets
+    from sfumato.mine.rules import association_rules
+    from sfumato.source import Release
+
+    if maximal and closed:
+        raise ParameterError("give --maximal or --closed, not both")
+    check_fraction("--min-confidence", min_confidence)
+    for path in (plot, output):
+        check_drawing_target(path, force)
+    source = read_source(file, schema, items)
+    if truth is not None and not isinstance(source, Release):
+        raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    wanted: dict[str, Any] = {"min_count": min_count, "max_length": max_length, "top": top, "max_candidates": max_candidates}
+    with level_progress() as progress:
+        found = frequent_itemsets(
+            source, min_support, relax=relax, level=level, prune_errors=prune_errors, progress=progress, **wanted
+        )
+    implied = association_rules(found, min_confidence=min_confidence) if rules else None
+    errors = None
+    if exact is not None:
+        errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
+    shown = found.maximal() if maximal else found.closed() if closed else found
+    if output is not None:
+        write_result(implied if implied is not None else shown, output)
+    if plot is not None:
+        draw(shown, implied, errors, plot)
+    if json:
+        print_json(result_dict(source.rows, shown, implied, errors))
+    else:
+        print_result(source.rows, shown, implied, errors, show)
+
+
+def _mined_truth(exact: Exact, found: Itemsets, top: int | None, max_length: int | None, max_candidates: int) -> Itemsets:
+    from sfumato.mine.itemsets import frequent_itemsets
+
+    if top is not None:
+        return frequent_itemsets(exact, top=top, max_length=max_length, max_candidates=max_candidates)
+    return frequent_itemsets(exact, found.min_support, max_length=max_length, max_candidates=max_candidates)
+
+
+def check_fraction(name: str, value: float) -> None:
+    """Refuse what is no share of a whole."""
+    from sfumato.errors import ParameterError
+
+    if not 0 <= value <= 1:
+        raise ParameterError(f"{name} {value:g} is no fraction; use a number from 0 to 1")
+
+
+def check_drawing_target(path: Path | None, force: bool) -> None:
+    """Refuse a file that exists, before any work is done for it."""
+    from sfumato.errors import FileError
+
+    if path is not None and path.exists() and not force:
+        raise FileError(f"'{path}' exists", hint="use --force to overwrite it")
+
+
+@contextmanager
+def level_progress() -> Iterator[Callable[[Step], None] | None]:
+    """A line for each finished length, on a terminal; None elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    with console.status("mining length 1 …") as status:
+
+        def step(done: Step) -> None:
+            console.print(f"[dim]length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept[/dim]")
+            status.update(f"mining length {done.length + 1} …")
+
+        yield step
+
+
+def result_dict(rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None) -> dict[str, Any]:
+    """The JSON shape of the command."""
+    result: dict[str, Any] = {"rows": rows, "min_support": found.min_support, "itemsets": found.to_dicts()}
+    if implied is not None:
+        result["rules"] = implied.to_dicts()
+    if errors is not None:
+        result["errors"] = [error.to_dict() for error in errors]
+    return result
+
+
+def write_result(result: Itemsets | Rules, path: Path) -> None:
+    """The whole result as a file, in the form its name says."""
+    from sfumato.errors import ParameterError
+    from sfumato.report import write_whole
+
+    if path.suffix == ".csv":
+        write_whole(path, result.to_csv().encode())
+    elif path.suffix == ".json":
+        write_whole(path, result.to_json().encode())
+    elif path.suffix == ".parquet":
+        import io
+
+        import pyarrow.parquet as pq
+
+        buffer = io.BytesIO()
+        pq.write_table(result.to_arrow(), buffer)
+        write_whole(path, buffer.getvalue())
+    else:
+        raise ParameterError(f"'{path}' should end in .csv, .json or .parquet")
+
+
+def print_result(rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, show: int) -> None:
+    """Tables for people: itemsets longest and strongest first, rules by confidence, errors by length."""
+    from sfumato.cli.printing import print_table
+
+    by_length = ", ".join(f"{number} of length {length}" for length, number in found.by_length().items()) or "none"
+    print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
+    ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
+    if ordered:
+        lines = [
+            (", ".join(row.items), f"{row.support:.4f}", _error(row.stderr), f"{row.probability:.2f}", row.status)
+            for row in ordered
+        ]
+        print_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, left=1)
+        _print_rest(len(found), show, "itemsets")
+    if implied is not None:
+        _print_rules(implied, show)
+    if errors is not None:
+        print("\nagainst the truth, in per cent")
+        figures = [
+            (
+                str(e.length),
+                str(e.frequent),
+                str(e.found),
+                *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
+            )
+            for e in errors
+        ]
+        print_table(("length", "frequent", "found", "support error", "false negatives", "false positives"), figures)
+
+
+def _print_rules(implied: Rules, show: int) -> None:
+    from sfumato.cli.printing import print_table
+
+    print(f"\n{len(implied)} rules")
+    lines = []
+    for rule in implied.strongest().to_dicts()[:show]:
+        error = rule["stderr"]
+        pairs = [f"{rule[name]:.3f} ± {error[name] or 0:.3f}" for name in ("support", "confidence", "lift")]
+        lines.append((f"{', '.join(rule['if'])} → {', '.join(rule['then'])}", *pairs))
+    if lines:
+        print_table(("rule", "support", "confidence", "lift"), lines, left=1)
+        _print_rest(len(implied), show, "rules")
+
+
+def _print_rest(number: int, shown: int, what: str) -> None:
+    if number > shown:
+        print(f"… and {number - shown} more {what} (--show, -o or --json for all)")
+
+
+def _error(stderr: float) -> str:
+    return f"± {stderr:.4f}" if stderr else "exact"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def draw(found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, path: Path) -> None:
+    """Pictures of the result: one page, or one image of the supports."""
+    from sfumato import plots
+    from sfumato.report import Page, Paragraph, Picture, save_figure
+
+    ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))
+    supports = plots.supports(
+        [", ".join(row.items) for row in ordered],
+        [row.support for row in ordered],
+        [row.stderr for row in ordered],
+        min_support=found.min_support,
+    )
+    if path.suffix != ".html":
+        save_figure(supports, path)
+        return
+    blocks: list[Any] = [Paragraph(f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}.")]
+    blocks.append(Picture.of(supports, "Itemsets, longest and strongest first, with 95 % intervals"))
+    if implied is not None and len(implied):
+        best = implied.strongest("lift")
+        names = [f"{', '.join(a)} → {', '.join(c)}" for a, c in zip(best.antecedents, best.consequents, strict=True)]
+        metrics = best.metrics
+        drawn = plots.rules(metrics["support"], metrics["confidence"], metrics["lift"], names=names)
+        blocks.append(Picture.of(drawn, "Rules by support and confidence, coloured by lift"))
+    if errors:
+        blocks.append(Picture.of(_error_axes(errors), "Errors against the truth, by itemset length"))
+    Page("Frequent itemsets", blocks).save(path)
+
+
+def _error_axes(errors: list[LengthErrors]) -> Any:
+    from sfumato import plots
+
+    panels = {
+        title: [plots.Series("this release", [getattr(error, name) or 0.0 for error in errors])]
+        for title, name in (
+            ("support error", "support_error"),
+            ("false negatives", "false_negatives"),
+            ("false positives", "false_positives"),
+        )
+    }
+    return plots.errors_by_length([error.length for error in errors], panels)[0]
