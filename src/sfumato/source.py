@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.channels import NotLumpableError, Retain
+from sfumato.channels import Channel, NotLumpableError, Retain
 from sfumato.counting.arrays import ArrayCounter, JoinedCounter
 from sfumato.counting.base import Counter
 from sfumato.counting.parts import Part, Parts
@@ -58,13 +58,28 @@ class Source(ABC):
 
         A number is cut at its default cuts unless a partition of it is given.
         """
+        return self._estimate(self._question(columns))
+
+    def marginals(self, questions: Sequence[Sequence[str | Cells]]) -> list[Estimate]:
+        """The reconstructed counts of several marginals, from one scan of the reports where the engine can."""
+        return self._estimates([self._question(columns) for columns in questions])
+
+    def _question(self, columns: Sequence[str | Cells]) -> tuple[Cells, ...]:
         if isinstance(columns, str):
             raise ParameterError(f"columns must be a list; use ['{columns}']")
         cells = tuple(column if isinstance(column, Cells) else self.cells(column) for column in columns)
         names = [part.name for part in cells]
         if not names or len(set(names)) < len(names):
             raise ParameterError(f"a marginal is over one or more different columns; found {names}")
-        return self._estimate(cells)
+        return cells
+
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        """The reconstructed counts of several sets of cells; overridden where they can share a scan."""
+        return [self._estimate(cells) for cells in questions]
+
+    def condensed(self, columns: Sequence[str | Cells]) -> Condensed:
+        """These columns counted once and for all: later questions about them, or coarser cells of them, cost no scan."""
+        return Condensed(self.marginal(columns), self.domain)
 
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
@@ -73,6 +88,31 @@ class Source(ABC):
         if isinstance(attribute, Numeric) and attribute.cuts:
             return attribute.cells_by_cuts(attribute.cuts)
         return self.domain.cells_of(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Condensed(Source):
+    """A table of reconstructed counts that answers as the source did from which it was counted."""
+
+    whole: Estimate
+    records: Domain
+
+    @property
+    def domain(self) -> Domain:
+        return self.records
+
+    @property
+    def rows(self) -> int:
+        return self.whole.rows
+
+    def supports(self) -> Supports:
+        return TabulatedSupports(self.whole.cells, self.rows, self.marginal, exact=False)
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        return self.whole.coarsen(cells)
+
+    def cells(self, name: str) -> Cells:
+        return self.whole.cells[self.whole.names.index(name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +160,14 @@ class Exact(TableSource):
         return self.table.rows
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
-        identity = Retain.identity([part.size for part in cells])
-        return Estimate(cells, self.rows, CountEvidence(self._counter.count(cells), identity))
+        return self._estimates([cells])[0]
+
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        tables = self._counter.count_many(questions)
+        return [self._counted(cells, table) for cells, table in zip(questions, tables, strict=True)]
+
+    def _counted(self, cells: tuple[Cells, ...], table: NDArray[Any]) -> Estimate:
+        return Estimate(cells, self.rows, CountEvidence(table, Retain.identity([part.size for part in cells])))
 
     def supports(self) -> Supports:
         if self.domain.baskets:
@@ -187,32 +233,28 @@ class Release(TableSource):
         if self.mechanism.reports_in_items:
             return self._row_evidence(cells)
         try:
-            channel = self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(cells)
-            return CountEvidence(self._counter.count(cells), channel)
+            return CountEvidence(self._counter.count(cells), self._channel(cells))
         except NotLumpableError:
             return self._merged_evidence(cells)
+
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        try:
+            channels = [self._channel(cells) for cells in questions]
+        except NotLumpableError:
+            return super()._estimates(questions)
+        if self.mechanism.reports_in_items:
+            return super()._estimates(questions)
+        counted = zip(questions, self._counter.count_many(questions), channels, strict=True)
+        return [Estimate(cells, self.rows, CountEvidence(table, channel), self.copies) for cells, table, channel in counted]
+
+    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
+        return self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(cells)
 
     def _merged_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
         """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no channels of their own."""
         every = tuple(self.domain.cells_of(axis.name) for axis in self.domain.axes)
         fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
-        places = [self.domain.axis(part.name) for part in cells]
-        merges = [_merge_matrix(part, every[place].size) for part, place in zip(cells, places, strict=True)]
-        rest = tuple(axis for axis in range(len(every)) if axis not in places)
-
-        def gather(table: NDArray[Any]) -> NDArray[Any]:
-            table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(places)))
-            for axis, merge in enumerate(merges):
-                table = np.moveaxis(np.tensordot(merge, table, axes=(1, axis)), 0, axis)
-            return table
-
-        def spread(weights: NDArray[Any]) -> NDArray[Any]:
-            for axis, merge in enumerate(merges):
-                weights = np.moveaxis(np.tensordot(merge.T, weights, axes=(1, axis)), 0, axis)
-            weights = weights.transpose(*np.argsort(places))
-            return np.broadcast_to(np.expand_dims(weights, rest), tuple(part.size for part in every))
-
-        return MergedEvidence(fine, gather, spread)
+        return MergedEvidence.over(fine, [self.domain.axis(part.name) for part in cells], cells)
 
     def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
         """For mechanisms that report items: a cell is the set of its values' items, and each report votes on it."""
@@ -319,12 +361,6 @@ def open(path: str | Path) -> Release:
 def _one_hot(codes: NDArray[Any], size: int) -> Bits:
     """One bit a value."""
     return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), size)
-
-
-def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
-    merge = np.zeros((cells.size, size))
-    merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(size)] = 1
-    return merge
 
 
 def _bits(column: Any) -> Bits:

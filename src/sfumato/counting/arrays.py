@@ -29,15 +29,20 @@ def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
     >>> contingency([np.array([0, 1, 1]), np.array([2, 0, 0])], (2, 3)).tolist()
     [[0, 0, 1], [2, 0, 0]]
     """
-    cells, rows = math.prod(sizes), len(columns[0])
-    if cells > DENSE_CELLS:
-        raise EstimationError(f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or coarser cells")
+    cells, rows = _checked_cells(sizes), len(columns[0])
     total = np.zeros(cells, dtype=np.int64)
     chunk = max(CHUNK, cells)  # adding up the counts must not cost more than counting
     for start in range(0, rows, chunk):
         part = [column[start : start + chunk] for column in columns]
         total += np.bincount(mixed_radix(part, sizes), minlength=cells)
     return total.reshape(tuple(sizes))
+
+
+def _checked_cells(sizes: Sequence[int]) -> int:
+    cells = math.prod(sizes)
+    if cells > DENSE_CELLS:
+        raise EstimationError(f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or coarser cells")
+    return cells
 
 
 def sparse_contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -115,14 +120,57 @@ class ArrayCounter:
 
     def _scan(self, cells: Sequence[Cells]) -> NDArray[Any]:
         """One pass over the rows for a question that was not asked before."""
-        question = tuple(part.key for part in cells)
+        question = _key(cells)
         if question not in self._asked:
             assigned = [part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells]
-            table = contingency(assigned, [part.size for part in cells])
-            if table.size > REMEMBERED_CELLS or len(self._asked) >= REMEMBERED_QUESTIONS:
-                return table
-            self._asked[question] = table
+            return self._remembered(question, contingency(assigned, [part.size for part in cells]))
         return self._asked[question]
+
+    def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
+        if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
+            self._asked[question] = table
+        return table
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """One pass over the rows for all questions that were not asked before."""
+        if self._whole is not None:
+            return [self.count(cells) for cells in questions]
+        fresh = {_key(cells): cells for cells in questions if _key(cells) not in self._asked}
+        tables = dict(zip(fresh, self._scan_together(list(fresh.values())), strict=True))
+        for question, table in tables.items():
+            self._remembered(question, table)
+        return [tables[_key(cells)] if _key(cells) in tables else self._asked[_key(cells)] for cells in questions]
+
+    def _scan_together(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """Chunk by chunk: each partition assigns a chunk of its column once, whatever the number of questions about it."""
+        sizes = [[part.size for part in cells] for cells in questions]
+        totals = [np.zeros(_checked_cells(shape), dtype=np.int64) for shape in sizes]
+        chunk = max(CHUNK, *(total.size for total in totals)) if totals else CHUNK
+        chunk += -chunk % 64  # packed columns are cheapest to cut at whole words
+        parts = {part.key: part for cells in questions for part in cells}
+        lookups = {key: _lookup(part) for key, part in parts.items()}
+        for start in range(0, self.rows if questions else 0, chunk):
+            assigned = {key: self._assigned(parts[key], lookups[key], start, start + chunk) for key in parts}
+            for cells, shape, total in zip(questions, sizes, totals, strict=True):
+                index = mixed_radix([assigned[part.key] for part in cells], shape)
+                total += np.bincount(index, minlength=total.size)
+        return [total.reshape(shape) for total, shape in zip(totals, sizes, strict=True)]
+
+    def _assigned(self, part: Cells, lookup: NDArray[Any] | None, start: int, stop: int) -> NDArray[Any]:
+        column = self.columns[self.domain.index(part.attribute.name)]
+        if isinstance(column, Bits):
+            return part.assign(column.slice(start, stop))
+        return part.assign(column[start:stop]) if lookup is None else lookup[column[start:stop]]
+
+
+def _key(cells: Sequence[Cells]) -> tuple[Any, ...]:
+    return tuple(part.key for part in cells)
+
+
+def _lookup(part: Cells) -> NDArray[Any] | None:
+    """The cell of every code, where that is a small table."""
+    small = part.item is None and not part.trivial and part.attribute.size <= 1 << 16
+    return part.assign(np.arange(part.attribute.size)) if small else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +185,9 @@ class JoinedCounter:
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         return sum((part.count(cells) for part in self.parts[1:]), self.parts[0].count(cells))
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        return [sum(tables[1:], tables[0]) for tables in zip(*(part.count_many(questions) for part in self.parts), strict=True)]
 
 
 def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:

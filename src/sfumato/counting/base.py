@@ -19,3 +19,7 @@ class Counter(Protocol):
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:  # shape: one axis a partition
         """The contingency table of these partitions: how many rows fall into each combination of cells."""
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """The tables of several questions; an engine that can answers them all in one scan."""
+        return [self.count(cells) for cells in questions]

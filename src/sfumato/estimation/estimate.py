@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, OwnLaw, Product, Retain
+from sfumato.channels import Channel, NotLumpableError, OwnLaw, Product, Retain
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError, ParameterError, SchemaError, listing, near_miss
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
@@ -72,6 +72,15 @@ class Evidence(ABC):
         """The covariances of n pairs of weighted sums; overridden where they can share work."""
         return np.array([self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])])
 
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
+        """The covariances of n weighted sums with one another; overridden where they can share work."""
+        each = np.moveaxis(weights, -1, 0)
+        return np.array([[self.covariance(first, second) for second in each] for first in each])
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        """The evidence about merged cells of some of the axes."""
+        return MergedEvidence.over(self, axes, merges)
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -112,6 +121,27 @@ class CountEvidence(Evidence):
         axes = tuple(range(self.counts.ndim))
         raw = (self.counts[..., None] * left * right).sum(axis=axes)
         return raw - (self.total[..., None] * first * second).sum(axis=tuple(range(self.total.ndim)))
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        number = weights.shape[-1]
+        if isinstance(self.channel, Retain) and self.channel.keep == 1:
+            return np.zeros((number, number))
+        influence = self._influences(weights)
+        expected = weights if self.channel.settled else self.settled.adjoint(influence)
+        influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
+        return influence.T @ (self.counts.reshape(-1, 1) * influence) - expected.T @ (self.total.reshape(-1, 1) * expected)
+
+    def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
+        if self.channel.settled:
+            return np.asarray(self.settled.solve_adjoint(weights))
+        return np.stack([self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1)
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        try:
+            channel = self.channel.marginal(axes).coarsen(merges)
+        except NotLumpableError:
+            return super().merged(axes, merges)
+        return CountEvidence(gathered(self.counts, axes, merges), channel)
 
     def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:
         """What one more report of each kind adds to the estimate of w·x."""
@@ -173,6 +203,15 @@ class MergedEvidence(Evidence):
     gather: Callable[[NDArray[Any]], NDArray[Any]]  # fine cells -> cells
     spread: Callable[[NDArray[Any]], NDArray[Any]]  # weights of cells -> weights of fine cells
 
+    @classmethod
+    def over(cls, fine: Evidence, axes: Sequence[int], merges: Sequence[Cells]) -> MergedEvidence:
+        """The evidence about some of the axes, their cells merged."""
+        return cls(
+            fine,
+            lambda table: gathered(table, axes, merges),
+            lambda weights: spread(weights, axes, merges, np.shape(fine.total)),
+        )
+
     @cached_property
     def total(self) -> NDArray[Any]:
         return self.gather(self.fine.total)
@@ -210,10 +249,40 @@ class RowEvidence(Evidence):
         raw = float((self._summed(first) * self._summed(second)).sum())
         return raw - float((first * second * self.total).sum())
 
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        number = weights.shape[-1]
+        summed = np.stack([self._summed(weights[..., i]) for i in range(number)], axis=-1)
+        flat = weights.reshape(-1, number)
+        return summed.T @ summed - flat.T @ (self.total.reshape(-1, 1) * flat)
+
     def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:
         flat = weights.ravel()
         parts = (flat[cell] * self.contribution(int(cell)) for cell in np.flatnonzero(flat))
         return sum(parts, start=np.zeros(1))
+
+
+def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:
+    """A table summed to some of its axes, in this order, and their cells merged."""
+    rest = tuple(axis for axis in range(table.ndim) if axis not in axes)
+    table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(axes)))
+    for axis, part in enumerate(merges):
+        if not part.trivial:
+            table = np.moveaxis(np.tensordot(_merge_matrix(part, table.shape[axis]), table, axes=(1, axis)), 0, axis)
+    return table
+
+
+def spread(weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Weights of merged cells as weights of the fine ones: the adjoint of `gathered`."""
+    for axis, part in enumerate(merges):
+        weights = np.moveaxis(np.tensordot(_merge_matrix(part, shape[axes[axis]]).T, weights, axes=(1, axis)), 0, axis)
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    return np.broadcast_to(np.expand_dims(weights.transpose(*np.argsort(axes)), rest), shape)
+
+
+def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
+    merge = np.zeros((cells.size, size))
+    merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(size)] = 1
+    return merge
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +325,21 @@ class Estimate:
             return fixed
         spread = float((first * second * self.value).sum())
         return fixed + spread - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
+
+    def covariance_matrix(self, weights: NDArray[Any], *, sampling: bool = False) -> NDArray[Any]:  # (*cells, n) -> (n, n)
+        """The covariances of the estimates of n weighted sums with one another."""
+        fixed = self.evidence.covariance_matrix(weights) / self.copies**2
+        if not sampling:
+            return fixed
+        flat, value = weights.reshape(-1, weights.shape[-1]), self.value.ravel()
+        sums = value @ flat
+        return fixed + flat.T @ (value[:, None] * flat) - np.outer(sums, sums) / self.rows
+
+    def coarsen(self, cells: Sequence[Cells]) -> Estimate:
+        """The estimate over some of the columns, or coarser cells of them, from the same reports."""
+        axes = [self.names.index(part.name) for part in cells]
+        merges = [part.within(self.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
+        return replace(self, cells=tuple(cells), evidence=self.evidence.merged(axes, merges))
 
     def where(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The count of the rows with these values: a label, or a list of labels, for some of the columns.
