@@ -1,0 +1,104 @@
+"""FIMI text: parsed by blocks, judged by a plain split of every line."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.bits import Bits
+from sfumato.errors import DataError, FileError, SchemaError
+from sfumato.table.baskets import (
+    BasketBatch,
+    Universe,
+    basket_domain,
+    format_baskets,
+    ids_in,
+    iterate_baskets,
+    parse_baskets,
+    read_items,
+)
+
+ids = st.integers(0, 10**12)
+baskets = st.lists(st.lists(ids, max_size=6), min_size=1, max_size=20)
+blanks = st.sampled_from([" ", "  ", "\t", " \t "])
+
+
+def rows_of(batch: BasketBatch) -> list[list[int]]:
+    return [batch.ids[a:b].tolist() for a, b in zip(batch.offsets, batch.offsets[1:], strict=False)]
+
+
+@given(baskets, blanks, st.booleans(), st.booleans())
+def test_parsing_agrees_with_splitting_lines(rows, blank, windows, closed):
+    newline = "\r\n" if windows else "\n"
+    text = newline.join(blank.join(map(str, row)) for row in rows) + newline
+    if not closed and rows[-1]:
+        text = text.removesuffix(newline)
+    assert rows_of(parse_baskets(text.encode())) == rows
+
+
+@given(baskets, st.integers(1, 40))
+def test_blocks_of_any_size_give_the_same_baskets(rows, block_bytes):
+    text = "".join(" ".join(map(str, row)) + "\n" for row in rows).encode()
+    parts = list(iterate_baskets(io.BytesIO(text), "text", block_bytes))
+    assert [row for part in parts for row in rows_of(part)] == rows
+    assert ids_in(iter(parts)).tolist() == sorted({item for row in rows for item in row})
+
+
+@given(st.lists(st.sets(st.integers(0, 30), max_size=8), min_size=1, max_size=100))
+@settings(max_examples=50)
+def test_writing_and_reading_are_inverse(rows):
+    names = pa.array([str(item) for item in range(31)])
+    offsets = np.cumsum([0, *map(len, rows)])
+    bits = Bits.from_csr(offsets, np.array([item for row in rows for item in sorted(row)], dtype=np.int32), 31)
+    text = bytes(memoryview(format_baskets(names, bits)))
+    batch = parse_baskets(text)
+    assert rows_of(batch) == [sorted(row) for row in rows]
+    assert Universe.of(basket_domain(np.arange(31))).encode(batch, 1).equals(bits)
+
+
+@pytest.mark.parametrize("word", ["bread", "-3", "1.5", "7,8", "12345678901234567890", "é"])
+def test_a_word_that_is_no_id_is_named_with_its_line(word):
+    with pytest.raises(DataError, match=f"line 3 of 'b.dat': '{word}' is not an item id"):
+        parse_baskets(f"1 2\n3\n4 {word} 5\n".encode(), where="'b.dat'")
+
+
+def test_the_line_counts_over_blocks():
+    text = b"1 2\n" * 100 + b"x\n"
+    with pytest.raises(DataError, match="line 101"):
+        list(iterate_baskets(io.BytesIO(text), "text", 16))
+
+
+def test_an_item_outside_the_universe_is_named_with_its_line():
+    universe = Universe.of(basket_domain(np.array([1, 5])))
+    with pytest.raises(DataError, match="line 11: item 9 is not in the universe of 2 items") as caught:
+        universe.encode(parse_baskets(b"1\n5 9\n"), 10)
+    assert "--items" in caught.value.hint
+
+
+def test_items_that_are_words_are_no_fimi():
+    from sfumato.domain import Domain, Items
+
+    with pytest.raises(SchemaError, match="whole-number"):
+        Universe.of(Domain((Items("items", ("bread", "milk")),)))
+
+
+def test_an_items_file(tmp_path):
+    path = tmp_path / "items.txt"
+    path.write_text("3 1\n2\n3\n")
+    assert read_items(path).attributes[0].labels == ("1", "2", "3")
+    path.write_text("\n")
+    with pytest.raises(FileError, match="names no item"):
+        read_items(path)
+    with pytest.raises(FileError, match="no items file"):
+        read_items(tmp_path / "none.txt")
+
+
+def test_splitting_keeps_every_basket():
+    batch = parse_baskets(b"1\n\n2 3\n4\n5\n")
+    assert [row for part in batch.split(2) for row in rows_of(part)] == [[1], [], [2, 3], [4], [5]]
+    assert [len(part) for part in batch.split(2)] == [2, 2, 1]

@@ -1,0 +1,113 @@
+"""Proposed schemas: the data they come from always fit them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import SchemaError
+from sfumato.table import propose, propose_schema, read, save
+
+
+def proposed(**columns) -> Domain:
+    return propose_schema(pa.table(columns))
+
+
+def test_words_and_few_numbers_are_categories():
+    domain = proposed(sex=["F", "M", "F"], flag=[0, 1, 1], yes=[True, False, True], health=[10, 9, 2])
+    assert domain["sex"] == Category("sex", ("F", "M"))
+    assert domain["flag"] == Category("flag", ("0", "1"))
+    assert domain["yes"].labels == ("false", "true")
+    assert domain["health"].labels == ("2", "9", "10")
+
+
+def test_numbers_get_bounds_and_round_cuts():
+    age = proposed(age=np.arange(17, 91))["age"]
+    assert (age.min, age.max, age.whole) == (17, 90, True)
+    assert len(age.cuts) == 4 and all(cut % 5 == 0 or cut % 2 == 0 for cut in age.cuts)
+
+
+def test_decimals_become_a_step():
+    price = proposed(price=np.arange(0, 100) / 4)["price"]
+    assert (price.min, price.max, price.step) == (0.0, 24.75, 0.01)
+    assert proposed(x=np.sqrt(np.arange(100)))["x"].step is None
+
+
+def test_mostly_equal_numbers_still_get_cuts():
+    gain = proposed(gain=[0] * 900 + list(range(100, 1100, 10)))["gain"]
+    assert isinstance(gain, Numeric) and len(gain.cuts) >= 2
+
+
+def test_many_words_keep_the_most_frequent():
+    words = [f"town {number % 40:02}" for number in range(2000)] + ["Rome"] * 500
+    proposal = propose(pa.table({"town": words}))
+    town = proposal.domain["town"]
+    assert town.other == "other" and "Rome" in town.values and town.size == 13
+    assert "41 different values" in proposal.notes[0]
+
+
+def test_nulls_get_a_place():
+    domain = proposed(word=["a", None, "b"] * 7, number=[*range(20), None])
+    assert domain["word"] == Category("word", ("a", "b", "missing"), missing="missing")
+    assert domain["number"].missing == 10
+
+
+def test_what_cannot_be_perturbed_is_left_out_and_said():
+    frame = pa.table({"id": [f"p{number}" for number in range(100)], "one": ["x"] * 100, "none": pa.nulls(100, pa.string())})
+    proposal = propose(frame)
+    assert proposal.domain.names == ("one",)
+    assert [note.split("'")[1] for note in proposal.notes] == ["id", "one", "none"]
+    with pytest.raises(SchemaError, match="no column"):
+        propose(frame.select(["id"]))
+
+
+def test_lists_are_baskets():
+    assert proposed(items=[[10, 9], [2]])["items"] == Items("items", ("2", "9", "10"))
+
+
+def test_basket_files(tmp_path):
+    path = tmp_path / "b.dat"
+    path.write_text("10 9\n\n2\n")
+    assert propose_schema(path) == Domain((Items("items", ("2", "9", "10")),))
+
+
+def test_a_perturbed_file_has_its_own_domain(tmp_path):
+    from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+    from sfumato.table import perturb_table
+
+    truth = read(pa.table({"sex": ["F", "M"]}))
+    save(perturb_table(truth, GammaDiagonal(truth.domain, 3)), tmp_path / "p.parquet")
+    assert propose_schema(tmp_path / "p.parquet") == truth.domain
+
+
+cells = st.one_of(
+    st.lists(st.one_of(st.none(), st.integers(-(10**6), 10**6)), min_size=30, max_size=30),
+    st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=30, max_size=30),
+    st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=30, max_size=30),
+    st.lists(st.sampled_from(["0.5", "1", "7", "NA"]), min_size=30, max_size=30),
+)
+
+
+@given(st.lists(cells, min_size=1, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_data_fit_the_schema_proposed_from_them(columns):
+    frame = pa.table({f"column {place}": values for place, values in enumerate(columns)})
+    try:
+        domain = propose_schema(frame)
+    except SchemaError:
+        return  # nothing but empty columns
+    table = read(frame, domain)
+    assert table.rows == 30
+    assert Domain.from_toml(domain.to_toml()) == domain
+    table.recode(domain.binned())
+
+
+def test_public_data(data_dir):
+    adult = propose_schema(data_dir / "adult.csv.gz")
+    assert adult["age"] == Numeric("age", 17, 90, cuts=adult["age"].cuts)
+    assert adult["native_country"].other == "other"
+    assert read(data_dir / "adult.csv.gz", adult).rows == 48_842
