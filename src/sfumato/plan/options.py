@@ -1,0 +1,181 @@
+"""Plan: the mechanisms that can meet a wish, side by side, with what each promises and how well it would answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.mechanisms.base import Mechanism
+from sfumato.plan.questions import ASSUMPTIONS
+from sfumato.privacy.guarantee import Guarantee, rounded_up
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism: its parameters, its promise, and the errors to be expected from a number of people."""
+
+    name: str
+    mechanism: Mechanism
+    rows: int
+    supports: tuple[float, ...]  # standard error of an itemset's support, by length from 1
+    conditions: tuple[float, ...]  # worst condition number of the reconstruction, by length from 1
+    count: float  # standard error of a range count, in people
+    means: Mapping[str, float]  # standard error of each number's mean, in its unit
+    error: float  # of what is asked for, as a share
+    people: float  # how many it takes for the wanted error; infinite where no number would do
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it promises each respondent."""
+        return self.mechanism.guarantee
+
+    def to_dict(self, rho1: float = 0.05) -> dict[str, Any]:
+        """The option as JSON data; what cannot be had is null."""
+        return {
+            "name": self.name,
+            "mechanism": self.mechanism.name,
+            "parameters": self.mechanism.parameters(),
+            "gamma": _finite(rounded_up(self.guarantee.gamma)),
+            "epsilon": _finite(self.guarantee.epsilon),
+            "worst_posterior": {"rho1": rho1, "rho2": self.guarantee.worst_posterior(rho1)},
+            "condition": [_finite(value) for value in self.conditions],
+            "stderr": {
+                "support": [_finite(value) for value in self.supports],
+                "count": _finite(self.count),
+                "mean": {name: _finite(value) for name, value in self.means.items()},
+            },
+            "error": _finite(self.error),
+            "people": _finite(self.people),
+            "caveats": list(self.mechanism.caveats),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others cannot."""
+
+    options: tuple[Option, ...]
+    refused: Mapping[str, str]  # mechanism -> why
+    rows: int
+    purpose: str
+    asked: str  # what `error` is an error of
+    at_support: float
+    wanted_error: float
+    guarantee: Guarantee | None
+    accuracy_asked: bool
+    rho1: float = 0.05
+
+    @property
+    def best(self) -> Option:
+        """The option with the smallest error, or the strongest promise where only an accuracy was asked for."""
+        return self.options[0]
+
+    @property
+    def met(self) -> bool:
+        """Whether these people suffice for the wanted error with the best option."""
+        return self.best.error <= self.wanted_error
+
+    def promise(self) -> str:
+        """What the best option promises, in plain words."""
+        after = self.best.guarantee.worst_posterior(self.rho1)
+        return (
+            f"someone who believed something of a person with {_percent(self.rho1)} before "
+            f"sees at most {_percent(after, up=True)} after reading that person's report"
+        )
+
+    def sentences(self) -> tuple[str, ...]:
+        """The plan in plain words: the best choice, its promise, and whether the wish is met."""
+        best = self.best
+        lines = [
+            f"{best.name} answers best: {self.asked} comes with a standard error of {_percent(best.error)} "
+            f"from {self.rows:,} people",
+            self.promise(),
+        ]
+        return (*lines, *self._verdict())
+
+    def _verdict(self) -> tuple[str, ...]:
+        if not self.accuracy_asked:
+            return ()
+        wish = f"an error of {_percent(self.wanted_error)}"
+        if self.guarantee is None:
+            return (f"{wish} takes at least {self.best.guarantee} with {self.rows:,} people",)
+        if self.met:
+            return (f"{wish} and {self.guarantee} can be had together: {_people(self.best.people)} suffice",)
+        nearest = min(self.options, key=lambda option: option.people)
+        return (
+            f"{wish} and {self.guarantee} cannot be had together from {self.rows:,} people: "
+            f"it takes {_people(nearest.people)} ({nearest.name})",
+        )
+
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of `table`."""
+        lengths = range(1, 1 + max(len(option.supports) for option in self.options))
+        posterior = f"{_percent(self.rho1)} becomes"
+        errors = [f"length {length}" for length in lengths]
+        return ("mechanism", "gamma", "epsilon", posterior, *errors, "range count", "mean", "error", "people needed")
+
+    def table(self) -> list[tuple[str, ...]]:
+        """One row an option: its promise, its standard errors as figures, the people it takes."""
+        return [self._row(option) for option in self.options]
+
+    def _row(self, option: Option) -> tuple[str, ...]:
+        means = ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items())
+        return (
+            option.name,
+            _figures(rounded_up(option.guarantee.gamma)),
+            _figures(option.guarantee.epsilon),
+            _percent(option.guarantee.worst_posterior(self.rho1), up=True),
+            *(_percent(value) for value in option.supports),
+            f"±{_figures(option.count)}",
+            means or "–",
+            _percent(option.error),
+            _people(option.people),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as one JSON object."""
+        return {
+            "rows": self.rows,
+            "for": self.purpose,
+            "asked": self.asked,
+            "at_support": self.at_support,
+            "wanted_error": self.wanted_error if self.accuracy_asked else None,
+            "people_for_error": self.wanted_error,
+            "guarantee": None if self.guarantee is None else {
+                "gamma": _finite(rounded_up(self.guarantee.gamma)),
+                "epsilon": self.guarantee.epsilon,
+            },
+            "met": self.met if self.accuracy_asked else None,
+            "mechanisms": [option.to_dict(self.rho1) for option in self.options],
+            "refused": dict(self.refused),
+            "words": list(self.sentences()),
+            "assumptions": list(ASSUMPTIONS),
+        }  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _percent(share: float, *, up: bool = False) -> str:
+    """A share in per cent with three figures; rounded up where rounding down would flatter."""
+    if not math.isfinite(share):
+        return "–"
+    value = 100 * share
+    if up and 1 <= value < 99.9:
+        value = math.ceil(value * 10 - 1e-9) / 10
+    return f"{value:.3g} %" if value < 1000 else f"{value:,.0f} %"
+
+
+def _figures(value: float) -> str:
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _people(count: float) -> str:
+    if not math.isfinite(count):
+        return "–"
+    return f"{count:,.0f}" if count < 1e12 else f"{count:.1e}"

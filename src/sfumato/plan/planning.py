@@ -1,0 +1,267 @@
+"""Planning: which mechanisms can meet a guarantee or reach an accuracy, their parameters, and what is to be expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sfumato.domain import Domain, Items, Numeric
+from sfumato.errors import ParameterError, PrivacyError, SfumatoError, listing, near_miss
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.plan.options import Option, Plan
+from sfumato.plan.questions import Questions
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import check_count, check_strictly_between
+
+PURPOSES = ("itemsets", "counts", "means", "classes")
+LENGTHS = 6  # itemset lengths shown at most
+USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
+MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
+LEAST_EPSILON = 0.01
+STEPS = 12  # of the search for the least epsilon, at most
+
+Make = Callable[[Guarantee], Mechanism]
+
+
+def plan_release(
+    domain: Domain,
+    rows: int,
+    *,
+    guarantee: Guarantee | None = None,
+    wanted_error: float | None = None,
+    at_support: float = 0.02,
+    purpose: str = "itemsets",
+    length: int | None = None,
+    target: str | None = None,
+    rho1: float = 0.05,
+) -> Plan:
+    """The mechanisms for these columns and people: under a guarantee, for a wanted error, or both, best first.
+
+    The error that is wanted and sorted by is relative: to `at_support` for itemsets of one length (2 unless stated), to half of
+    the people for range counts, to the column's range for means, to its share for a cell of the tables a classifier reads.
+    With a wanted error alone, each mechanism is tuned to the least gamma that reaches it.
+
+    >>> from sfumato.domain import Category
+    >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
+    >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
+    'gamma-diagonal'
+    """
+    _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
+    questions = Questions(domain, at_support, target)
+    asking = _Asking(questions, purpose, _length(questions, length))
+    wanted = USUAL_ERROR if wanted_error is None else wanted_error
+    options, refused = [], {}
+    for name, make in candidates(domain):
+        try:
+            mechanism = make(guarantee) if guarantee is not None else _least(make, asking, rows, wanted)
+        except SfumatoError as error:
+            refused[name] = str(error)
+        else:
+            options.append(asking.option(name, mechanism, rows, wanted))
+    if not options:
+        raise _nothing_fits(domain, guarantee, wanted, asking, refused)
+    options.sort(key=lambda option: option.error if guarantee is not None else float(option.guarantee.epsilon))
+    return Plan(
+        tuple(options), refused, rows, purpose, asking.words, at_support, wanted, guarantee, wanted_error is not None, rho1
+    )
+
+
+@dataclass(frozen=True)
+class PrivacyCurve:
+    """Errors against epsilon, one line a mechanism; NaN where the mechanism cannot be had."""
+
+    epsilon: tuple[float, ...]
+    errors: dict[str, tuple[float, ...]]
+    asked: str
+
+
+def privacy_curve(
+    domain: Domain,
+    rows: int,
+    *,
+    epsilon: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0),
+    at_support: float = 0.02,
+    purpose: str = "itemsets",
+    length: int | None = None,
+    target: str | None = None,
+) -> PrivacyCurve:
+    """How the error of what is asked falls as epsilon grows, for every mechanism: what `plots.error_by_privacy` draws."""
+    _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
+    questions = Questions(domain, at_support, target)
+    asking = _Asking(questions, purpose, _length(questions, length))
+    errors = {name: tuple(_error_at(make, asking, rows, value) for value in epsilon) for name, make in candidates(domain)}
+    drawn = {name: line for name, line in errors.items() if any(math.isfinite(value) for value in line)}
+    return PrivacyCurve(tuple(epsilon), drawn, asking.words)
+
+
+def _error_at(make: Make, asking: _Asking, rows: int, epsilon: float) -> float:
+    try:
+        error = asking.error(make(Guarantee.from_epsilon(epsilon)), rows)
+    except SfumatoError:
+        return math.nan
+    return error if math.isfinite(error) else math.nan
+
+
+def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
+    """Every mechanism by name, and retention of binned numbers as well: a fine grid costs it much of the guarantee."""
+    mixed = not domain.private.baskets and any(isinstance(attribute, Items) for attribute in domain.private)
+    for name in MECHANISMS:
+        # On records the combination is retention of each binned column: shown once.
+        if name != "combined" or mixed:
+            yield name, _maker(name, domain)
+    if not mixed and any(isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private):
+        yield "retention, binned", _maker("retention", domain.binned)
+
+
+def _maker(name: str, domain: Domain | Callable[[], Domain]) -> Make:
+    # A domain that cannot be binned is refused when the mechanism is made, with the others still planned.
+    return lambda guarantee: mechanism_class(name).promising(guarantee, domain() if callable(domain) else domain)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What the error is an error of."""
+
+    questions: Questions
+    purpose: str
+    length: int
+
+    @property
+    def words(self) -> str:
+        return {
+            "itemsets": f"an itemset of length {self.length} and support {100 * self.questions.at_support:.3g} %",
+            "counts": "the count of a range that holds half of the people",
+            "means": "a mean, as a share of its column's range,",
+            "classes": "a cell of the table of the class and another column",
+        }[self.purpose]
+
+    def spread(self, mechanism: Mechanism) -> float:
+        """√N times the relative error."""
+        questions = self.questions
+        if self.purpose == "itemsets":
+            return questions.itemset_spread(mechanism, self.length) / questions.at_support
+        if self.purpose == "counts":
+            return questions.range_spread(mechanism) / 0.5
+        return questions.class_spread(mechanism) if self.purpose == "classes" else questions.relative_mean_spread(mechanism)
+
+    def error(self, mechanism: Mechanism, rows: int) -> float:
+        return self.spread(mechanism) / math.sqrt(rows)
+
+    def option(self, name: str, mechanism: Mechanism, rows: int, wanted: float) -> Option:
+        questions, root = self.questions, math.sqrt(rows)
+        spread = self.spread(mechanism)
+        lengths = range(1, min(LENGTHS, questions.longest) + 1)
+        figures = [questions.itemset_figures(mechanism, length) for length in lengths]
+        return Option(
+            name,
+            mechanism,
+            rows,
+            supports=tuple(each / root for each, _ in figures),
+            conditions=tuple(condition for _, condition in figures),
+            count=questions.range_spread(mechanism) * root,
+            means={column.name: questions.mean_spread(mechanism, column) / root for column in questions.numbers},
+            error=spread / root,
+            people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,
+        )
+
+
+def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
+    """The mechanism of the least epsilon whose error is within the wanted one, to within one per cent of epsilon.
+
+    On logarithmic scales the error is nearly straight in epsilon, so the search follows the line through both ends.
+    """
+    mechanism = make(Guarantee.from_epsilon(MOST_EPSILON))
+    above, below = math.inf, asking.error(mechanism, rows) / wanted
+    if below > 1:
+        raise PrivacyError(f"an error of {100 * wanted:.3g} % cannot be reached from {rows:,} people at any gamma")
+    low, high = LEAST_EPSILON, MOST_EPSILON
+    for step in range(STEPS):
+        if high <= low * 1.01:
+            break
+        middle = _between(low, high, above, below, halve=step % 3 == 0)
+        found, ratio = _tried(make, asking, rows, wanted, middle)
+        if found is not None and ratio <= 1:
+            high, below, mechanism = middle, ratio, found
+        else:
+            low, above = middle, ratio
+    return mechanism
+
+
+def _between(low: float, high: float, above: float, below: float, *, halve: bool) -> float:
+    """Where the line through both errors, on logarithmic scales, meets 1; the middle where there is no line."""
+    if halve or not math.isfinite(above) or below <= 0:
+        return math.sqrt(low * high)
+    # Aim a little to the safe side: an end that just reaches the error closes the bracket from above.
+    part = min(0.98, max(0.02, math.log(above) / (math.log(above) - math.log(below)) + 0.002))
+    return low * (high / low) ** part
+
+
+def _tried(make: Make, asking: _Asking, rows: int, wanted: float, epsilon: float) -> tuple[Mechanism | None, float]:
+    try:
+        mechanism = make(Guarantee.from_epsilon(epsilon))
+    except SfumatoError:
+        return None, math.inf
+    return mechanism, asking.error(mechanism, rows) / wanted
+
+
+def _nothing_fits(
+    domain: Domain, guarantee: Guarantee | None, wanted: float, asking: _Asking, refused: dict[str, str]
+) -> SfumatoError:
+    """The one line that says which mechanism comes nearest and what would do."""
+    if guarantee is None:
+        return PrivacyError(
+            f"no mechanism gives {asking.words} to within {100 * wanted:.3g} % from these people",
+            hint="ask for a larger error, a larger support or more people",
+            refused=refused,
+        )
+    nearest = _nearest(list(candidates(domain)), guarantee)
+    if nearest is None:
+        return PrivacyError(f"no mechanism can promise anything for this schema: {_reasons(refused)}", refused=refused)
+    name, found = nearest
+    return PrivacyError(
+        f"no mechanism can meet {guarantee} on this domain of {len(domain.axes)} columns",
+        hint=f"{name} comes nearest, with {found}; use that, or fewer columns or items",
+        refused=refused,
+    )
+
+
+def _nearest(makers: Sequence[tuple[str, Make]], guarantee: Guarantee) -> tuple[str, Guarantee] | None:
+    """The mechanism that exists at the smallest gamma above the one asked for."""
+    for factor in (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
+        for name, make in makers:
+            try:
+                return name, make(Guarantee.from_epsilon(guarantee.epsilon * factor)).guarantee
+            except SfumatoError:
+                continue
+    return None
+
+
+def _reasons(refused: dict[str, str]) -> str:
+    return listing((f"{name}: {reason}" for name, reason in refused.items()), most=2)
+
+
+def _length(questions: Questions, length: int | None) -> int:
+    longest = questions.longest
+    if length is not None and not 1 <= length <= longest:
+        raise ParameterError(f"length={length} is no itemset of this schema; use 1 to {longest}")
+    return min(2, longest) if length is None else length
+
+
+def _check(
+    rows: int, guarantee: Guarantee | None, wanted_error: float | None, at_support: float, purpose: str, rho1: float
+) -> None:
+    check_count("rows", rows, least=1)
+    check_strictly_between("at_support", at_support)
+    check_strictly_between("rho1", rho1)
+    if wanted_error is not None:
+        check_strictly_between("wanted_error", wanted_error)
+    if purpose not in PURPOSES:
+        raise ParameterError(f"cannot plan for '{purpose}' ({listing(PURPOSES)})", hint=near_miss(purpose, PURPOSES))
+    if guarantee is None and wanted_error is None:
+        raise ParameterError(
+            "nothing is asked for", hint="give a guarantee (gamma, epsilon, or rho1 and rho2), a wanted error, or both"
+        )
+    if guarantee is not None and guarantee.gamma == 1:
+        raise ParameterError("gamma=1 lets nothing through: every report is equally likely whatever the truth; use gamma > 1")
