@@ -1,0 +1,224 @@
+"""Which records of a table can be told apart by their keys, and which columns give them away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+
+__all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Status:
+    """Who is identifiable (Li and Sarkar 2004, definition 2).
+
+    A record is identifiable if its non-confidential pattern determines its confidential value: `unique` when it is alone with
+    its pattern (the paper's U), `collective` when a whole group shares pattern and value (V).
+    """
+
+    pattern: NDArray[np.int64]  # number of each record's non-confidential pattern
+    size: NDArray[np.int64]  # records with each pattern
+    unique: NDArray[np.bool_]
+    collective: NDArray[np.bool_]
+
+    @property
+    def identifiable(self) -> NDArray[np.bool_]:
+        """The records whose confidential value follows from their keys."""
+        return self.unique | self.collective
+
+    @property
+    def groups(self) -> int:
+        """How many collectively identifiable groups there are."""
+        return len(np.unique(self.pattern[self.collective]))
+
+
+@dataclass(frozen=True)
+class Risk:
+    """How exposed the records are, in the usual measures, for one confidential column."""
+
+    records: int
+    unique: int
+    collective: int
+    groups: int
+    unidentifiable: int
+    sample_uniques: int
+    k_anonymity: int
+    l_diversity: int
+    entropy_l_diversity: float
+    mean_group: float
+
+    @property
+    def identifiable(self) -> int:
+        """Unique and collective records together."""
+        return self.unique + self.collective
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "records": self.records,
+            "unique": self.unique,
+            "collective": self.collective,
+            "groups": self.groups,
+            "unidentifiable": self.unidentifiable,
+            "identifiable": self.identifiable,
+            "sample_uniques": self.sample_uniques,
+            "k_anonymity": self.k_anonymity,
+            "l_diversity": self.l_diversity,
+            "entropy_l_diversity": self.entropy_l_diversity,
+            "mean_group": self.mean_group,
+        }
+
+
+@dataclass(frozen=True)
+class ColumnRole:
+    """What one key column contributes: identifiable records if it were dropped, or cut into a few bins."""
+
+    name: str
+    values: int
+    identifiable_if_dropped: int
+    saved_by_dropping: int
+    identifiable_if_binned: int | None
+    saved_by_binning: int | None
+    bins: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The state of a table before release: risk by confidential column, and the columns in order of what they give away."""
+
+    confidential: tuple[str, ...]
+    risks: tuple[Risk, ...]
+    columns: tuple[ColumnRole, ...]
+
+    @property
+    def risk(self) -> Risk:
+        """The risk of the only confidential column, or of their combination."""
+        return self.risks[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: the last risk at the top, all of them under `by_confidential`."""
+        by_name = {name: risk.to_dict() for name, risk in zip(self.confidential, self.risks, strict=True)}
+        return {**self.risk.to_dict(), "by_confidential": by_name, "columns": [role.to_dict() for role in self.columns]}
+
+
+def identify(microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None) -> Identification:
+    """Which records can be told apart for each confidential column (and their combination), and by which keys.
+
+    `bins` is the number of equal-frequency classes tried for each numeric or long column when asking what binning would save.
+    """
+    views = [microdata.alone(position) for position in range(len(microdata.confidential))]
+    if len(views) > 1:
+        views.append(microdata.combined())
+    risks = tuple(risk_of(view.keys, view.confidential[0]) for view in views)
+    roles = _roles(views[-1], risks[-1].identifiable, bins, progress)
+    return Identification(tuple(view.confidential[0].name for view in views), risks, roles)
+
+
+def status_of(keys: Sequence[Coded], confidential: Coded) -> Status:
+    """Unique and collective records for one confidential column."""
+    return _status(pattern_numbers(keys), confidential.codes)
+
+
+def _status(pattern: NDArray[np.int64], codes: NDArray[np.int32]) -> Status:
+    size = np.bincount(pattern)
+    low, high = _extremes(pattern, codes, len(size))
+    pure = (low == high)[pattern]
+    alone = (size == 1)[pattern]
+    return Status(pattern, size, alone, pure & ~alone)
+
+
+def risk_of(keys: Sequence[Coded], confidential: Coded) -> Risk:
+    """The risk measures for one confidential column.
+
+    k-anonymity is the smallest group sharing a pattern, l-diversity the fewest confidential values in a group, entropy
+    l-diversity exp of the smallest entropy of a group (Machanavajjhala et al. 2007), sample uniques the groups of one.
+    """
+    status = status_of(keys, confidential)
+    distinct, entropy = _diversity(status, confidential)
+    unique, collective = int(status.unique.sum()), int(status.collective.sum())
+    return Risk(
+        records=len(status.pattern),
+        unique=unique,
+        collective=collective,
+        groups=status.groups,
+        unidentifiable=len(status.pattern) - unique - collective,
+        sample_uniques=int((status.size == 1).sum()),
+        k_anonymity=int(status.size.min(initial=len(status.pattern))),
+        l_diversity=int(distinct.min(initial=confidential.size)),
+        entropy_l_diversity=float(np.exp(entropy.min(initial=np.log(confidential.size)))),
+        mean_group=float(status.size.mean()) if len(status.size) else 0.0,
+    )
+
+
+def _extremes(
+    pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The smallest and the largest confidential code of each pattern."""
+    low = np.full(groups, np.iinfo(np.int32).max, dtype=np.int32)
+    high = np.full(groups, -1, dtype=np.int32)
+    np.minimum.at(low, pattern, codes)
+    np.maximum.at(high, pattern, codes)
+    return low, high
+
+
+def _diversity(status: Status, confidential: Coded) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Number of confidential values in each pattern, and their entropy in nats."""
+    cells, counts = np.unique(status.pattern * confidential.size + confidential.codes, return_counts=True)
+    group = cells // confidential.size
+    share = counts / status.size[group]
+    distinct: NDArray[np.int64] = np.bincount(group, minlength=len(status.size))
+    entropy: NDArray[np.float64] = np.bincount(group, weights=-share * np.log(share), minlength=len(status.size))
+    return distinct, entropy
+
+
+def _roles(
+    microdata: Microdata, identifiable: int, bins: int, progress: Callable[[str], None] | None
+) -> tuple[ColumnRole, ...]:
+    roles = []
+    for position, column in enumerate(microdata.keys):
+        if progress:
+            progress(f"without {column.name}")
+        roles.append(_role(microdata, position, identifiable, bins))
+    return tuple(sorted(roles, key=lambda role: -role.saved_by_dropping))
+
+
+def _role(microdata: Microdata, position: int, identifiable: int, bins: int) -> ColumnRole:
+    column, confidential = microdata.keys[position], microdata.confidential[0]
+    others = microdata.keys[:position] + microdata.keys[position + 1 :]
+    dropped = int(status_of(others, confidential).identifiable.sum()) if others else 0
+    coarse = _coarsened(column, bins)
+    binned = int(status_of((*others, coarse), confidential).identifiable.sum()) if coarse else None
+    return ColumnRole(
+        column.name,
+        column.size,
+        dropped,
+        identifiable - dropped,
+        binned,
+        None if binned is None else identifiable - binned,
+        coarse.size if coarse else None,
+    )
+
+
+def _coarsened(column: Coded, bins: int) -> Coded | None:
+    """The column cut into `bins` classes: by value if it is a number, else its commonest values and the rest."""
+    if column.size <= bins:
+        return None
+    if all(isinstance(value, int | float) for value in column.values):
+        numbers = np.asarray(column.values, dtype=np.float64)[column.codes]
+        codes = np.searchsorted(Binning("frequency", bins).edges(numbers), numbers, side="right")
+    else:
+        rank = np.empty(column.size, dtype=np.int64)
+        rank[np.argsort(-column.counts(), kind="stable")] = np.arange(column.size)
+        codes = np.minimum(rank, bins - 1)[column.codes]
+    occurring, codes = np.unique(codes, return_inverse=True)
+    return Coded(column.name, codes.astype(np.int32), tuple(occurring.tolist()))

@@ -1,0 +1,208 @@
+"""An owner's true records with every column coded by small integers: what identifying and swapping work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
+
+__all__ = ["Binning", "Coded", "Microdata", "pattern_numbers"]
+
+_LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How a numeric column is cut into classes: `width` or `frequency` into `count` bins, or at given `cuts`.
+
+    >>> Binning.parse("frequency:3").edges(np.arange(9.0)).tolist()
+    [3.0, 6.0]
+    >>> Binning.parse("35,55,75").cuts
+    (35.0, 55.0, 75.0)
+    """
+
+    method: Literal["width", "frequency", "cuts"]
+    count: int = 0
+    cuts: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.method not in ("width", "frequency", "cuts"):
+            raise ParameterError(f"no way of binning called '{self.method}'", hint="use width, frequency or cuts")
+        if self.method == "cuts" and (not self.cuts or any(b <= a for a, b in zip(self.cuts, self.cuts[1:], strict=False))):
+            raise ParameterError(f"cuts must be one or more ascending numbers; found {self.cuts}")
+        if self.method != "cuts" and self.count < 2:
+            raise ParameterError(f"a column is cut into 2 bins or more; found {self.count}")
+
+    @classmethod
+    def parse(cls, text: str) -> Binning:
+        """The binning written as `frequency:5`, `width:5` or `35,55,75`."""
+        method, colon, count = text.partition(":")
+        try:
+            if colon:
+                return cls(method.strip(), int(count))  # type: ignore[arg-type]
+            return cls("cuts", cuts=tuple(float(part) for part in text.split(",")))
+        except ValueError as error:
+            if isinstance(error, ParameterError):
+                raise
+            raise ParameterError(f"cannot read the binning '{text}'", hint="write frequency:5, width:5 or 35,55,75") from None
+
+    def edges(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner edges of the bins; each belongs to the bin above it."""
+        if self.method == "cuts":
+            return np.asarray(self.cuts)
+        if self.method == "width":
+            return np.linspace(numbers.min(), numbers.max(), self.count + 1)[1:-1]
+        ordered = np.sort(numbers)
+        return np.unique(ordered[len(ordered) * np.arange(1, self.count) // self.count])
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """One column as integers: record i has `values[codes[i]]`."""
+
+    name: str
+    codes: NDArray[np.int32]
+    values: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        """How many values the column takes."""
+        return len(self.values)
+
+    def counts(self) -> NDArray[np.int64]:
+        """How many records have each value."""
+        return np.bincount(self.codes, minlength=self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Microdata:
+    """True records split into keys (what an intruder may know of a person) and confidential columns."""
+
+    table: pa.Table
+    keys: tuple[Coded, ...]
+    confidential: tuple[Coded, ...]
+
+    @classmethod
+    def read(
+        cls,
+        table: pa.Table,
+        confidential: Sequence[str],
+        *,
+        keys: Sequence[str] | None = None,
+        bins: Mapping[str, Binning] | None = None,
+        nulls: Literal["value", "error"] = "value",
+    ) -> Microdata:
+        """The records of an Arrow table; every column that is not confidential is a key unless `keys` names them."""
+        bins = dict(bins or {})
+        confidential = tuple(confidential)
+        _check_names(table, [*confidential, *(keys or ()), *bins])
+        if not confidential:
+            raise ParameterError("no confidential column was named", hint="name one or more")
+        names = [name for name in (keys or table.column_names) if name not in confidential]
+        coded = {name: _encode(name, table[name], bins.get(name), nulls) for name in [*names, *confidential]}
+        for name in confidential:
+            if coded[name].size < 2:
+                raise DataError(
+                    f"confidential column '{name}' has {coded[name].size} value(s), so there is nothing to exchange",
+                    hint="name a column with two or more values",
+                )
+        if not names:
+            raise ParameterError("every column is confidential, so no record can be told apart by the others")
+        return cls(table, tuple(coded[name] for name in names), tuple(coded[name] for name in confidential))
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        return int(self.table.num_rows)
+
+    def combined(self) -> Microdata:
+        """The same records with all confidential columns joined into one, whose values are the combinations that occur."""
+        numbers = pattern_numbers(self.confidential)
+        _, first = np.unique(numbers, return_index=True)
+        values = tuple(tuple(column.values[column.codes[row]] for column in self.confidential) for row in first)
+        name = " × ".join(column.name for column in self.confidential)
+        return Microdata(self.table, self.keys, (Coded(name, numbers.astype(np.int32), values),))
+
+    def alone(self, position: int) -> Microdata:
+        """The same records with one of the confidential columns; the others are neither key nor confidential."""
+        return Microdata(self.table, self.keys, (self.confidential[position],))
+
+
+def pattern_numbers(columns: Sequence[Coded]) -> NDArray[np.int64]:
+    """A number 0, 1, … for each record's combination of values, equal combinations having equal numbers.
+
+    Mixed radix, renumbered whenever the next column could overflow 62 bits.
+    """
+    key = np.zeros(len(columns[0].codes), dtype=np.int64)
+    size = 1
+    for column in columns:
+        if size * column.size >= _LARGEST_KEY:
+            key, size = _renumbered(key)
+        key = key * column.size + column.codes
+        size *= column.size
+    return _renumbered(key)[0]
+
+
+def _renumbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    new = np.empty(len(key), dtype=np.int64)
+    starts = np.concatenate([[False], ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, dtype=bool)
+    ranks = np.cumsum(starts)
+    new[order] = ranks
+    return new, int(ranks[-1]) + 1 if len(key) else 0
+
+
+def _check_names(table: pa.Table, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in table.column_names:
+            raise SchemaError(
+                f"no column '{name}' in this table ({listing(table.column_names)})", hint=near_miss(name, table.column_names)
+            )
+
+
+def _encode(name: str, column: pa.ChunkedArray, binning: Binning | None, nulls: str) -> Coded:
+    if column.null_count and nulls == "error":
+        raise DataError(f"column '{name}' has {column.null_count} nulls", hint="fill them, or let null be a value of its own")
+    if binning is not None:
+        return _encode_binned(name, column, binning)
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    array = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.combine_chunks()
+    # Sorted values, null last, make codes independent of the order of the records.
+    order = pc.sort_indices(array.dictionary).to_numpy()
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    codes = rank[array.indices.to_numpy(zero_copy_only=False)]
+    return Coded(name, codes, tuple(array.dictionary.take(pa.array(order)).to_pylist()))
+
+
+def _encode_binned(name: str, column: pa.ChunkedArray, binning: Binning) -> Coded:
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise DataError(f"column '{name}' is {column.type}, not a number, so it cannot be cut into bins")
+    missing = column.is_null().to_numpy()
+    numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+    present = numbers[~missing]
+    if not len(present):
+        raise DataError(f"column '{name}' holds nulls only, so it cannot be cut into bins")
+    edges = binning.edges(present)
+    codes = np.searchsorted(edges, numbers, side="right").astype(np.int32)
+    labels: list[str | None] = _labels(edges, float(present.min()), float(present.max()))
+    if missing.any():
+        codes[missing] = len(labels)
+        labels.append(None)
+    occurring, codes = np.unique(codes, return_inverse=True)
+    return Coded(name, codes.astype(np.int32), tuple(labels[code] for code in occurring))
+
+
+def _labels(edges: NDArray[np.float64], low: float, high: float) -> list[str | None]:
+    ends = (min(low, edges[0]), max(high, edges[-1])) if len(edges) else (low, high)
+    bounds = [f"{bound:g}" for bound in (ends[0], *edges, ends[1])]
+    closing = [")"] * (len(bounds) - 2) + ["]"]
+    return [f"[{a},{b}{end}" for a, b, end in zip(bounds, bounds[1:], closing, strict=False)]
