@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.mine.rules import Rules
     from sfumato.source import Exact
 
+DRAWN_ERROR = 0.25  # rules whose confidence is less certain than this would only stretch the picture
 WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
@@ -257,11 +258,16 @@ def draw(found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | No
     blocks: list[Any] = [Paragraph(f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}.")]
     blocks.append(Picture.of(supports, "Itemsets, longest and strongest first, with 95 % intervals"))
     if implied is not None and len(implied):
-        best = implied.strongest("lift")
+        best = implied.take(implied.stderr["confidence"] <= DRAWN_ERROR).strongest("lift")
+        left_out = len(implied) - len(best)
         names = [f"{', '.join(a)} → {', '.join(c)}" for a, c in zip(best.antecedents, best.consequents, strict=True)]
         metrics = best.metrics
         drawn = plots.rules(metrics["support"], metrics["confidence"], metrics["lift"], names=names)
         blocks.append(Picture.of(drawn, "Rules by support and confidence, coloured by lift"))
+        if left_out:
+            blocks.append(
+                Paragraph(f"{left_out} rules are not drawn: their confidence has a standard error above {DRAWN_ERROR:.0%}.")
+            )
     if errors:
         blocks.append(Picture.of(_error_axes(errors), "Errors against the truth, by itemset length"))
     Page("Frequent itemsets", blocks).save(path)
