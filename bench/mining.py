@@ -10,15 +10,17 @@ columns, and with the packing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import gzip
+import io
 import os
-import resource
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.datasets.loaders import census
 from sfumato.datasets.quest import Quest
-from sfumato.domain import Domain, Items
-from sfumato.estimation.supports import FlippedSupports
+from sfumato.domain import Domain, Items, Numeric
 from sfumato.evaluate import itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.randomness import seeded
+from sfumato.source import Exact, Release, perturb
+from sfumato.table import Table
 
 KEEP = 0.9
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,16 +77,20 @@ class Baskets:
         offsets, items = Bits.concatenate([self.bits] * times).to_csr()
         return Baskets(f"{self.name} ×{times}", offsets, items, self.universe_size)
 
-    def perturbed(self, seed: int = 1) -> FlippedSupports:
-        """The supports of a MASK release with p = 0.9."""
-        mechanism = BitFlip(Domain((Items("items", self.names),)), KEEP, KEEP)
-        (reports,) = mechanism.perturb((self.bits,), seeded(seed))
-        assert isinstance(reports, Bits)
-        return FlippedSupports(reports, self.names, *mechanism.item_keeps)
+    def perturbed(self, seed: int = 1) -> Table:
+        """A MASK release with p = 0.9."""
+        mechanism = BitFlip(self.domain, KEEP, KEEP)
+        return perturb(self.truth, mechanism, seeded(seed)).table
 
-    def exact(self) -> FlippedSupports:
-        """The supports of the true baskets."""
-        return FlippedSupports(self.bits, self.names)
+    @property
+    def truth(self) -> Table:
+        """The true baskets as a table."""
+        return Table(self.domain, (self.bits,))
+
+    @property
+    def domain(self) -> Domain:
+        """The universe of items."""
+        return Domain((Items("items", self.names),))
 
 
 def read_fimi(path: Path) -> Baskets:
@@ -97,7 +106,7 @@ def read_adult(path: Path) -> Baskets:
     """Adult as the R package arules codes it: 115 items, income of the training rows only."""
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
-    cuts = {"age": [15, 25, 45, 65], "hours_per_week": [0, 25, 40, 60]}
+    cuts: dict[str, list[float]] = {"age": [15, 25, 45, 65], "hours_per_week": [0, 25, 40, 60]}
     for name in ("capital_gain", "capital_loss"):
         values = np.array([float(row[name]) for row in rows])
         cuts[name] = [-np.inf, 0, float(np.median(values[values > 0]))]
@@ -113,6 +122,16 @@ def read_adult(path: Path) -> Baskets:
         columns += [column == value for value in np.unique(column) if value != "?"]
     bits = Bits.from_dense(np.stack(columns, axis=1))
     return Baskets("adult one-hot", *bits.to_csr(), bits.items)
+
+
+def mine_truth(truth: Table, support: float) -> Itemsets:
+    """Mine from a new source, since a source remembers what it counted."""
+    return frequent_itemsets(Exact(truth), support)
+
+
+def mine_reports(release: Table, support: float, errors: float = 2.0) -> Itemsets:
+    """Mine from a new source."""
+    return frequent_itemsets(Release(release), support, prune_errors=errors)
 
 
 def cpu_seconds(work: Callable[[], Any], times: int) -> tuple[float, Any]:
@@ -162,6 +181,10 @@ def pami(baskets: Baskets, support: float) -> Callable[[], int]:
     path.write_text("\n".join("\t".join(map(str, basket)) for basket in baskets.lists))
 
     def mine() -> int:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return count()
+
+    def count() -> int:
         miner = FPGrowth(iFile=str(path), minSup=int(np.ceil(support * len(baskets.lists))), sep="\t")
         miner.mine()
         return len(miner.getPatterns())
@@ -184,7 +207,7 @@ def exact_against_peers(cases: Iterator[tuple[Baskets, float]], slow: bool) -> N
     """Exact data: ours against every peer that is installed."""
     print("\nexact baskets: CPU seconds (and ours, packing included, as a share of theirs)")
     for baskets, support in cases:
-        mining, found = cpu_seconds(lambda b=baskets, s=support: frequent_itemsets(b.exact(), s), 3)
+        mining, found = cpu_seconds(partial(mine_truth, baskets.truth, support), 3)
         packing, _ = cpu_seconds(baskets.pack, 3)
         ours = mining + packing
         print(f"  {baskets.name} at {support:.2%}: {len(found)} itemsets; ours {mining:.3f} + packing {packing:.3f}")
@@ -211,16 +234,32 @@ def perturbed_against_pyfim(baskets: Baskets, support: float, target: float) -> 
     truth, _ = cpu_seconds(pyfim(baskets, support), 3)
     print(f"  {baskets.name} at {support:.2%}: pyfim on the truth {truth:.3f} s; target ours/theirs <= {target:g}")
     for errors in (0.0, 2.0):
-        ours, found = cpu_seconds(lambda z=errors: frequent_itemsets(release, support, prune_errors=z), 3)
+        ours, found = cpu_seconds(partial(mine_reports, release, support, errors), 3)
         lengths = " ".join(map(str, found.by_length().values()))
         print(f"    prune_errors={errors:g}: ours {ours:.3f} s, ours/theirs {ours / truth:.2f}; itemsets {lengths}")
 
 
+def gamma_diagonal_against_truth(directory: Path, times: int) -> None:
+    """FRAPP's claim: mining gamma-diagonal records costs what mining true ones costs."""
+    records = census(directory)
+    people = Table.from_arrow(records.table, records.domain)
+    domain = people.domain.binned()
+    cells = [attribute.cells_by_cuts(attribute.cuts) if isinstance(attribute, Numeric) else None for attribute in people.domain]
+    once = [part.assign(codes) if part else codes for part, codes in zip(cells, people.columns, strict=True)]
+    truth = Table(domain, tuple(np.tile(np.asarray(codes), times) for codes in once))
+    release = perturb(truth, GammaDiagonal(domain, 19), seeded(1)).table
+    exact, _ = cpu_seconds(partial(mine_truth, truth, 0.02), 15)
+    print(f"  CENSUS ×{times} at 2 %: the truth {exact:.3f} s; target reports/truth <= 1.2")
+    for errors in (0.0, 2.0):
+        ours, found = cpu_seconds(partial(mine_reports, release, 0.02, errors), 15)
+        print(f"    prune_errors={errors:g}: {ours:.3f} s, reports/truth {ours / exact:.2f}; {len(found)} itemsets")
+
+
 def rules_against_mlxtend(baskets: Baskets, support: float) -> None:
     """Rules from the same itemsets."""
-    found = frequent_itemsets(baskets.exact(), support)
+    found = mine_truth(baskets.truth, support)
     seconds, rules = cpu_seconds(lambda: association_rules(found, min_confidence=0.5), 3)
-    noisy = frequent_itemsets(baskets.perturbed(), support)
+    noisy = mine_reports(baskets.perturbed(), support)
     with_errors, noisy_rules = cpu_seconds(lambda: association_rules(noisy, min_confidence=0.5), 3)
     print(f"  {baskets.name} at {support:.0%}, confidence 50 %: {len(rules)} rules in {seconds:.3f} s; from MASK reports,")
     print(f"    with standard errors, {len(noisy_rules)} in {with_errors:.3f} s")
@@ -235,10 +274,10 @@ def rules_against_mlxtend(baskets: Baskets, support: float) -> None:
 
 def accuracy(baskets: Baskets, support: float, seeds: int) -> None:
     """Support error by length over seeds, beside the figures of THEORY §4."""
-    truth = frequent_itemsets(baskets.exact(), support)
+    truth = mine_truth(baskets.truth, support)
     errors: dict[int, list[float]] = {}
     for seed in range(seeds):
-        for line in itemset_errors(frequent_itemsets(baskets.perturbed(seed), support), truth):
+        for line in itemset_errors(mine_reports(baskets.perturbed(seed), support), truth):
             if line.support_error is not None:
                 errors.setdefault(line.length, []).append(line.support_error)
     figures = "  ".join(f"{np.mean(values):.2f} ({np.std(values):.2f})" for values in errors.values())
@@ -249,26 +288,20 @@ def accuracy(baskets: Baskets, support: float, seeds: int) -> None:
 def memory(baskets: Baskets, support: float) -> None:
     """Memory that mining takes beside the bitmaps."""
     release = baskets.perturbed()
-    before = _resident()
-    peak_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    frequent_itemsets(release, support)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    bitmaps = release.bits.words.nbytes / 2**20
-    extra = max(peak - max(before, peak_before), 0) / 1024
-    print(f"  {baskets.name}: bitmaps {bitmaps:.0f} MB, peak raised by mining {extra:.0f} MB; target: as much again")
-
-
-def _resident() -> int:
-    """Resident memory in KB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024
+    tracemalloc.start()
+    mine_reports(release, support)
+    extra = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    (bits,) = release.columns
+    assert isinstance(bits, Bits)
+    print(f"  {baskets.name}: bitmaps {bits.words.nbytes / 2**20:.0f} MB, mining takes {extra:.0f} MB more; target: as much")
 
 
 def warm_up(baskets: Baskets) -> Itemsets:
     """Load the compiled loops, so that no measurement pays for them."""
     import sfumato.counting.kernels  # noqa: F401
 
-    return frequent_itemsets(baskets.perturbed(), 0.05)
+    return mine_reports(baskets.perturbed(), 0.05)
 
 
 def main() -> None:
@@ -292,6 +325,8 @@ def main() -> None:
         perturbed_against_pyfim(million, 0.0025, 1)
         print("\nmemory")
         memory(million, 0.0025)
+    print("\ngamma-diagonal records against true ones, by the same code")
+    gamma_diagonal_against_truth(Path(options.data), 50)
     print("\nrules")
     rules_against_mlxtend(adult, 0.1)
     print("\naccuracy")
