@@ -292,7 +292,7 @@ class Numeric(Attribute):
         """The numbers that these codes stand for."""
         if self.whole:
             return codes.astype(np.int64) + int(self.min)
-        digits = max(0, 9 - math.floor(math.log10(self.max - self.min)))
+        digits = max(0, 9 - math.floor(math.log10(self.max - self.min)), 4 - math.floor(math.log10(self.grid_step)))
         return np.round(self.min + self.grid_step * codes.astype(np.float64), digits)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
@@ -371,6 +371,9 @@ class Items(Attribute):
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Bits:
         lists = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        if lists.null_count:
+            row = first_row + int(np.argmax(lists.is_null().to_numpy(zero_copy_only=False)))
+            raise DataError(f"row {row}, column '{self.name}' is null", hint="an empty basket is an empty list", row=row)
         offsets = lists.offsets.to_numpy().astype(np.int64)
         words = _as_words(lists.values[offsets[0] : offsets[-1]])
         codes = pc.index_in(words, value_set=pa.array(self.values, pa.string())).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -450,9 +453,8 @@ class Cells:
 
     def sum(self, masses: NDArray[Any]) -> NDArray[Any]:
         """Masses of the codes summed to the cells."""
-        if self.starts is not None:
-            masses = np.add.reduceat(masses, self.starts)
-        return np.bincount(self.group, weights=masses, minlength=self.size)
+        group = self.group if self.starts is None else self.assign(np.arange(len(masses)))
+        return np.bincount(group, weights=masses, minlength=self.size)
 
     def counts(self) -> NDArray[Any]:
         """How many codes each cell holds."""
@@ -475,7 +477,8 @@ class Cells:
 
     def _firsts(self) -> NDArray[Any]:
         """The first code of each cell."""
-        first = np.array([int(np.argmax(self.group == cell)) for cell in range(self.size)])
+        first = np.zeros(self.size, dtype=np.int64)
+        first[self.group[::-1]] = np.arange(len(self.group))[::-1]
         return first if self.starts is None else self.starts[first]
 
     def code(self, label: str) -> int:
@@ -710,7 +713,7 @@ def _field(name: str, kind: str, key: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if key == "values":
-        return tuple(_plain(entry) if isinstance(entry, float) else str(entry) for entry in value)
+        return tuple(_word(entry) for entry in value)
     if not all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in value):
         raise SchemaError(f"attribute '{name}': {key} = {value!r} should be a list of numbers")
     return tuple(value)
@@ -792,6 +795,13 @@ def _plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() and abs(number) < 1e15 else repr(float(number))
 
 
+def _word(value: Any) -> str:
+    """A value of a schema as Arrow writes it when it turns a column into words."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _plain(value) if isinstance(value, float) else str(value)
+
+
 def _stated(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
@@ -803,7 +813,7 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return repr(float(value)) if isinstance(value, float) else repr(value)
 
 
 def _reason(error: Exception) -> str:
