@@ -296,7 +296,8 @@ class Release(TableSource):
     def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
         names, attributes = self._items
         extra = np.ones(len(names) - len(keep_ones))  # public columns are reported as they are
-        return FlippedSupports(self._baskets, names, np.r_[keep_ones, extra], np.r_[keep_zeros, extra], attributes)
+        keeps = np.r_[keep_ones, extra], np.r_[keep_zeros, extra]
+        return FlippedSupports(self._baskets, names, *keeps, attributes, self.copies)
 
     def _voted_supports(self) -> Supports:
         names, attributes = self._items

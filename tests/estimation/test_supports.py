@@ -114,6 +114,22 @@ def test_covariances_between_an_itemset_and_its_subsets(repeated: np.ndarray) ->
     assert with_whole[0, 7] == pytest.approx(found[whole].stderr[0] ** 2)
 
 
+def test_several_reports_a_record_count_it_once(truth: np.ndarray, repeated: np.ndarray) -> None:
+    copies, reports = 5, repeated[:5]
+    pooled = FlippedSupports(Bits.from_dense(reports.reshape(-1, ITEMS)), tuple("abcd"), KEEP_ONES, KEEP_ZEROS, None, copies)
+    found = measured_all(pooled)
+    assert pooled.rows == len(truth)
+    for itemset in SUBSETS:
+        each = product(weights(reports), itemset)
+        variance = max((each**2).sum() - each.sum(), 0) / copies**2
+        assert found[itemset].count[0] == pytest.approx(each.sum() / copies)
+        assert found[itemset].stderr[0] == pytest.approx(np.sqrt(variance), abs=1e-6)
+    subsets = [tuple(bit for bit in range(2) if mask >> bit & 1) for mask in range(4)]
+    columns = [np.array([[getattr(found[subset], name)[0] for subset in subsets]]) for name in ("observed", "count")]
+    with_whole, _ = pooled.covariances(np.array([[0, 1]], dtype=np.int32), *columns)
+    assert with_whole[0, 3] == pytest.approx(found[0, 1].stderr[0] ** 2)
+
+
 def test_bad_parameters_are_named() -> None:
     bits = Bits.zeros(3, 2)
     with pytest.raises(EstimationError, match="item 'tea' is reported alike"):

@@ -103,6 +103,7 @@ class FlippedSupports:
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0
     attributes: Integers | None = None  # for one-hot records: the attribute each item is a value of
+    copies: int = 1  # reports a record, each with noise of its own
 
     def __post_init__(self) -> None:
         if len(self.names) != self.bits.items:
@@ -119,8 +120,8 @@ class FlippedSupports:
 
     @property
     def rows(self) -> int:
-        """The number of baskets."""
-        return self.bits.rows
+        """The number of true baskets."""
+        return self.bits.rows // self.copies
 
     @property
     def groups(self) -> Integers:
@@ -134,20 +135,20 @@ class FlippedSupports:
 
     def empty(self) -> Measured:
         """The empty itemset, in every basket."""
-        everyone = np.array([float(self.rows)])
-        memory = () if self.exact else (everyone[None, :], everyone[None, :])
-        return Measured(everyone, everyone, np.zeros(1), memory)
+        reports = np.array([float(self.bits.rows)])
+        memory = () if self.exact else (reports[None, :], reports[None, :])
+        return Measured(reports, reports / self.copies, np.zeros(1), memory)
 
     def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
         """Count each itemset once and reconstruct it from the counts of its subsets."""
         observed = self._observed(itemsets).astype(np.float64)
         if self.exact:
-            return Measured(observed, observed, np.zeros(len(observed)))
+            return Measured(observed, observed / self.copies, np.zeros(len(observed)))
         linear, squared = self._weights
         estimates = _fold(observed, itemsets, subsets, shorter.memory[0], *linear)
         squares = _fold(observed, itemsets, subsets, shorter.memory[1], *squared)
         stderr = np.sqrt(np.maximum(squares[-1] - estimates[-1], 0))
-        return Measured(observed, estimates[-1], stderr, (estimates, squares))
+        return Measured(observed, estimates[-1] / self.copies, stderr / self.copies, (estimates, squares))
 
     def _observed(self, itemsets: NDArray[np.int32]) -> Integers:
         return self.bits.counts(itemsets) if isinstance(self.bits, Parts) else itemset_counts(self.bits, itemsets)
@@ -175,7 +176,7 @@ class FlippedSupports:
             )
             folded = folded.reshape(len(table), -1, 1 << position, 2)
             table = np.swapaxes(folded, 2, 3).reshape(len(table), -1)
-        return table - count[:, -1:], none
+        return table / self.copies**2 - count[:, -1:] / self.copies, none
 
     @property
     def _keep_ones(self) -> Floats:

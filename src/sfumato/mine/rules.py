@@ -311,7 +311,8 @@ def _errors(
     if itemsets.supports.exact:
         return {name: np.zeros(len(mask)) for name in _GRADIENTS}
     tiers, rows, whole = itemsets.tiers, itemsets.rows, lattice.shape[1] - 1
-    observed, count = _gathered(tiers, lattice, "observed", rows), _gathered(tiers, lattice, "count", rows)
+    reports = float(itemsets.supports.empty().observed[0])
+    observed, count = _gathered(tiers, lattice, "observed", reports), _gathered(tiers, lattice, "count", rows)
     variance = _gathered(tiers, lattice, "stderr", 0) ** 2
     with_whole, with_rest = itemsets.supports.covariances(members, observed, count)
     rest = whole - mask
