@@ -68,7 +68,8 @@ class Runs:
         mean, count = self.mean, len(self.defined)
         if mean is None or count < 2:
             return None
-        return math.sqrt(math.fsum((value - mean) ** 2 for value in self.defined) / (count - 1))
+        spread = math.sqrt(math.fsum((value - mean) ** 2 for value in self.defined) / (count - 1))
+        return spread if spread > 1e-12 * abs(mean) else 0.0
 
     def excludes(self, printed: float) -> bool:
         """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1 + 1/seeds)."""
