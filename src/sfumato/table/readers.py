@@ -36,7 +36,7 @@ from sfumato.table.table import (
 )
 
 BATCH_ROWS = 1 << 16
-CSV_BLOCK_BYTES = 1 << 22
+CSV_BLOCK_BYTES = 1 << 20
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")

@@ -1,0 +1,188 @@
+"""Perturbing tables and files: the same draws either way, copies side by side, memory that does not grow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.bits import Bits
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import DataError, ParameterError
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.swapping import Swapping
+from sfumato.randomness import seeded
+from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, writer_to
+
+PEOPLE = Domain(
+    (Numeric("age", 0, 99, cuts=(20, 60)), Category("sex", ("F", "M")), Category("town", ("A", "B", "C"), public=True))
+)
+
+
+def people(rows: int = 1000) -> Table:
+    rng = seeded(1)
+    return Table(PEOPLE, tuple(rng.below(size, rows).astype(np.uint8) for size in (100, 2, 3)))
+
+
+@pytest.fixture
+def path(tmp_path):
+    save(people(), tmp_path / "truth.parquet")
+    return tmp_path / "truth.parquet"
+
+
+def test_public_columns_stay(path, tmp_path):
+    release = perturb_table(people(), GammaDiagonal(PEOPLE.binned(), 19), seeded(3))
+    assert release.column("town").tolist() == people().column("town").tolist()
+    assert release.column("sex").tolist() != people().column("sex").tolist()
+
+
+def test_numbers_stay_numbers_where_the_mechanism_takes_them():
+    release = perturb_table(people(), Retention(PEOPLE, 0.5), seeded(3))
+    assert release.domain["age"] == PEOPLE["age"]
+    kept = np.mean(release.column("age") == people().column("age"))
+    assert 0.4 < kept < 0.62
+
+
+def test_secure_unless_told_otherwise(path, tmp_path):
+    mechanism = GammaDiagonal(PEOPLE.binned(), 19)
+    assert perturb_table(people(), mechanism).secure
+    assert not perturb_table(people(), mechanism, seeded(1)).secure
+    assert perturb_file(path, tmp_path / "o.parquet", mechanism, schema=PEOPLE).provenance.secure
+    assert read_perturbed(tmp_path / "o.parquet").secure
+
+
+def test_noise_is_drawn_afresh_each_time_it_is_asked_for():
+    mechanism = GammaDiagonal(PEOPLE.binned(), 2)
+    one, other = (perturb_table(people(), mechanism).column("sex") for _ in range(2))
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_file_and_a_table_draw_the_same(path, tmp_path, copies):
+    mechanism = GammaDiagonal(PEOPLE.binned(), 19)
+    written = perturb_file(path, tmp_path / "o.csv", mechanism, seeded(7), schema=PEOPLE, copies=copies)
+    release = perturb_table(people(), mechanism, seeded(7), copies=copies)
+    assert written.rows == release.rows == 1000 * copies
+    assert read_perturbed(tmp_path / "o.csv").to_arrow().equals(release.to_arrow())
+
+
+def test_copies_of_a_record_are_neighbours():
+    almost_kept = GammaDiagonal(PEOPLE.binned(), 10**6)
+    release = perturb_table(people(), almost_kept, seeded(1), copies=3)
+    truth = np.repeat(people().recode(PEOPLE.binned()).column("age"), 3)
+    assert np.mean(release.column("age") == truth) > 0.99
+    assert release.column("town").tolist() == np.repeat(people().column("town"), 3).tolist()
+
+
+def test_copies_of_baskets_are_neighbours():
+    domain = Domain((Items("items", tuple("abcde")),))
+    table = Table(domain, (Bits.from_dense(np.eye(5, dtype=bool)),))
+    release = perturb_table(table, BitFlip(domain, 65535 / 65536, 65535 / 65536), seeded(1), copies=2)
+    assert release.column("items").to_dense().tolist() == np.repeat(np.eye(5, dtype=bool), 2, axis=0).tolist()
+
+
+def test_copies_are_independent_draws():
+    release = perturb_table(people(4000), GammaDiagonal(PEOPLE.binned(), 3), seeded(1), copies=2)
+    pairs = release.column("sex").reshape(-1, 2)
+    assert (pairs[:, 0] != pairs[:, 1]).mean() > 0.2
+
+
+def test_batches_do_not_change_what_swapping_sees(path, tmp_path):
+    mechanism = Swapping(PEOPLE, 0.3)
+    perturb_file(path, tmp_path / "o.parquet", mechanism, seeded(7), schema=PEOPLE, batch_rows=10)
+    release = read_perturbed(tmp_path / "o.parquet")
+    assert sorted(release.column("age").tolist()) == sorted(people().column("age").tolist())
+    assert release.to_arrow().equals(perturb_table(people(), mechanism, seeded(7)).to_arrow())
+
+
+def test_progress_reaches_the_end(path, tmp_path):
+    seen = []
+    mechanism = GammaDiagonal(PEOPLE.binned(), 19)
+    perturb_file(
+        path, tmp_path / "o.parquet", mechanism, seeded(1), schema=PEOPLE, batch_rows=300, progress=lambda *x: seen.append(x)
+    )
+    assert [rows for rows, _ in seen] == [300, 600, 900, 1000]
+    assert seen[-1][1] == 1.0 and seen[0][1] < 0.5
+
+
+def test_nothing_is_perturbed_twice(tmp_path):
+    mechanism = GammaDiagonal(PEOPLE.binned(), 19)
+    release = perturb_table(people(), mechanism)
+    with pytest.raises(ParameterError, match="perturbed already"):
+        perturb_table(release, mechanism)
+    save(release, tmp_path / "p.parquet")
+    with pytest.raises(ParameterError, match="perturbed already, by gamma-diagonal"):
+        perturb_file(tmp_path / "p.parquet", tmp_path / "q.parquet", mechanism)
+    with pytest.raises(ParameterError, match="copies=0"):
+        perturb_table(people(), mechanism, copies=0)
+
+
+def test_only_the_columns_of_the_mechanism_are_read(tmp_path):
+    (tmp_path / "t.csv").write_text("sex,age,town\nF,old,A\nM,young,B\n")
+    mechanism = GammaDiagonal(PEOPLE.project(["sex"]), 19)
+    written = perturb_file(tmp_path / "t.csv", tmp_path / "o.csv", mechanism, schema=PEOPLE)
+    assert written.rows == 2 and "age, town" in written.notes[0]
+
+
+def test_a_bad_record_leaves_no_output(tmp_path):
+    (tmp_path / "t.csv").write_text("sex\n" + "F\n" * 100 + "X\n")
+    mechanism = GammaDiagonal(PEOPLE.project(["sex"]), 19)
+    with pytest.raises(DataError, match="row 101, column 'sex': 'X'"):
+        perturb_file(tmp_path / "t.csv", tmp_path / "o.csv", mechanism)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_data_frame_is_perturbed_into_a_file(tmp_path):
+    frame = pa.table({"sex": ["F", "M"] * 50})
+    mechanism = GammaDiagonal(PEOPLE.project(["sex"]), 19)
+    assert perturb_file(frame, tmp_path / "o.parquet", mechanism).rows == 100
+
+
+PEAKS = """
+import resource, sys
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.swapping import Swapping
+from sfumato.domain import Domain
+from sfumato.table import perturb_file, readers
+readers.CSV_BLOCK_BYTES = 1 << 17  # small blocks, so that a small file already fills whatever holds them
+domain = Domain.load(sys.argv[1])
+mechanism = BitFlip(domain, 0.9, 0.9) if domain.baskets else GammaDiagonal(domain.binned(), 19)
+for source in sys.argv[2:]:
+    perturb_file(source, source.replace("truth", "reports"), mechanism, schema=domain, batch_rows=1 << 13)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+if not domain.baskets:  # swapping must hold all rows: the measurement can tell
+    perturb_file(source, source.replace("truth", "swapped"), Swapping(domain, 0.5), schema=domain)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dat"])
+def test_peak_memory_does_not_grow_with_the_file(tmp_path, kind):
+    domain = PEOPLE if kind != "dat" else Domain((Items("items", tuple(map(str, range(200)))),))
+    domain.save(tmp_path / "schema.toml")
+    sizes = (2, 20) if kind == "dat" else (4, 60)
+    sources = [tmp_path / f"truth{batches}.{kind}" for batches in sizes]
+    for source, batches in zip(sources, sizes, strict=True):
+        _write(source, domain, batches)
+    command = [sys.executable, "-c", PEAKS, str(tmp_path / "schema.toml"), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    small, large, *held = map(int, done.stdout.split())
+    assert large < small + 12_000, f"{small} kB for one file, {large} kB for one ten times as long"
+    assert all(peak > small + 24_000 for peak in held)
+
+
+def _write(path, domain: Domain, batches: int) -> None:
+    rng, rows = seeded(1), 1 << 16
+    with writer_to(path, domain) as writer:
+        for _ in range(batches):
+            if domain.baskets:
+                writer.write((Bits.from_dense(rng.below(20, rows // 4 * 200).reshape(-1, 200) == 0),))
+            else:
+                writer.write(tuple(rng.below(attribute.size, rows).astype(np.uint8) for attribute in domain))
