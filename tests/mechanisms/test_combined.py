@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from tests.mechanisms.examples import AGE, HOURS, INCOME, MIXED, PET, RECORD, SEX
 from tests.mechanisms.test_gamma_diagonal import domain_of
 
-from sfumato.domain import Domain
+from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.swapping import Swapping
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
 
 
 @given(
@@ -80,6 +83,23 @@ def test_parts_must_share_out_the_private_attributes(parts: tuple[object, ...], 
     with pytest.raises(SchemaError) as error:
         Combined(MIXED, parts)  # type: ignore[arg-type]
     assert words in str(error.value)
+
+
+def test_a_part_must_report_the_columns_it_was_given() -> None:
+    """Mask on a record reports a basket of its values."""
+    with pytest.raises(SchemaError, match="reports other columns"):
+        Combined.of(BitFlip(RECORD, 0.8, 0.8), GammaDiagonal(Domain((AGE,)), 3))
+
+
+def test_baskets_and_records_side_by_side() -> None:
+    domain = Domain((SEX, Items("items", ("bread", "milk")), INCOME))
+    mechanism = Combined.promising(Guarantee(16), domain)
+    assert [part.name for part in mechanism.parts] == ["gamma-diagonal", "mask"]
+    assert mechanism.guarantee.gamma <= 16
+    records = (np.array([0, 1], np.uint8), Bits.from_dense(np.array([[1, 0], [1, 1]], bool)), np.array([1, 1], np.uint8))
+    sex, items, income = mechanism.perturb(records, seeded(1))
+    assert len(sex) == items.rows == 2 and income is records[2]
+    assert mechanism.channel.inputs == mechanism.channel.outputs == (2, 2, 2, 2)
 
 
 def test_a_part_must_see_an_attribute_as_the_domain_has_it() -> None:

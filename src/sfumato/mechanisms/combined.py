@@ -39,6 +39,8 @@ class Combined(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
+        for part in self.parts:
+            _check_reports(part)
         named = [attribute for part in self.parts for attribute in part.domain]
         for attribute in named:
             self._check_attribute(attribute)
@@ -90,10 +92,6 @@ class Combined(Mechanism):
     def private_reports(self) -> Domain:
         reported: dict[str, Attribute] = {}
         for part in self.parts:
-            if len(part.reports) != len(part.domain):
-                raise SchemaError(
-                    f"{part.name} reports other columns than it was given, so it cannot be a part of a combination"
-                )
             reported |= zip(part.domain.names, part.reports, strict=True)
         return replace(self.domain.private, attributes=tuple(reported[name] for name in self.domain.private.names))
 
@@ -132,6 +130,11 @@ class Combined(Mechanism):
             reports = part.perturb(tuple(columns[private.index(name)] for name in part.domain.names), rng)
             drawn |= zip(part.domain.names, reports, strict=True)
         return tuple(drawn[name] for name in private.names)
+
+
+def _check_reports(part: Mechanism) -> None:
+    if [axis.attribute for axis in part.reports.axes] != [axis.attribute for axis in part.domain.axes]:
+        raise SchemaError(f"{part.name} reports other columns than it was given, so it cannot be part of a combination")
 
 
 def _share(guarantee: Guarantee, groups: int) -> Guarantee:

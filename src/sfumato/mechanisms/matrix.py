@@ -53,8 +53,7 @@ class UserMatrix(Mechanism):
         _check_shape(matrix, self.domain.private)
         _check_columns(matrix, self.domain.private)
         rounded = integer_weights(matrix) / float(ONE)
-        _check_rank(matrix)
-        _check_rank(rounded)
+        _check_rank(matrix, rounded)
         object.__setattr__(self, "matrix", rounded)
 
     @classmethod
@@ -195,11 +194,13 @@ def _record_labels(private: Domain) -> list[str]:
     return [", ".join(record) for record in product(*words)]
 
 
-def _check_rank(matrix: NDArray[Any]) -> None:
-    rank = int(np.linalg.matrix_rank(matrix))
-    if rank < matrix.shape[1]:
-        least = np.linalg.svd(matrix, compute_uv=False)[-1]
+def _check_rank(matrix: NDArray[Any], rounded: NDArray[Any]) -> None:
+    """Refuse a matrix that is singular, or nearer to a singular one than to its own rounding."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    tolerance = max(values[0] * len(values) * np.finfo(np.float64).eps, float(np.linalg.norm(rounded - matrix)))
+    rank = int((values > tolerance).sum())
+    if rank < len(values):
         raise ParameterError(
-            f"this matrix is singular (rank {rank} of {matrix.shape[1]}, smallest singular value {least:.3g}), so different "
+            f"this matrix is singular (rank {rank} of {len(values)}, smallest singular value {values[-1]:.3g}), so different "
             "truths give the same reports and nothing can be reconstructed"
         )
