@@ -99,9 +99,7 @@ def measure(
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
         two_way=two_way_changes(keys, truth, release),
-        classification=None
-        if classifier == "none"
-        else classification(keys, truth, release, model=classifier, folds=folds),
+        classification=None if classifier == "none" else classification(keys, truth, release, model=classifier, folds=folds),
         before=risk_of(keys, truth),
         after=risk_of(keys, release),
         attack_before=attack(status, truth, truth),

@@ -10,7 +10,7 @@ Relaxing those totals leaves one multiplier per value (μ) and one for the numbe
 
 a lower bound for every (λ, μ), evaluated in one vectorised sweep. What an assignment costs above L(λ, μ) is the sum of its
 reduced costs, all of them ≥ 0; so an assignment built from choices of reduced cost ≤ θ whose excess is ≤ θ cannot be beaten
-by any that uses a choice beyond θ. That makes a tiny integer programme over the few nearly tied choices a proof for all records.
+by any that uses a choice beyond θ. So a tiny integer programme over the few nearly tied choices is a proof for all records.
 Units alike in posterior, value and leave to stay are one kind with a number, so that equal records are no tie to be broken.
 """
 
@@ -298,9 +298,7 @@ def _moves(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, limit: int) -
     return _Moves(near[row], target, np.maximum(excess[row, target], 0.0), reach)
 
 
-def _step(
-    kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves, radius: float
-) -> tuple[Multipliers, bool]:
+def _step(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves, radius: float) -> tuple[Multipliers, bool]:
     """How far the multipliers move inside the radius, and whether the maximum lies inside."""
     from scipy.optimize import linprog
     from scipy.sparse import eye_array, hstack
@@ -409,9 +407,7 @@ def _room(kinds: _Kinds, moves: _Moves, columns: int) -> tuple[Any, NDArray[np.f
     return at_most, kinds.number[kind[several]].astype(np.float64)
 
 
-def _spread(
-    base: NDArray[np.intp], member: NDArray[np.intp], moves: _Moves, taken: NDArray[np.int64]
-) -> NDArray[np.intp]:
+def _spread(base: NDArray[np.intp], member: NDArray[np.intp], moves: _Moves, taken: NDArray[np.int64]) -> NDArray[np.intp]:
     """Each unit's value: those of a kind that move are its first members, in the order in which the units came."""
     assigned = base.copy()
     used = np.flatnonzero(taken)

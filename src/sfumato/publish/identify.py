@@ -160,9 +160,7 @@ def risk_of(keys: Sequence[Coded], confidential: Coded) -> Risk:
     )
 
 
-def _extremes(
-    pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _extremes(pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The smallest and the largest confidential code of each pattern."""
     low = np.full(groups, np.iinfo(np.int32).max, dtype=np.int32)
     high = np.full(groups, -1, dtype=np.int32)
@@ -177,7 +175,8 @@ def _diversity(status: Status, confidential: Coded) -> tuple[NDArray[np.int64], 
     group = cells // confidential.size
     share = counts / status.size[group]
     distinct: NDArray[np.int64] = np.bincount(group, minlength=len(status.size))
-    entropy: NDArray[np.float64] = np.bincount(group, weights=-share * np.log(share), minlength=len(status.size))
+    entropy = np.zeros(len(status.size))
+    np.add.at(entropy, group, -share * np.log(share))
     return distinct, entropy
 
 

@@ -1,0 +1,209 @@
+"""Hiding with few losses: removals chosen by what the frequent itemsets around them can still afford.
+
+Each restriction needs its items separated in so many baskets; each removal of an item from a basket takes one from the count of every
+itemset of the basket that has the item. A lawful itemset F can lose count(F) − min_count before a miner misses it; that slack is
+the budget. Removals are chosen in rounds by the price Σ_F m_F / (slack_F + 1) of what they take per restriction they serve, so that
+prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts again with the lost
+itemsets given up from the outset, and with dearer ones, and the best outcome within the time is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.publish.removal import Removals
+from sfumato.publish.restriction import Restriction
+from sfumato.randomness import Keystream
+
+__all__ = ["Itemset", "cover"]
+
+_ROUNDS = 48  # removals are chosen in about so many portions
+
+Itemset = tuple[tuple[int, ...], int]  # items and count
+
+
+@dataclass(frozen=True, eq=False)
+class _Links:
+    """Which moves touch which pairs of basket and itemset (or restriction)."""
+
+    move: NDArray[np.int64]  # one entry per move and pair
+    pair: NDArray[np.int64]
+    basket: NDArray[np.int64]  # of each pair
+    owner: NDArray[np.int64]  # of each pair: the itemset or restriction
+    owners: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Moves (basket, item), what they take from lawful itemsets, and what they do for restrictions."""
+
+    rows: NDArray[np.int64]
+    items: NDArray[np.int64]
+    lawful: _Links
+    secret: _Links
+    slack: NDArray[np.int64]
+    need: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    chosen: NDArray[np.int64]  # moves
+    lost: NDArray[np.bool_]  # lawful itemsets
+
+
+def cover(
+    bits: Bits,
+    restrictions: Sequence[Restriction],
+    most_left: Sequence[int],
+    lawful: Sequence[Itemset],
+    min_count: int,
+    rng: Keystream,
+    *,
+    seconds: float = 5.0,
+) -> Removals:
+    """Removals after which no restriction is held by more than its `most_left` baskets, losing few lawful itemsets."""
+    started = time.monotonic()
+    problem = _problem(bits, restrictions, most_left, lawful, min_count, rng)
+    best = _choose(problem, np.ones(len(lawful)))
+    price, stale = np.where(best.lost, 0.0, 1.0), 0
+    while best.lost.any() and stale < 4 and time.monotonic() - started < seconds:
+        found = _choose(problem, price)
+        if found.lost.sum() < best.lost.sum():
+            best, stale = found, 0
+            price = np.where(best.lost, 0.0, 1.0)
+        else:
+            # Give up what was lost before for good, but make what was newly lost dear.
+            stale += 1
+            price = np.where(best.lost, 0.0, price + found.lost * 2.0**stale)
+    return Removals.of(problem.rows[best.chosen], problem.items[best.chosen])
+
+
+def _problem(
+    bits: Bits,
+    restrictions: Sequence[Restriction],
+    most_left: Sequence[int],
+    lawful: Sequence[Itemset],
+    min_count: int,
+    rng: Keystream,
+) -> _Problem:
+    holders = [restriction.holders(bits) for restriction in restrictions]
+    baskets = np.unique(np.concatenate(holders))
+    baskets = baskets[rng.permutation(len(baskets))]
+    place = np.full(bits.rows, -1, dtype=np.int64)
+    place[baskets] = np.arange(len(baskets))
+    victims = sorted({item for restriction in restrictions for item in restriction.victims})
+    used = sorted({item for items, _ in lawful for item in items if set(items) & set(victims)} | set(victims))
+    column = {item: bits.column(item)[baskets] for item in used}
+    keys = [
+        place[rows] * bits.items + item
+        for restriction, rows in zip(restrictions, holders, strict=True)
+        for item in restriction.victims
+    ]
+    moves = np.unique(np.concatenate(keys))
+    secret = [(np.sort(place[rows]), restriction.victims) for restriction, rows in zip(restrictions, holders, strict=True)]
+    lawful_baskets = [(_held(column, items, victims), items) for items, _ in lawful]
+    return _Problem(
+        rows=baskets[moves // bits.items],
+        items=moves % bits.items,
+        lawful=_links(moves, bits.items, lawful_baskets, victims),
+        secret=_links(moves, bits.items, secret, victims),
+        slack=np.array([count - min_count for _, count in lawful], dtype=np.int64),
+        need=np.array([len(rows) for rows in holders], dtype=np.int64) - np.asarray(most_left, dtype=np.int64),
+    )
+
+
+def _held(column: dict[int, NDArray[np.bool_]], items: tuple[int, ...], victims: Sequence[int]) -> NDArray[np.intp]:
+    """The sensitive baskets that hold an itemset; none matter if no victim is in it."""
+    if not set(items) & set(victims):
+        return np.zeros(0, dtype=np.intp)
+    held = column[items[0]].copy()
+    for item in items[1:]:
+        held &= column[item]
+    return np.flatnonzero(held)
+
+
+def _links(
+    moves: NDArray[np.int64],
+    universe: int,
+    owners: Sequence[tuple[NDArray[np.integer], tuple[int, ...]]],
+    victims: Sequence[int],
+) -> _Links:
+    """Join moves with the pairs (basket, owner) whose item they remove."""
+    possible = set(victims)
+    move, pair, basket, owner = [], [], [], []
+    pairs = 0
+    for number, (held, items) in enumerate(owners):
+        numbers = pairs + np.arange(len(held))
+        for item in set(items) & possible if len(held) else ():
+            key = held * universe + item
+            position = np.minimum(np.searchsorted(moves, key), len(moves) - 1)
+            hit = moves[position] == key
+            move.append(position[hit])
+            pair.append(numbers[hit])
+        basket.append(held)
+        owner.append(np.full(len(held), number))
+        pairs += len(held)
+    return _Links(*(_joined(part) for part in (move, pair, basket, owner)), owners=len(owners))
+
+
+def _joined(parts: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
+    """Removals in rounds, cheapest per restriction served first, until every need is met."""
+    lawful, secret = problem.lawful, problem.secret
+    slack, need = problem.slack.copy(), problem.need.copy()
+    lawful_alive, secret_alive = np.ones(len(lawful.owner), dtype=bool), np.ones(len(secret.owner), dtype=bool)
+    free = np.ones(len(problem.rows), dtype=bool)
+    portion = max(1, int(np.maximum(need, 0).sum()) // _ROUNDS)
+    chosen: list[NDArray[np.int64]] = []
+    while (need > 0).any():
+        rate = np.where(slack >= 0, price / (np.maximum(slack, 0) + 1.0), 0.0)
+        cost = np.bincount(lawful.move, weights=(lawful_alive * rate[lawful.owner])[lawful.pair], minlength=len(free))
+        serves = secret_alive & (need > 0)[secret.owner]
+        gain = np.bincount(secret.move, weights=serves[secret.pair], minlength=len(free)) * free
+        able = np.flatnonzero(gain)
+        ratio = (cost[able] + 1e-6) / gain[able]
+        order = able[np.argsort(ratio, kind="stable")[: 4 * portion]]
+        taken = _portion(problem, order, serves, need, portion)
+        chosen.append(taken)
+        free[taken] = False
+        _strike(lawful, taken, lawful_alive, slack)
+        _strike(secret, taken, secret_alive, need)
+    moves = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+    return _Outcome(moves, slack < 0)
+
+
+def _portion(
+    problem: _Problem, order: NDArray[np.int64], serves: NDArray[np.bool_], need: NDArray[np.int64], portion: int
+) -> NDArray[np.int64]:
+    """The first moves of the order, one a basket, as long as they serve a need that the earlier ones left open."""
+    _, first = np.unique(problem.rows[order], return_index=True)
+    order = order[np.sort(first)][:portion]
+    secret = problem.secret
+    rank = np.full(len(problem.rows), -1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    entries = np.flatnonzero((rank[secret.move] >= 0) & serves[secret.pair])
+    owner = secret.owner[secret.pair[entries]]
+    entries = entries[np.lexsort((rank[secret.move[entries]], owner))]
+    owner = secret.owner[secret.pair[entries]]
+    start = np.searchsorted(owner, owner)
+    useful = entries[np.arange(len(entries)) - start < need[owner]]
+    return np.unique(secret.move[useful])
+
+
+def _strike(links: _Links, taken: NDArray[np.int64], alive: NDArray[np.bool_], budget: NDArray[np.int64]) -> None:
+    """Separate the pairs that the moves touch and take them off the budgets of their owners."""
+    marked = np.zeros(int(links.move.max(initial=-1)) + 1, dtype=bool)
+    marked[taken[taken < len(marked)]] = True
+    touched = np.unique(links.pair[marked[links.move]])
+    touched = touched[alive[touched]]
+    alive[touched] = False
+    budget -= np.bincount(links.owner[touched], minlength=links.owners)

@@ -1,0 +1,127 @@
+"""What must not be found in released baskets: itemsets, and rules of which only one direction is secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.errors import DataError, FileError, ParameterError, near_miss
+
+__all__ = ["Limits", "Restriction", "read_restrictions"]
+
+_ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When an itemset is frequent and when a rule holds."""
+
+    min_count: int
+    min_confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise ParameterError(f"min_count={self.min_count} makes everything frequent; use 1 or more")
+        if self.min_confidence is not None and not 0 < self.min_confidence <= 1:
+            raise ParameterError(f"min_confidence={self.min_confidence:g} lies outside (0, 1]")
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """A secret itemset (`consequent` empty), or a secret rule antecedent → consequent; items are numbers.
+
+    An itemset is hidden when fewer than `min_count` baskets hold it, a rule also when its confidence falls below
+    `min_confidence` while the itemset behind it stays frequent.
+    """
+
+    antecedent: tuple[int, ...]
+    consequent: tuple[int, ...] = ()
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """All items, ascending."""
+        return tuple(sorted(self.antecedent + self.consequent))
+
+    @property
+    def victims(self) -> tuple[int, ...]:
+        """The items whose removal hides it: any of an itemset, those of the consequent of a rule.
+
+        Removing from the antecedent would lower the denominator of the confidence as well.
+        """
+        return self.consequent or self.antecedent
+
+    def holders(self, bits: Bits) -> NDArray[np.intp]:
+        """The baskets that hold all its items, by the inverted index."""
+        return _baskets_with(bits, self.items)
+
+    def most_left(self, bits: Bits, limits: Limits) -> int:
+        """In how many baskets all its items may stay together."""
+        fewer_than = limits.min_count
+        if self.consequent:
+            confidence = limits.min_confidence or 0.0
+            antecedent = len(_baskets_with(bits, self.antecedent))
+            fewer_than = max(fewer_than, int(np.ceil(confidence * antecedent - 1e-9)))
+        return max(0, fewer_than - 1)
+
+    def holds(self, bits: Bits, limits: Limits) -> bool:
+        """Whether a miner would find it."""
+        return len(self.holders(bits)) > self.most_left(bits, limits)
+
+    def confidence(self, bits: Bits) -> float | None:
+        """Confidence of the rule; None for an itemset."""
+        return _confidence(bits, self.antecedent, self.items) if self.consequent else None
+
+    def reverse_confidence(self, bits: Bits) -> float | None:
+        """Confidence of the rule read backwards, which is no secret; None for an itemset."""
+        return _confidence(bits, self.consequent, self.items) if self.consequent else None
+
+    def named(self, names: Sequence[str]) -> str:
+        """As it was written: items by name."""
+        left, right = (" ".join(names[item] for item in side) for side in (self.antecedent, self.consequent))
+        return f"{left} -> {right}" if right else left
+
+
+def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restriction, ...]:
+    """The restrictions of a patterns file: one a line, `39 48` an itemset, `39 48 -> 41` a rule, `#` starts a remark.
+
+    >>> read_restrictions(["tea milk", "tea -> jam  # not the other way round"], ["jam", "milk", "tea"])
+    (Restriction(antecedent=(1, 2), consequent=()), Restriction(antecedent=(2,), consequent=(0,)))
+    """
+    number = {name: position for position, name in enumerate(names)}
+    found: dict[Restriction, None] = {}
+    for place, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        if text:
+            found[_parsed(text, place, number)] = None
+    if not found:
+        raise FileError("the patterns file names no pattern", hint="write one itemset or rule a line, such as 39 48")
+    return tuple(found)
+
+
+def _parsed(text: str, place: int, number: dict[str, int]) -> Restriction:
+    sides = _ARROW.split(text)
+    if len(sides) > 2 or not all(side.strip() for side in sides):
+        raise DataError(f"line {place}: '{text}' is no pattern", hint="write an itemset as A B, a rule as A B -> C")
+    words = [re.split(r"[\s,]+", side.strip()) for side in sides]
+    for word in words[0] + (words[1] if len(words) > 1 else []):
+        if word not in number:
+            raise DataError(f"line {place}: item '{word}' never occurs in these baskets", hint=near_miss(word, number))
+    left, *right = [tuple(sorted({number[word] for word in side})) for side in words]
+    if right and set(left) & set(right[0]):
+        raise DataError(f"line {place}: '{text}' has an item on both sides of the arrow")
+    return Restriction(left, right[0] if right else ())
+
+
+def _baskets_with(bits: Bits, items: Sequence[int]) -> NDArray[np.intp]:
+    common = np.bitwise_and.reduce(bits.words[list(items)], axis=0)
+    return np.flatnonzero(np.unpackbits(common.view(np.uint8), count=bits.rows, bitorder="little"))
+
+
+def _confidence(bits: Bits, antecedent: Sequence[int], items: Sequence[int]) -> float | None:
+    below = len(_baskets_with(bits, antecedent))
+    return len(_baskets_with(bits, items)) / below if below else None
