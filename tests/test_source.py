@@ -151,3 +151,11 @@ def test_numbers_are_cut_where_the_question_cuts_them():
     found, true = release.marginal([cells]), Exact(truth).marginal([cells])
     assert true.value.tolist() == np.histogram(truth.column("age") + 20, [20, 33, 48, 80])[0].tolist()
     assert np.abs((found.value - true.value) / found.stderr).max() < 5
+
+
+def test_cut_and_paste_is_mined_as_far_as_it_can_be():
+    truth, mechanism = records(2000), RECORD_MECHANISMS["cut-and-paste"]
+    found = sf.frequent_itemsets(sf.perturb(truth, mechanism, seeded(9), copies=3), 0.01, prune_errors=0)
+    assert found.rows == 2000 and max(found.by_length()) == mechanism.cutoff
+    whole = sf.CutAndPaste(RECORDS, 1, 0.1)
+    assert max(sf.frequent_itemsets(sf.perturb(truth, whole, seeded(9)), 0.01).by_length()) == 1

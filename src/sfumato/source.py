@@ -22,6 +22,7 @@ from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
+from sfumato.estimation.moments import Moments, moments_of
 from sfumato.estimation.supports import FlippedSupports, Supports
 from sfumato.estimation.tabulated import TabulatedSupports
 from sfumato.estimation.voted import VotedSupports
@@ -76,6 +77,10 @@ class Source(ABC):
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         """The reconstructed counts of several sets of cells; overridden where they can share a scan."""
         return [self._estimate(cells) for cells in questions]
+
+    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+        """The reconstructed sums of the powers of the number that cells[axis] partitions, cell by cell."""
+        raise EstimationError("sums of a column cannot be asked of this source")
 
     def condensed(self, columns: Sequence[str | Cells]) -> Condensed:
         """These columns counted once and for all: later questions about them, or coarser cells of them, cost no scan."""
@@ -136,6 +141,18 @@ class TableSource(Source):
         latest = ArrayCounter(self.table.domain, self._latest.columns)
         return JoinedCounter((self.earlier._counter, latest)) if self.earlier else latest
 
+    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+        fine = self._channel((cells[axis].attribute.cells(),))
+        return moments_of(self._counter, tuple(cells), axis, self._channel(tuple(cells)), fine, self.rows, self._copies)
+
+    @abstractmethod
+    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
+        """The channel over these cells."""
+
+    @property
+    def _copies(self) -> int:
+        return 1
+
     @cached_property
     def _baskets(self) -> Parts:
         """The rows as bits, one an item."""
@@ -167,14 +184,17 @@ class Exact(TableSource):
         return [self._counted(cells, table) for cells, table in zip(questions, tables, strict=True)]
 
     def _counted(self, cells: tuple[Cells, ...], table: NDArray[Any]) -> Estimate:
-        return Estimate(cells, self.rows, CountEvidence(table, Retain.identity([part.size for part in cells])))
+        return Estimate(cells, self.rows, CountEvidence(table, self._channel(cells)))
+
+    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
+        return Retain.identity([part.size for part in cells])
 
     def supports(self) -> Supports:
         if self.domain.baskets:
             return FlippedSupports(self._baskets, self.domain.attributes[0].labels)
         columns = self._columns
         if math.prod(part.size for part in columns) <= MINED_TABLE:
-            return TabulatedSupports(columns, self.rows, self.marginal, exact=True)
+            return TabulatedSupports(columns, self.rows, self.condensed(columns).marginal, exact=True)
         names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
         attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
         return FlippedSupports(self._baskets, names, attributes=attributes)
@@ -213,6 +233,10 @@ class Release(TableSource):
     def copies(self) -> int:
         """How many reports each record made."""
         return self.provenance.copies
+
+    @property
+    def _copies(self) -> int:
+        return self.copies
 
     @property
     def domain(self) -> Domain:
@@ -291,7 +315,8 @@ class Release(TableSource):
         columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
         if self.domain.baskets:
             raise EstimationError(f"{self.mechanism.name} gives no supports of items")
-        return TabulatedSupports(columns, self.rows, self.marginal, exact=False)
+        small = math.prod(part.size for part in columns) <= MINED_TABLE
+        return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False)
 
     def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
         names, attributes = self._items
@@ -313,7 +338,8 @@ class Release(TableSource):
                     result = result * bits.column(item)
             return result
 
-        return VotedSupports(names, attributes, self.table.rows, votes)
+        longest = self.mechanism.longest_itemset
+        return VotedSupports(names, attributes, self.rows, votes, copies=self.copies, longest=longest)
 
     @cached_property
     def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:

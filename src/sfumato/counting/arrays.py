@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.base import Counter
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import EstimationError
 
 CHUNK = 1 << 16  # rows at a time: the index stays in the cache
@@ -126,6 +126,20 @@ class ArrayCounter:
             return self._remembered(question, contingency(assigned, [part.size for part in cells]))
         return self._asked[question]
 
+    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+        totals = np.zeros((5, _checked_cells(sizes)))
+        for start in range(0, self.rows, CHUNK):
+            index = mixed_radix([self._assigned(part, None, start, start + CHUNK) for part in cells], sizes)
+            codes = np.asarray(self.columns[self.domain.index(attribute.name)])[start : start + CHUNK]
+            scaled = (attribute.numbers(codes) - middle) / half
+            power = np.ones(len(scaled))
+            for total in totals:
+                total += np.bincount(index, weights=power, minlength=total.size)
+                power = power * scaled
+        return np.moveaxis(totals.reshape(5, *sizes), 0, -1)
+
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
             self._asked[question] = table
@@ -185,6 +199,9 @@ class JoinedCounter:
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         return sum((part.count(cells) for part in self.parts[1:]), self.parts[0].count(cells))
+
+    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:
+        return np.sum([part.power_sums(cells, axis, middle, half) for part in self.parts], axis=0)
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         return [sum(tables[1:], tables[0]) for tables in zip(*(part.count_many(questions) for part in self.parts), strict=True)]

@@ -25,6 +25,8 @@ class VotedSupports:
     rows: int
     votes: Callable[[Sequence[int]], NDArray[Any]]
     exact: bool = False
+    copies: int = 1  # reports of each of the rows
+    longest: int | None = None  # itemsets with more items leave no trace in the reports
 
     def empty(self) -> Measured:
         everyone = np.array([float(self.rows)])
@@ -35,7 +37,7 @@ class VotedSupports:
         for place, items in enumerate(itemsets.tolist()):
             votes = self.votes(items)
             count[place], squares[place] = votes.sum(), votes @ votes
-        return Measured(count, count, np.sqrt(np.maximum(squares - count, 0.0)))
+        return Measured(count / self.copies, count / self.copies, np.sqrt(np.maximum(squares - count, 0.0)) / self.copies)
 
     def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
         size = 1 << itemsets.shape[1]
@@ -44,8 +46,8 @@ class VotedSupports:
             votes = np.stack([self._subset_votes(items, subset) for subset in range(size)])
             with_whole[place] = votes @ votes[-1] - votes[-1].sum()
             with_rest[place] = (votes * votes[::-1]).sum(axis=1) - votes[-1].sum()
-        return with_whole, with_rest
+        return with_whole / self.copies**2, with_rest / self.copies**2
 
     def _subset_votes(self, items: Sequence[int], subset: int) -> NDArray[Any]:
         chosen = [item for position, item in enumerate(items) if subset >> position & 1]
-        return self.votes(chosen) if chosen else np.ones(self.rows)
+        return self.votes(chosen) if chosen else np.ones(self.rows * self.copies)

@@ -85,6 +85,11 @@ class Mechanism(ABC):
         """For reports that are baskets with every item flipped on its own: the probabilities of keeping ones and zeros."""
         return None
 
+    @property
+    def longest_itemset(self) -> int | None:
+        """The most items whose joint presence leaves a trace in the reports; None where there is no such limit."""
+        return None
+
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:  # (rows,)
         """For reports that are baskets: each report's unbiased vote on whether its record holds all these items."""
         raise EstimationError(f"{self.name} does not report items")

@@ -152,6 +152,10 @@ class CutAndPaste(Mechanism):
     def reports_in_items(self) -> bool:
         return True
 
+    @property
+    def longest_itemset(self) -> int:
+        return self.cutoff
+
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
         """The weight of "as many of the items as this report shows" in the unbiased count of baskets with all of them."""
         bits = reported_items(self, reports)

@@ -164,6 +164,8 @@ def frequent_itemsets(
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
     for name, value in (("max_length", max_length), ("top", top), ("max_candidates", max_candidates)):
         _require(value is None or value >= 1, f"{name}={value} must be 1 or more")
+    longest = getattr(supports, "longest", None)
+    max_length = longest if max_length is None else max_length if longest is None else min(longest, max_length)
     search = _Search(supports, threshold, max_length, top, max_candidates, progress)
     found = search.run()
     return found if top is None else found.top(top)

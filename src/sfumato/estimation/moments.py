@@ -1,0 +1,220 @@
+"""Sums of powers of one number over the cells of a question: what SUM, AVG and VAR of a perturbed column are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Channel, Law, OwnLaw, Product, Retain
+from sfumato.counting.base import Counter
+from sfumato.domain import Cells, Numeric
+from sfumato.errors import EstimationError
+
+POWERS = 2  # the highest power that is estimated; variances need sums of twice that power
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers brought to [-1, 1], so that their fourth powers can be summed without loss."""
+
+    middle: float
+    half: float
+
+    @classmethod
+    def of(cls, attribute: Numeric) -> Scale:
+        """The scale of an attribute's range."""
+        return cls((attribute.min + attribute.max) / 2, (attribute.max - attribute.min) / 2)
+
+    def apply(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """The numbers on this scale."""
+        return (numbers - self.middle) / self.half
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Reconstructed sums Σ z^p, p = 0, 1, 2, of a number over the cells of a question, z on the attribute's scale.
+
+    Reports give Σ z^p for p up to 4 in each cell. The number's own column is undone first: with keep κ and b_cp the mean of
+    z^p·1[cell c] under its replacement law, a report z stands for (z^p·1[c] - (1-κ)·b_cp) / κ; then the other columns as in
+    counting. A weighted sum of these is a polynomial in z in each cell, so its variance Σ g² - Σ (E g)² is again made of sums
+    of powers. Nothing grows with the number of values the column can take.
+    """
+
+    cells: tuple[Cells, ...]
+    axis: int  # of the number among the cells
+    sums: NDArray[Any]  # (*cells, 5), of the reports
+    channel: Channel  # over the cells
+    law: NDArray[Any] | None  # (cells of the number, 5): b_cp; None where the law is the column's own distribution
+    scale: Scale
+    rows: int
+    copies: int = 1
+    permuted: bool = False
+
+    @cached_property
+    def _settled(self) -> Channel:
+        return self.channel.settle(self.sums[..., 0])
+
+    @cached_property
+    def _others(self) -> list[int]:
+        return [place for place in range(len(self.cells)) if place != self.axis]
+
+    @cached_property
+    def _rest(self) -> Channel | None:
+        return self._settled.marginal(self._others) if self._others else None
+
+    @cached_property
+    def _keep(self) -> float:
+        factor = own_factor(self.channel, self.axis)
+        if factor is None:
+            raise EstimationError("this number was perturbed together with other columns, so its sums cannot be undone")
+        return factor
+
+    @cached_property
+    def _law(self) -> NDArray[Any]:
+        if self.law is not None:
+            return self.law
+        total = float(self.sums[..., 0].sum())
+        return self._aside(self.sums).sum(axis=tuple(range(len(self._others)))) / max(total, 1.0)
+
+    def _aside(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The axes of a table (*cells, p) with the number's own axis brought beside the powers."""
+        return np.moveaxis(table, self.axis, -2)
+
+    @cached_property
+    def _totals(self) -> NDArray[Any]:  # (*others, cells of the number, 5)
+        return self._undone(self._aside(self.sums))
+
+    def _undone(self, sums: NDArray[Any]) -> NDArray[Any]:
+        table = self._rest.solve(sums) if self._rest is not None else sums
+        everyone = table[..., 0].sum(axis=-1)[..., None, None]
+        return (table - (1 - self._keep) * self._law * everyone) / self._keep
+
+    @cached_property
+    def value(self) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of the powers 0, 1, 2 in each cell."""
+        return np.moveaxis(self._totals[..., : POWERS + 1], -2, self.axis) / self.copies
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+        """The covariances of the estimates of n weighted sums of the values, with the true rows held fixed."""
+        number = weights.shape[-1]
+        influence = [self._influence(self._aside(weights[..., place])) for place in range(number)]
+        expected = [self._expected(each) for each in influence]
+        matrix = np.empty((number, number))
+        sums, totals = self._aside(self.sums), self._totals
+        for i in range(number):
+            for j in range(i, number):
+                raw = (_times(influence[i], influence[j]) * sums).sum()
+                matrix[i, j] = matrix[j, i] = raw - (_times(expected[i], expected[j]) * totals).sum()
+        return matrix / self.copies**2
+
+    def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:  # both (*others, cells of the number, 3)
+        """What one more report adds to a weighted sum: the coefficients of a polynomial in z, cell by cell."""
+        if self.permuted and not self._others:
+            return np.zeros_like(weights)  # a permuted column keeps its sums
+        spread = self._rest.solve_adjoint(weights) if self._rest is not None else weights
+        influence = spread / self._keep
+        drawn = (spread * self._law[:, : POWERS + 1]).sum(axis=(-2, -1))
+        influence[..., 0] -= (1 - self._keep) / self._keep * drawn[..., None]
+        return influence + self._through_laws(weights)
+
+    def _through_laws(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """How a weighted sum moves with the laws that were read off the same reports."""
+        moved = np.zeros_like(weights)
+        total = float(self.sums[..., 0].sum())
+        if self.law is None:
+            everyone = self._aside(self.sums)[..., 0].sum(axis=-1)
+            solved = self._rest.solve(everyone) if self._rest is not None else everyone
+            slope = (weights * np.asarray(solved)[..., None, None]).sum(axis=tuple(range(len(self._others))))
+            moved += -(1 - self._keep) / (self._keep * total) * slope
+        for place, axis in enumerate(self._others):
+            keep = _own_law_keep(self.channel, axis)
+            if keep is not None:
+                moved[..., 0] += -(1 - keep) / (keep * total) * self._slope(weights, place, axis)
+        return moved
+
+    def _slope(self, weights: NDArray[Any], place: int, axis: int) -> NDArray[Any]:
+        """How a weighted sum moves with the law of another column, as a function of that column alone."""
+        solved = self._without(axis)._totals[..., : POWERS + 1]
+        products = np.moveaxis(weights, place, 0) * solved
+        slope = products.reshape(products.shape[0], -1).sum(axis=1)
+        return slope.reshape([-1 if other == place else 1 for other in range(weights.ndim - 1)])
+
+    def _without(self, axis: int) -> Moments:
+        """The same question with one of the other columns summed out."""
+        kept = [place for place in range(len(self.cells)) if place != axis]
+        return replace(
+            self,
+            cells=tuple(self.cells[place] for place in kept),
+            axis=kept.index(self.axis),
+            sums=self.sums.sum(axis=axis),
+            channel=self.channel.marginal(kept),
+        )
+
+    def _expected(self, influence: NDArray[Any]) -> NDArray[Any]:
+        """The mean contribution of a record, as a polynomial in its true z, cell by cell."""
+        drawn = (influence * self._law[:, : POWERS + 1]).sum(axis=(-2, -1))
+        expected = self._keep * influence
+        expected[..., 0] += (1 - self._keep) * drawn[..., None]
+        return self._rest.adjoint(expected) if self._rest is not None else expected
+
+
+def moments_of(
+    counter: Counter, cells: tuple[Cells, ...], axis: int, channel: Channel, fine: Channel, rows: int, copies: int = 1
+) -> Moments:
+    """The sums of powers of the number that cells[axis] partitions, from one scan of the reports.
+
+    `channel` is the channel over the cells, `fine` that of the number's values, before any law is read off the reports.
+    """
+    attribute = cells[axis].attribute
+    if not isinstance(attribute, Numeric):
+        raise EstimationError(f"'{attribute.name}' holds no numbers, so it has no sum")
+    scale, law = Scale.of(attribute), axis_law(fine, 0)
+    if law is None or own_factor(channel, axis) is None:
+        raise EstimationError(f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be undone")
+    sums = counter.power_sums(cells, axis, scale.middle, scale.half)
+    permuted = isinstance(law, OwnLaw) and law.permuted
+    return Moments(cells, axis, sums, channel, law_moments(law, attribute, cells[axis], scale), scale, rows, copies, permuted)
+
+
+def law_moments(law: Law, attribute: Numeric, cells: Cells, scale: Scale) -> NDArray[Any] | None:  # (cells, 5)
+    """The mean of z^p in each cell under a replacement law; None where the law is the column's own distribution."""
+    if isinstance(law, OwnLaw):
+        return None
+    codes = np.arange(attribute.size)
+    powers = scale.apply(attribute.numbers(codes).astype(np.float64))[:, None] ** np.arange(2 * POWERS + 1)
+    return np.stack([cells.sum(law.vector() * column) for column in powers.T], axis=1)
+
+
+def own_factor(channel: Channel, axis: int) -> float | None:
+    """The keep of an axis that was perturbed on its own, or not at all; None where it was perturbed with others."""
+    if isinstance(channel, Product):
+        factor, axes = next((f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a)
+        return own_factor(factor, axes.index(axis))
+    if isinstance(channel, Retain) and (channel.keep == 1 or len(channel.laws) == 1):
+        return channel.keep
+    return None
+
+
+def axis_law(channel: Channel, axis: int) -> Law | None:
+    """The replacement law of an axis of a retain channel; None of any other."""
+    if isinstance(channel, Product):
+        factor, axes = next((f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a)
+        return axis_law(factor, axes.index(axis))
+    return channel.laws[axis] if isinstance(channel, Retain) else None
+
+
+def _own_law_keep(channel: Channel, axis: int) -> float | None:
+    return own_factor(channel, axis) if isinstance(axis_law(channel, axis), OwnLaw) else None
+
+
+def _times(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """The product of two polynomials, cell by cell."""
+    product = np.zeros((*first.shape[:-1], 2 * POWERS + 1))
+    for p in range(POWERS + 1):
+        for q in range(POWERS + 1):
+            product[..., p + q] += first[..., p] * second[..., q]
+    return product
