@@ -14,7 +14,10 @@ import numpy as np
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.cut_and_paste import CutAndPaste
+from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
@@ -100,6 +103,14 @@ EXAMPLES: list[Example] = [
         "combined, interleaved groups",
         Combined(Domain((SEX, HOURS, PET)), (GammaDiagonal(RECORD, 6), Retention(Domain((HOURS,)), 0.6))),
     ),
+    Example("mask", BitFlip(BASKETS, 0.8, 0.8)),
+    Example("mask, promising", BitFlip.promising(Guarantee(19), BASKETS), 19),
+    Example("mask, an item each its own", BitFlip(BASKETS, [0.9, 0.6, 0.3], [0.7, 0.95, 0.2])),
+    Example("mask, records", BitFlip(RECORD, 0.8, 0.7)),
+    Example("mask, records, promising", BitFlip.promising(Guarantee(19), RECORD), 19),
+    Example("fp-nfp", FrequencyFlip(BASKETS, ("milk",), fp=0.9, nfp=0.7)),
+    Example("cut-and-paste, records", CutAndPaste(RECORD, 2, 0.25)),
+    Example("cut-and-paste, records, promising", CutAndPaste.promising(Guarantee(19), RECORD), 19),
 ]
 
 
