@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 LEVEL = 0.99  # of the interval outside which a paper's number is marked
 LENGTH = "length"  # the label that makes a reproduction drawable
 MARK = "≠"
-MEANING_OF_MARK = f"{MARK} marks a printed number outside the {LEVEL:.0%} prediction interval of our runs"
+MEANING_OF_MARK = (
+    f"{MARK} marks a printed number outside the {LEVEL:.0%} prediction interval of our runs (by chance one in a hundred)"
+)
 
 Label = str | int | float
 
@@ -45,12 +47,15 @@ class Settings:
 class Runs:
     """One quantity measured once a seed; None where a run did not define it (no itemset found, say).
 
+    `grain` is the step in which it can change: one itemset more or less.
+
     >>> runs = Runs((4.0, 5.0, 6.0))
     >>> runs.mean, runs.spread, runs.excludes(5.5), runs.excludes(50)
     (5.0, 1.0, False, True)
     """
 
     values: tuple[float | None, ...]
+    grain: float = 0.0
 
     @property
     def defined(self) -> list[float]:
@@ -72,14 +77,17 @@ class Runs:
         return spread if spread > 1e-12 * abs(mean) else 0.0
 
     def excludes(self, printed: float) -> bool:
-        """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1 + 1/seeds)."""
-        if self.mean is None or not self.spread:
+        """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1 + 1/seeds) + 3 grains.
+
+        Runs that all agree tell nothing about their spread unless the grain is known.
+        """
+        mean, spread, count = self.mean, self.spread, len(self.defined)
+        if mean is None or spread is None or not (spread or self.grain):
             return False
         from scipy.special import stdtrit
 
-        count = len(self.defined)
-        reach = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * self.spread * math.sqrt(1 + 1 / count)
-        return abs(printed - self.mean) > reach + rounding(printed)
+        reach = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * spread * math.sqrt(1 + 1 / count)
+        return abs(printed - mean) > reach + 3 * self.grain + rounding(printed)
 
     def to_dict(self) -> dict[str, Any]:
         """Mean, spread and every value."""
@@ -238,13 +246,14 @@ def page(reproductions: Sequence[Reproduction]) -> Page:
 
 
 def rounding(printed: float) -> float:
-    """Half a unit in the last decimal place that was printed.
+    """By how much a printed number may differ from the true one: a unit in its last decimal place, half a whole number.
+
+    A whole unit, since papers cut digits off as often as they round.
 
     >>> rounding(5.89), rounding(249)
-    (0.005, 0.5)
+    (0.01, 0.5)
     """
-    decimals = 0 if printed == round(printed) else len(repr(float(printed)).partition(".")[2])
-    return 0.5 * 10.0**-decimals
+    return 0.5 if printed == round(printed) else 10.0 ** -len(repr(float(printed)).partition(".")[2])
 
 
 def _laid_out(labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]) -> list[str]:

@@ -9,7 +9,6 @@ from functools import partial
 
 from sfumato.bits import Bits
 from sfumato.datasets import census, health
-from sfumato.estimation.partial import PartialSupports
 from sfumato.estimation.supports import Supports
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.base import Mechanism
@@ -204,21 +203,6 @@ def _case_rows(case: Case, table: Table, truth: Itemsets, settings: Settings, ga
 
 def _runs(errors: Sequence[LengthErrors], name: str) -> Runs:
     return Runs(tuple(getattr(one, name) for one in errors))
-
-
-def _supports(release: Release) -> Supports:
-    """What is mined: for cut-and-paste, where every record has the same number of items, from counts of subsets."""
-    supports, mechanism, bits = release.supports(), release.mechanism, release.table.columns[0]
-    if not isinstance(mechanism, CutAndPaste) or not isinstance(bits, Bits):
-        return supports
-    return PartialSupports(
-        supports.names,
-        supports.groups,
-        supports.rows,
-        lambda items: mechanism.item_votes(release.table.columns, items),
-        bits=bits,
-        weights=lambda length: mechanism.sizes(length).inverse[-1],
-    )
 
 
 def _notes(gamma: str, versions: int, cases: Sequence[Case]) -> list[str]:

@@ -236,13 +236,11 @@ def _rows(table: Printed, runs: Sequence[Sequence[LengthErrors]]) -> tuple[Row, 
     rows = []
     for length, printed in enumerate(table, start=1):
         measured = [lengths.get(length, (0, None, None, None)) for lengths in found]
-        cells = [_cell(paper, values) for paper, *values in zip(printed, *measured, strict=True)]
-        rows.append(Row((length,), tuple(cells)))
+        fewest = min(frequent or 0 for frequent, *_ in measured)
+        grains = (1.0, 0.0, *(100 / max(fewest, 1),) * 2)  # one itemset more or less
+        columns = zip(printed, grains, zip(*measured, strict=True), strict=True)
+        rows.append(Row((length,), tuple(Cell(paper, Runs(values, grain)) for paper, grain, values in columns)))
     return tuple(rows)
-
-
-def _cell(paper: float | None, values: Sequence[float | None]) -> Cell:
-    return Cell(paper, Runs(tuple(values)))
 
 
 def _errors(errors: LengthErrors) -> Errors:
