@@ -1,10 +1,10 @@
 """Hiding with few losses: removals chosen by what the frequent itemsets around them can still afford.
 
-Each restriction needs its items separated in so many baskets; each removal of an item from a basket takes one from the count of every
-itemset of the basket that has the item. A lawful itemset F can lose count(F) − min_count before a miner misses it; that slack is
-the budget. Removals are chosen in rounds by the price Σ_F m_F / (slack_F + 1) of what they take per restriction they serve, so that
-prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts again with the lost
-itemsets given up from the outset, and with dearer ones, and the best outcome within the time is kept.
+Each restriction needs its items separated in so many baskets; each removal of an item from a basket takes one from the count
+of every itemset of the basket that has the item. A lawful itemset F can lose count(F) − min_count before a miner misses it;
+that slack is its budget. Removals are chosen in rounds by the price Σ_F m_F / (slack_F + 1) of what they take, per restriction
+they serve, so that prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts again
+with the lost itemsets given up from the outset, and with dearer ones, and the best outcome within the time is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.publish.removal import Removals
+from sfumato.publish.removal import Cells
 from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
 
@@ -66,7 +66,7 @@ def cover(
     rng: Keystream,
     *,
     seconds: float = 5.0,
-) -> Removals:
+) -> Cells:
     """Removals after which no restriction is held by more than its `most_left` baskets, losing few lawful itemsets."""
     started = time.monotonic()
     problem = _problem(bits, restrictions, most_left, lawful, min_count, rng)
@@ -81,7 +81,7 @@ def cover(
             # Give up what was lost before for good, but make what was newly lost dear.
             stale += 1
             price = np.where(best.lost, 0.0, price + found.lost * 2.0**stale)
-    return Removals.of(problem.rows[best.chosen], problem.items[best.chosen])
+    return Cells.of(problem.rows[best.chosen], problem.items[best.chosen])
 
 
 def _problem(
@@ -149,7 +149,7 @@ def _links(
         basket.append(held)
         owner.append(np.full(len(held), number))
         pairs += len(held)
-    return _Links(*(_joined(part) for part in (move, pair, basket, owner)), owners=len(owners))
+    return _Links(_joined(move), _joined(pair), _joined(basket), _joined(owner), len(owners))
 
 
 def _joined(parts: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:

@@ -16,11 +16,12 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.estimation.supports import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.publish.cover import Itemset, cover
-from sfumato.publish.removal import RULES_OF_REMOVAL, Removals, Sensitive, remove
+from sfumato.publish.lift import lift
+from sfumato.publish.removal import RULES_OF_REMOVAL, Cells, Sensitive, remove
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.randomness import Keystream, secure
 
-__all__ = ["HIDING_METHODS", "HideReport", "HideRelease", "Hidden", "hide", "largest_disclosure"]
+__all__ = ["HIDING_METHODS", "Hidden", "HideRelease", "HideReport", "hide", "largest_disclosure"]
 
 Progress = Callable[[str], None]
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
@@ -50,8 +51,9 @@ class Hidden:
 class HideReport:
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
-    `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′ ∖ P|/|P′|, `dissimilarity` the share of
-    item occurrences that are gone. A frequent itemset that contains a secret itemset cannot stay and is no miss.
+    `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′ ∖ P|/|P′|,
+    `dissimilarity` the item occurrences taken out or put in, as a share of all. A frequent itemset that contains a secret one
+    cannot stay and is no miss.
     """
 
     method: str
@@ -64,6 +66,7 @@ class HideReport:
     dissimilarity: float
     changed_transactions: int
     removed: int
+    added: int
     frequent_before: int
     frequent_after: int
     lawful: int
@@ -81,11 +84,12 @@ class HideReport:
 
 @dataclass(frozen=True, eq=False)
 class HideRelease:
-    """The baskets to hand out, and the report; `removals` says what was taken from whom and is for the owner alone."""
+    """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are for the owner alone."""
 
     bits: Bits
     report: HideReport
-    removals: Removals = field(repr=False)
+    removed: Cells = field(repr=False)
+    added: Cells = field(repr=False)
 
 
 def hide(
@@ -103,9 +107,10 @@ def hide(
 ) -> HideRelease:
     """A copy of the baskets in which the restrictions are not found at `min_count` (and `min_confidence` for rules).
 
-    `naive`, `minfia`, `maxfia` and `iga` sanitise a share 1 − ψ of each restriction's baskets, ψ = `disclosure` (0 unless given);
-    they hide for certain only if ψ is small enough. `cover` removes no more than hiding needs, from where it hurts least;
-    given ψ, it also leaves at most that share of the sensitive baskets alone.
+    `naive`, `minfia`, `maxfia` and `iga` sanitise a share 1 − ψ of each restriction's baskets, ψ = `disclosure` (0 unless
+    given); they hide for certain only if ψ is small enough. `cover` removes no more than hiding needs, from where it hurts
+    least; given ψ, it also leaves at most that share of the sensitive baskets alone. Where removals would hide the reverse of a
+    rule as well, it puts the antecedent into other baskets instead.
     """
     _check(restrictions, method, disclosure, min_confidence)
     rng = rng or secure()
@@ -121,16 +126,17 @@ def hide(
     before = _frequent(bits, names, min_count, progress, "the true baskets")
     lawful = _lawful(before, active)
     started = time.perf_counter()
-    released, removals = bits, Removals.of(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    released, removed, added = bits, Cells.joined([]), Cells.joined([])
     if active:
         if progress:
             progress(f"hiding {len(active)} patterns by {method}")
-        released, removals = _hidden(bits, active, limits, lawful, (method, disclosure, seconds), rng)
+        released, removed, added = _hidden(bits, active, limits, lawful, (method, disclosure, seconds), rng)
     elapsed = time.perf_counter() - started
     after = _frequent(released, names, min_count, progress, "the released baskets")
     outcomes = tuple(_outcome(restriction, bits, released, limits, names) for restriction in restrictions)
-    report = _report(bits, removals, before, after, lawful, outcomes, names, limits, (method, disclosure, elapsed, notes))
-    return HideRelease(released, report, removals)
+    changes = (removed, added)
+    report = _report(bits, changes, before, after, lawful, outcomes, names, limits, (method, disclosure, elapsed, notes))
+    return HideRelease(released, report, removed, added)
 
 
 def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
@@ -162,12 +168,12 @@ def _hidden(
     lawful: dict[tuple[int, ...], int],
     how: tuple[str, float | None, float],
     rng: Keystream,
-) -> tuple[Bits, Removals]:
+) -> tuple[Bits, Cells, Cells]:
     method, disclosure, seconds = how
     if method != "cover":
         sensitive = Sensitive.find(bits, active, rng)
-        removals = RULES_OF_REMOVAL[method](bits, sensitive, disclosure or 0.0)
-        return remove(bits, removals), removals
+        removed = RULES_OF_REMOVAL[method](bits, sensitive, disclosure or 0.0)
+        return remove(bits, removed), removed, Cells.joined([])
     return _covered(bits, active, limits, list(lawful.items()), disclosure, seconds, rng)
 
 
@@ -179,20 +185,19 @@ def _covered(
     disclosure: float | None,
     seconds: float,
     rng: Keystream,
-) -> tuple[Bits, Removals]:
+) -> tuple[Bits, Cells, Cells]:
     """Repeated where hiding one restriction took antecedents away from a rule and so raised its confidence again."""
     share = 1.0 if disclosure is None else disclosure
     caps = [math.floor(share * len(restriction.holders(bits)) + 1e-9) for restriction in active]
-    released, rows, items = bits, [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    released, added = lift(bits, active, limits, rng) if disclosure is None else (bits, Cells.joined([]))
+    parts: list[Cells] = []
     for _ in range(_REPAIRS):
         left = [min(r.most_left(released, limits), cap) for r, cap in zip(active, caps, strict=True)]
         if all(len(r.holders(released)) <= most for r, most in zip(active, left, strict=True)):
             break
-        removals = cover(released, active, left, lawful, limits.min_count, rng, seconds=seconds)
-        rows.append(removals.rows)
-        items.append(removals.items)
-        released = remove(released, removals)
-    return released, Removals.of(np.concatenate(rows), np.concatenate(items))
+        parts.append(cover(released, active, left, lawful, limits.min_count, rng, seconds=seconds))
+        released = remove(released, parts[-1])
+    return released, Cells.joined(parts), added
 
 
 def _frequent(
@@ -234,7 +239,7 @@ def _outcome(restriction: Restriction, true: Bits, released: Bits, limits: Limit
 
 def _report(
     bits: Bits,
-    removals: Removals,
+    changes: tuple[Cells, Cells],
     before: dict[tuple[int, ...], int],
     after: dict[tuple[int, ...], int],
     lawful: dict[tuple[int, ...], int],
@@ -254,9 +259,10 @@ def _report(
         hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
         misses_cost=len(lost) / max(1, len(lawful)),
         artifactual=sum(items not in before for items in after) / max(1, len(after)),
-        dissimilarity=len(removals) / max(1, int(bits.counts().sum())),
-        changed_transactions=removals.baskets,
-        removed=len(removals),
+        dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
+        changed_transactions=len(np.unique(np.concatenate([cells.rows for cells in changes]))),
+        removed=len(changes[0]),
+        added=len(changes[1]),
         frequent_before=len(before),
         frequent_after=len(after),
         lawful=len(lawful),

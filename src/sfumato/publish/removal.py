@@ -12,29 +12,32 @@ from sfumato.bits import Bits
 from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
 
-__all__ = ["RULES_OF_REMOVAL", "Removals", "number_to_sanitise", "remove"]
+__all__ = ["RULES_OF_REMOVAL", "Cells", "Sensitive", "add", "number_to_sanitise", "remove"]
 
 
 @dataclass(frozen=True, eq=False)
-class Removals:
-    """Pairs of basket and item to take out of it, each pair once."""
+class Cells:
+    """Pairs of basket and item, each pair once: what is taken out, or put in."""
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: NDArray[np.integer], items: NDArray[np.integer]) -> Removals:
+    def of(cls, rows: NDArray[np.integer], items: NDArray[np.integer]) -> Cells:
         """The pairs, sorted and without repeats."""
         pairs = np.unique(np.stack([rows, items], axis=1).astype(np.int64).reshape(-1, 2), axis=0)
         return cls(pairs[:, 0], pairs[:, 1])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        """The pairs of all parts."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls.of(
+            np.concatenate([none, *(part.rows for part in parts)]), np.concatenate([none, *(part.items for part in parts)])
+        )
+
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def baskets(self) -> int:
-        """How many baskets are changed."""
-        return len(np.unique(self.rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +67,22 @@ def number_to_sanitise(holders: int, disclosure: float) -> int:
     return int(np.ceil((1 - disclosure) * holders - 1e-9))
 
 
-def remove(bits: Bits, removals: Removals) -> Bits:
+def remove(bits: Bits, cells: Cells) -> Bits:
     """The baskets without the removed items."""
     words = bits.words.copy()
-    mask = ~(np.uint64(1) << (removals.rows % 64).astype(np.uint64))
-    np.bitwise_and.at(words, (removals.items, removals.rows // 64), mask)
+    mask = ~(np.uint64(1) << (cells.rows % 64).astype(np.uint64))
+    np.bitwise_and.at(words, (cells.items, cells.rows // 64), mask)
     return Bits(words, bits.rows)
 
 
-def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Removals:
+def add(bits: Bits, cells: Cells) -> Bits:
+    """The baskets with the items put in."""
+    words = bits.words.copy()
+    np.bitwise_or.at(words, (cells.items, cells.rows // 64), np.uint64(1) << (cells.rows % 64).astype(np.uint64))
+    return Bits(words, bits.rows)
+
+
+def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """Every victim item leaves the sensitive basket; of a basket that would be left empty the commonest item stays."""
     sizes = bits.sizes()
     rows, items = [], []
@@ -84,22 +94,22 @@ def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Removals:
             leaving = chosen[sizes[chosen] > len(restriction.items)] if kept else chosen
             rows.append(leaving)
             items.append(np.full(len(leaving), item))
-    return Removals.of(np.concatenate(rows), np.concatenate(items))
+    return Cells.of(np.concatenate(rows), np.concatenate(items))
 
 
-def min_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Removals:
+def min_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """The rarest item of the restriction leaves; baskets of least conflict first."""
     victims = [min(r.victims, key=lambda item: (int(sensitive.supports[item]), item)) for r in sensitive.restrictions]
     return _one_victim_each(sensitive, victims, disclosure, ascending=True)
 
 
-def max_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Removals:
+def max_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """The commonest item of the restriction leaves; baskets of least conflict first."""
     victims = [max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item)) for r in sensitive.restrictions]
     return _one_victim_each(sensitive, victims, disclosure, ascending=True)
 
 
-def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Removals:
+def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most conflict first."""
     shared: dict[int, int] = {}
     for restriction in sensitive.restrictions:
@@ -111,7 +121,7 @@ def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Remova
     return _one_victim_each(sensitive, victims, disclosure, ascending=False)
 
 
-RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, float], Removals]] = {
+RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, float], Cells]] = {
     "naive": naive,
     "minfia": min_fia,
     "maxfia": max_fia,
@@ -124,10 +134,10 @@ def _by_conflict(sensitive: Sensitive, holders: NDArray[np.intp], *, ascending: 
     return holders[np.argsort(conflict if ascending else -conflict, kind="stable")]
 
 
-def _one_victim_each(sensitive: Sensitive, victims: Sequence[int], disclosure: float, *, ascending: bool) -> Removals:
+def _one_victim_each(sensitive: Sensitive, victims: Sequence[int], disclosure: float, *, ascending: bool) -> Cells:
     rows, items = [], []
     for victim, holders in zip(victims, sensitive.holders, strict=True):
         chosen = _by_conflict(sensitive, holders, ascending=ascending)[: number_to_sanitise(len(holders), disclosure)]
         rows.append(chosen)
         items.append(np.full(len(chosen), victim))
-    return Removals.of(np.concatenate(rows), np.concatenate(items))
+    return Cells.of(np.concatenate(rows), np.concatenate(items))

@@ -1,0 +1,188 @@
+"""Swapping: constraints kept, costs told truly, randomness where it should be, bad input refused."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import ParameterError, PrivacyError
+from sfumato.publish.conditional import simple_bayes, smoothed_tree
+from sfumato.publish.cost import attack
+from sfumato.publish.greedy import phase_one, phase_two
+from sfumato.publish.identify import status_of
+from sfumato.publish.microdata import Binning, Coded, Microdata
+from sfumato.publish.swap import METHODS, exchange_of, swap, units_of
+from sfumato.randomness import seeded
+
+
+def people(rows: int = 1500, seed: int = 3) -> pa.Table:
+    """People whose illness depends on age and town."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, rows)
+    town = rng.choice(["Ghent", "Lyon", "Turin", "Utrecht", "York"], rows)
+    lean = (age > 55).astype(int) + (town == "Lyon")
+    illness = np.where(rng.random(rows) < 0.25 + 0.25 * lean, "gout", rng.choice(["none", "flu"], rows))
+    return pa.table(
+        {"age": age, "town": town, "shoe": rng.integers(35, 47, rows), "illness": illness, "poor": rng.random(rows) < 0.4}
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> Microdata:
+    return Microdata.read(people().drop(["poor"]), ["illness"], bins={"age": Binning.parse("frequency:12")})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_changes_just_what_it_may(data: Microdata, method: str) -> None:
+    release = swap(data, 0.4, method=method, classifier="none", rng=seeded(1))  # type: ignore[arg-type]
+    truth = data.confidential[0]
+    status = status_of(data.keys, truth)
+    true = np.array(data.table["illness"].to_pylist())
+    changed = np.array(release.table["illness"].to_pylist()) != true
+    assert (changed == release.changed).all()
+    assert changed[status.unique].sum() == np.ceil(0.4 * status.unique.sum())
+    assert not changed[~status.identifiable].any()
+    groups = np.bincount(status.pattern[changed & status.collective], minlength=len(status.size))
+    assert (groups[np.unique(status.pattern[status.collective])] == 1).all()
+    assert release.table.drop(["illness"]).equals(data.table.drop(["illness"]))
+    report = release.reports[0]
+    assert report.marginal_drift == 0 or method != "optimal"
+    assert report.cost.after.collective == 0
+
+
+def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: Microdata) -> None:
+    greedy, by_chance = (
+        swap(data, 0.4, method=method, classifier="none", rng=seeded(1)).reports[0]  # type: ignore[arg-type]
+        for method in ("greedy", "random")
+    )
+    # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads it.
+    optimal = swap(data, 0.4, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)).reports[0]
+    assert optimal.optimal
+    assert optimal.objective <= greedy.objective + 1e-9 < by_chance.objective
+
+
+def test_greedy_makes_the_swaps_of_the_written_out_list(data: Microdata) -> None:
+    """The paper's step 3 with every admissible swap listed and sorted, against classes and a heap."""
+    units = units_of(data, seeded(1))
+    chosen = np.arange(60)
+    whole = exchange_of(data, units, 20, simple_bayes)
+    problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
+    start = phase_one(problem, seeded(2))
+    assert problem.cost(phase_two(problem, start)) == pytest.approx(problem.cost(_listed(problem, start)), abs=1e-9)
+
+
+def _listed(problem, assigned):
+    assigned = assigned.copy()
+    p, t, u = problem.posterior, problem.true, problem.may_stay
+    while True:
+        swaps = []
+        for i in range(problem.units):
+            for j in range(i):
+                a, b, c, d = t[i], assigned[i], t[j], assigned[j]
+                cost = p[i, b] - p[i, d] + p[j, d] - p[j, b]
+                if b != d and cost < -1e-12 and _admissible(a, b, c, d, u[i], u[j]):
+                    swaps.append((cost, i, j))
+        if not swaps:
+            return assigned
+        used = set()
+        for _, i, j in sorted(swaps):
+            if i not in used and j not in used:
+                used |= {i, j}
+                assigned[i], assigned[j] = assigned[j], assigned[i]
+
+
+def _admissible(a, b, c, d, first_unique, second_unique):
+    if a == b and c == d:
+        return False  # rule 1 (a record of V never holds its true value)
+    if a == b or c == d:
+        return first_unique and second_unique and a == c  # rules 2 and 3
+    return a == c or len({a, b, c, d}) == 4  # rule 4
+
+
+def test_a_small_drift_allowed_cannot_cost_more(data: Microdata) -> None:
+    tight = swap(data, 0.4, classifier="none", rng=seeded(1)).reports[0]
+    loose = swap(data, 0.4, classifier="none", drift=40, rng=seeded(1)).reports[0]
+    assert loose.objective < tight.objective
+    assert loose.marginal_drift <= 40
+
+
+def test_secure_by_default_and_ties_fall_anew(data: Microdata) -> None:
+    """One member of each group is drawn: two secure runs agree on all draws with chance 2^-groups or less."""
+    groups = status_of(data.keys, data.confidential[0]).groups
+    assert groups > 30
+    first, second = (swap(data, 0.4, classifier="none").changed for _ in range(2))
+    assert (first != second).any()
+
+
+def test_the_report_does_not_say_who_was_changed(data: Microdata) -> None:
+    text = json.dumps(swap(data, 0.4, classifier="none", rng=seeded(1)).to_dict())
+    assert len(text) < 10_000
+
+
+def test_attacker_is_right_about_half_when_half_of_the_unique_change() -> None:
+    table = pa.table({"id": np.arange(400), "secret": np.arange(400) % 4})
+    found = swap(Microdata.read(table, ["secret"]), 0.5, classifier="none", rng=seeded(1)).to_dict()
+    assert found["attack"]["before"]["identifiable"] == 1
+    assert found["attack"]["after"]["identifiable"] == 0.5
+    assert found["changed"] == 200
+
+
+def test_attack_splits_ties() -> None:
+    keys = (Coded("k", np.zeros(4, dtype=np.int32), ("only",)),)
+    truth = Coded("s", np.array([0, 0, 0, 0], dtype=np.int32), ("x", "y"))
+    shown = Coded("s", np.array([0, 0, 1, 1], dtype=np.int32), ("x", "y"))
+    assert attack(status_of(keys, truth), truth, shown).everyone == 0.5
+
+
+def test_several_confidential_columns_in_turn_and_jointly() -> None:
+    data = Microdata.read(people(), ["illness", "poor"])
+    in_turn = swap(data, 0.3, classifier="none", rng=seeded(1))
+    jointly = swap(data, 0.3, classifier="none", jointly=True, rng=seeded(1))
+    assert [report.confidential for report in in_turn.reports] == ["illness", "poor"]
+    assert [report.confidential for report in jointly.reports] == ["illness × poor"]
+    for release in (in_turn, jointly):
+        assert release.table.schema.equals(data.table.schema)
+        assert set(release.to_dict()) >= {"changed", "objective", "marginal_drift", "optimal"}
+        assert release.to_dict()["optimal"]
+    both = [
+        sorted(map(str, zip(t["illness"].to_pylist(), t["poor"].to_pylist(), strict=True))) for t in (data.table, jointly.table)
+    ]
+    assert both[0] == both[1]
+
+
+def test_classification_is_measured_and_the_tree_posterior_is_one(data: Microdata) -> None:
+    found = swap(data, 0.4, conditional="tree", rng=seeded(1)).reports[0]
+    assert found.cost.classification is not None
+    assert 0 < found.cost.classification.trained_on_truth < 1
+    posterior = smoothed_tree(data.keys, data.confidential[0], np.arange(50))
+    assert posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
+    again = swap(data, 0.4, classifier="bayes", rng=seeded(1)).reports[0].cost.classification
+    assert again is not None and again.model == "bayes"
+
+
+def test_bad_proportions_are_refused() -> None:
+    binary = Microdata.read(people().drop(["illness"]), ["poor"])
+    with pytest.raises(PrivacyError, match="flipping them back"):
+        swap(binary, 1.0)
+    for proportion in (0.0, -1.0, 1.01):
+        with pytest.raises(ParameterError, match="outside"):
+            swap(binary, proportion)
+    with pytest.raises(ParameterError, match="no swapping method"):
+        swap(binary, 0.5, method="magic")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="drift"):
+        swap(binary, 0.5, method="greedy", drift=2)
+
+
+def test_two_values_never_flip_all_of_the_unique_records() -> None:
+    data = Microdata.read(pa.table({"id": [1, 2, 3], "secret": [0, 1, 1]}), ["secret"])
+    release = swap(data, 0.99, classifier="none", rng=seeded(1))
+    assert release.to_dict()["changed"] == 2
+    assert "flipping all" in release.to_dict()["notes"][0]
+
+
+def test_nothing_identifiable_is_nothing_to_do() -> None:
+    data = Microdata.read(pa.table({"key": ["a", "a"] * 5, "secret": ["x", "y"] * 5}), ["secret"])
+    release = swap(data, 0.5, classifier="none")
+    assert release.table.equals(data.table)
+    assert release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
