@@ -119,8 +119,10 @@ def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any]
         return _symmetric_mask(kind, domain, given)
     needed = [option for option in PARAMETERS[name] if option not in ("keep" if name == "mask" else "", *BESIDE_GUARANTEE)]
     missing = [option for option in needed if option not in given]
+    if missing and len(missing) < len(needed):
+        raise ParameterError(f"{name} needs {' and '.join(map(_flag, missing))} as well")
     if missing or not needed:
-        raise _nothing_said(name, missing if given else needed)
+        raise _nothing_said(name, needed)
     if name == "fp-nfp":
         return kind.from_supports(domain, _supports(domain, reader), **given)
     return kind(domain, **_parsed(given))
@@ -135,8 +137,8 @@ def _symmetric_mask(kind: Any, domain: Domain, given: dict[str, Any]) -> Mechani
     return kind(domain, keep, keep)
 
 
-def _nothing_said(name: str, missing: list[str]) -> ParameterError:
-    own = " ".join(map(_flag, missing))
+def _nothing_said(name: str, needed: list[str]) -> ParameterError:
+    own = " ".join(map(_flag, needed))
     if name in ("swapping", "matrix", "fp-nfp"):
         return ParameterError(f"{name} needs {own}")
     ways = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"

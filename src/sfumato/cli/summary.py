@@ -46,7 +46,7 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     'someone who believed 5 % before sees at most 50 % after'
     """
     if math.isinf(guarantee.epsilon):
-        return "nothing: some reports prove what the record was"
+        return "nothing: a report may prove what the record was"
     return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
 
 
@@ -81,7 +81,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     copies, rows = summary["copies"], summary["rows"]
     shown = [("rows", f"{rows:,}" + (f" ({copies} reports of each of {rows // copies:,} records)" if copies > 1 else ""))]
     shown.append(("mechanism", summary["mechanism"]))
-    shown += [(name.replace("_", " "), str(value)) for name, value in summary["parameters"].items()]
+    shown += [(name.replace("_", " "), _parameter(value)) for name, value in summary["parameters"].items()]
     shown.append(("guarantee", _guarantee(summary["gamma"], summary["epsilon"])))
     if copies > 1:
         shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
@@ -109,6 +109,18 @@ def _guarantee(gamma: float | None, epsilon: float | None) -> str:
     if gamma is None and epsilon is not None:  # a whole basket's gamma can be too large for a float
         return f"gamma e^{epsilon:.4g} (epsilon {epsilon:.4g})"
     return f"gamma {_number(gamma)} (epsilon {_number(epsilon)})"
+
+
+def _parameter(value: Any) -> str:
+    """A parameter as people write it; fractions, which are exact in the file, to four figures."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_parameter, value))
+    if isinstance(value, str) and "/" in value and value.replace("/", "").isdigit():
+        numerator, _, denominator = value.partition("/")
+        return f"{int(numerator) / int(denominator):.4g}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
