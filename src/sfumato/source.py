@@ -23,6 +23,7 @@ from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
 from sfumato.estimation.moments import Moments, moments_of
+from sfumato.estimation.partial import PartialSupports
 from sfumato.estimation.supports import FlippedSupports, Supports
 from sfumato.estimation.tabulated import TabulatedSupports
 from sfumato.estimation.voted import VotedSupports
@@ -338,8 +339,12 @@ class Release(TableSource):
                     result = result * bits.column(item)
             return result
 
-        longest = self.mechanism.longest_itemset
-        return VotedSupports(names, attributes, self.rows, votes, copies=self.copies, longest=longest)
+        facts: dict[str, Any] = {"copies": self.copies, "longest": self.mechanism.longest_itemset}
+        if self.mechanism.number_votes(1) is not None and not self._public:
+            return PartialSupports(
+                names, attributes, self.rows, votes, baskets=self._baskets, weights=self.mechanism.number_votes, **facts
+            )
+        return VotedSupports(names, attributes, self.rows, votes, **facts)
 
     @cached_property
     def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sfumato.bits import Bits
 from sfumato.domain import Category, Domain
 from sfumato.estimation.partial import PartialSupports
 from sfumato.estimation.supports import Measured
+from sfumato.estimation.voted import VotedSupports
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded
@@ -31,24 +31,17 @@ def release() -> Release:
     return perturb(table, CutAndPaste(PEOPLE, cutoff=3, insert=0.3), seeded(2))
 
 
-def partial(source: Release) -> PartialSupports:
-    """The same supports, from counts of subsets."""
-    voted, mechanism, bits = source.supports(), source.mechanism, source.table.columns[0]
-    assert isinstance(mechanism, CutAndPaste) and isinstance(bits, Bits)
-    return PartialSupports(
-        voted.names,
-        voted.groups,
-        voted.rows,
-        lambda items: mechanism.item_votes(source.table.columns, items),
-        bits=bits,
-        weights=lambda length: mechanism.sizes(length).inverse[-1],
-    )
+def voted(source: Release) -> VotedSupports:
+    """The same supports, from a pass over the rows for each itemset."""
+    partial = source.supports()
+    assert isinstance(partial, PartialSupports)
+    return VotedSupports(partial.names, partial.groups, partial.rows, partial.votes, longest=partial.longest)
 
 
 def test_the_mined_itemsets_are_those_of_the_votes() -> None:
     source = release()
-    by_votes = frequent_itemsets(source, 0.05, max_length=3)
-    by_counts = frequent_itemsets(partial(source), 0.05, max_length=3)
+    by_votes = frequent_itemsets(voted(source), 0.05)
+    by_counts = frequent_itemsets(source, 0.05)
     assert by_counts.items == by_votes.items
     assert max(by_counts.length) == 3
     np.testing.assert_allclose(by_counts.support, by_votes.support, rtol=1e-9)
@@ -56,8 +49,8 @@ def test_the_mined_itemsets_are_those_of_the_votes() -> None:
 
 
 def test_a_wrong_weight_is_seen() -> None:
-    source = release()
-    right = partial(source)
+    right = release().supports()
+    assert isinstance(right, PartialSupports)
     items = np.arange(len(right.names), dtype=np.int32)[:, None]
     measured = right.measure(items, np.zeros_like(items), right.empty())
     assert isinstance(measured, Measured)

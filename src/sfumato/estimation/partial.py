@@ -9,8 +9,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
-from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.parts import Parts
 from sfumato.estimation.supports import Floats, Measured
 from sfumato.estimation.voted import VotedSupports
 
@@ -24,22 +23,23 @@ class PartialSupports(VotedSupports):
     itemsets one shorter, so T_j is the sum of theirs over k-j, and a candidate costs one new intersection.
     """
 
-    bits: Bits = field(kw_only=True)
-    weights: Callable[[int], Floats] = field(kw_only=True)  # of a report that shows 0, 1, … k of k items
+    baskets: Parts = field(kw_only=True)
+    weights: Callable[[int], Floats | None] = field(kw_only=True)  # of a report that shows 0, 1, … k of k items
 
     def empty(self) -> Measured:
         everyone = np.array([float(self.rows)])
-        return Measured(everyone, everyone, np.zeros(1), (everyone[None, :],))
+        return Measured(everyone, everyone, np.zeros(1), (self.copies * everyone[None, :],))
 
     def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
         length = itemsets.shape[1]
         totals = np.empty((length + 1, len(itemsets)))
-        totals[length] = itemset_counts(self.bits, itemsets)
+        totals[length] = self.baskets.counts(itemsets)
         for size in range(length):
             totals[size] = shorter.memory[0][size][subsets].sum(axis=1) / (length - size)
         weights = np.asarray(self.weights(length), dtype=np.float64)
         count, squares = differences(weights) @ totals, differences(weights**2) @ totals
-        return Measured(totals[length], count, np.sqrt(np.maximum(squares - count, 0.0)), (totals,))
+        stderr = np.sqrt(np.maximum(squares - count, 0.0)) / self.copies
+        return Measured(totals[length], count / self.copies, stderr, (totals,))
 
 
 def differences(values: Floats) -> Floats:

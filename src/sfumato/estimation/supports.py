@@ -67,11 +67,6 @@ class Supports(Protocol):
     def exact(self) -> bool:
         """Whether counts are the truth, so that every standard error is 0."""
 
-    @property
-    def longest(self) -> int | None:
-        """The length of the longest itemsets that can be estimated at all; None where there is no limit."""
-        return None
-
     def empty(self) -> Measured:
         """The one itemset of length 0, which every row holds."""
 

@@ -90,6 +90,10 @@ class Mechanism(ABC):
         """The most items whose joint presence leaves a trace in the reports; None where there is no such limit."""
         return None
 
+    def number_votes(self, length: int) -> NDArray[Any] | None:  # (length + 1,)
+        """The votes of a report that shows 0, 1, … of `length` items, where nothing else matters; None where it does."""
+        return None
+
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:  # (rows,)
         """For reports that are baskets: each report's unbiased vote on whether its record holds all these items."""
         raise EstimationError(f"{self.name} does not report items")

@@ -156,6 +156,9 @@ class CutAndPaste(Mechanism):
     def longest_itemset(self) -> int:
         return self.cutoff
 
+    def number_votes(self, length: int) -> NDArray[Any] | None:
+        return None if self.domain.private.baskets else self.sizes(length).inverse[-1]
+
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
         """The weight of "as many of the items as this report shows" in the unbiased count of baskets with all of them."""
         bits = reported_items(self, reports)

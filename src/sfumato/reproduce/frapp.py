@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from sfumato.bits import Bits
 from sfumato.datasets import census, health
-from sfumato.estimation.supports import Supports
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
@@ -28,7 +26,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.siblings import record_account
 from sfumato.randomness import seeded
 from sfumato.reproduce.base import LENGTH, Cell, Reproduction, Row, Runs, Settings
-from sfumato.source import Exact, Release, perturb
+from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
 MIN_SUPPORT = 0.02
@@ -112,8 +110,7 @@ def mechanism_errors(
 ) -> dict[int, LengthErrors]:
     """The errors by length of itemsets mined from so many versions of the records, pruned at the threshold as FRAPP does."""
     release = perturb(table, mechanism, seeded(seed), copies=versions)
-    longest = mechanism.cutoff if isinstance(mechanism, CutAndPaste) else None
-    found = frequent_itemsets(_supports(release), MIN_SUPPORT, prune_errors=0, max_length=longest)
+    found = frequent_itemsets(release, MIN_SUPPORT, prune_errors=0)
     return {errors.length: errors for errors in itemset_errors(found, truth)}
 
 
