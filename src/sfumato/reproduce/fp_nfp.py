@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items
-from sfumato.estimation.supports import FlippedSupports, Supports
+from sfumato.estimation.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
@@ -241,7 +241,7 @@ def _accuracies(baskets: Baskets, how: Callable[[Release], Supports], releases: 
 
 def _as_it_is(release: Release) -> Supports:
     """Supports of the distorted baskets as if they were the truth."""
-    return FlippedSupports(_bits(release.table), release.table.domain.attributes[0].labels)
+    return Exact(replace(release.table, provenance=None)).supports()
 
 
 def _rng(seed: int, place: int) -> Keystream:
