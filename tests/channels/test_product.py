@@ -63,6 +63,16 @@ def test_reports_of_another_shape_than_the_truths(seed: int, order: list[int]) -
     check(factors, [(order[0],), (order[1], order[2])], seed)
 
 
+def test_reports_in_another_number_of_axes_stand_factor_by_factor() -> None:
+    """One category reported as two bits, a public column beside it: truths (column, category), reports (bit, bit, column)."""
+    bits = Dense(random_matrix(4, 3, 1), (3,), (2, 2))
+    channel = Product((bits, Retain.identity((2,))), ((1,), (0,)))
+    assert (channel.inputs, channel.outputs) == ((2, 3), (2, 2, 2))
+    dense = np.zeros((4, 2, 2, 3))
+    dense[:, 0, 0, :] = dense[:, 1, 1, :] = bits.to_dense()
+    check_channel(channel, dense.reshape(8, 6))
+
+
 def test_bits_one_after_the_other() -> None:
     flips = [Retain.flip(0.9, 0.8), Retain.flip(0.3, 0.4), Retain.flip(0.6, 0.9)]
     dense = np.kron(np.kron(*(flip.to_dense() for flip in flips[:2])), flips[2].to_dense())

@@ -111,6 +111,9 @@ EXAMPLES: list[Example] = [
     Example("fp-nfp", FrequencyFlip(BASKETS, ("milk",), fp=0.9, nfp=0.7)),
     Example("cut-and-paste, records", CutAndPaste(RECORD, 2, 0.25)),
     Example("cut-and-paste, records, promising", CutAndPaste.promising(Guarantee(19), RECORD), 19),
+    Example("mask, records with a public column", BitFlip(Domain((SEX, INCOME, PET)), 0.8, 0.7)),
+    Example("cut-and-paste, records with a public column", CutAndPaste(Domain((SEX, INCOME, PET)), 2, 0.25)),
+    Example("combined, baskets and records", Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))), 16),
 ]
 
 

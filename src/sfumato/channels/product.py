@@ -20,7 +20,7 @@ Step = Callable[[Channel, Counts], Counts]
 class Product(Channel):
     """The Kronecker product of its factors; factor i acts on the axes `axes[i]` of the table.
 
-    Each factor must have as many output axes as input axes, so that the table keeps its columns.
+    Reports stand where their truths do; where some factor reports in another number of axes, they stand factor by factor.
 
     >>> from sfumato.channels.retain import Retain
     >>> Product.of(Retain.flip(0.9, 0.9), Retain.flip(0.8, 0.8)).to_dense()[0]
@@ -34,7 +34,7 @@ class Product(Channel):
         if sorted(self._order) != list(range(len(self._order))):
             raise ParameterError(f"the factors of a product must share out the axes; found {self.axes}")
         for factor, axes in zip(self.factors, self.axes, strict=True):
-            if not len(factor.inputs) == len(factor.outputs) == len(axes):
+            if len(factor.inputs) != len(axes):
                 raise ParameterError(f"a factor with shape {factor.inputs} -> {factor.outputs} cannot act on axes {axes}")
 
     @classmethod
@@ -52,40 +52,59 @@ class Product(Channel):
         return tuple(axis for axes in self.axes for axis in axes)
 
     @cached_property
+    def report_axes(self) -> tuple[tuple[int, ...], ...]:
+        """Where the reports of each factor stand."""
+        widths = [len(factor.outputs) for factor in self.factors]
+        if widths == [len(axes) for axes in self.axes]:
+            return self.axes
+        starts = np.cumsum([0, *widths]).tolist()
+        return tuple(tuple(range(start, start + width)) for start, width in zip(starts, widths, strict=False))
+
+    @cached_property
+    def _report_order(self) -> tuple[int, ...]:
+        return tuple(axis for axes in self.report_axes for axis in axes)
+
+    @cached_property
     def inputs(self) -> tuple[int, ...]:
-        return self._in_order([size for factor in self.factors for size in factor.inputs])
+        sizes = [size for factor in self.factors for size in factor.inputs]
+        return tuple(size for _, size in sorted(zip(self._order, sizes, strict=True)))
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
-        return self._in_order([size for factor in self.factors for size in factor.outputs])
+        sizes = [size for factor in self.factors for size in factor.outputs]
+        return tuple(size for _, size in sorted(zip(self._report_order, sizes, strict=True)))
 
-    def _in_order(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        return tuple(size for _, size in sorted(zip(self._order, sizes, strict=True)))
-
-    def _each(self, counts: Counts, before: tuple[int, ...], after: tuple[int, ...], step: Step) -> Counts:
-        """Bring the axes of one factor to the front, let it act, send its axes to the back, until all have acted."""
-        table = batched(counts, before).transpose(*self._order, len(before))
+    def _forth(self, counts: Counts, step: Step) -> Counts:
+        """From truths to reports, factor by factor."""
+        table = batched(counts, self.inputs).transpose(*self._order, len(self.inputs))
         for factor in self.factors:
-            width = len(factor.inputs)
-            table = step(factor, table)
-            table = np.moveaxis(table, range(width), range(len(before) - width, len(before)))
-        return unbatched(table.transpose(*np.argsort(self._order), len(before)), counts, before, after)
+            table = _to_back(step(factor, table), len(factor.outputs))
+        turned = table.transpose(*np.argsort(self._report_order), len(self.outputs))
+        return unbatched(turned, counts, self.inputs, self.outputs)
+
+    def _back(self, counts: Counts, step: Step) -> Counts:
+        """From reports to truths, factor by factor."""
+        table = batched(counts, self.outputs).transpose(*self._report_order, len(self.outputs))
+        for factor in self.factors:
+            table = _to_back(step(factor, table), len(factor.inputs))
+        turned = table.transpose(*np.argsort(self._order), len(self.inputs))
+        return unbatched(turned, counts, self.outputs, self.inputs)
 
     def apply(self, counts: Counts) -> Counts:
-        return self._each(counts, self.inputs, self.outputs, lambda factor, table: factor.apply(table))
+        return self._forth(counts, lambda factor, table: factor.apply(table))
 
     def adjoint(self, weights: Counts) -> Counts:
-        return self._each(weights, self.outputs, self.inputs, lambda factor, table: factor.adjoint(table))
+        return self._back(weights, lambda factor, table: factor.adjoint(table))
 
     def solve(self, counts: Counts) -> Counts:
-        return self._each(counts, self.outputs, self.inputs, lambda factor, table: factor.solve(table))
+        return self._back(counts, lambda factor, table: factor.solve(table))
 
     def solve_adjoint(self, weights: Counts) -> Counts:
-        return self._each(weights, self.inputs, self.outputs, lambda factor, table: factor.solve_adjoint(table))
+        return self._forth(weights, lambda factor, table: factor.solve_adjoint(table))
 
     def inverse_squared(self, counts: Counts) -> Counts:
         """The square of a Kronecker product, entry by entry, is the product of the squares."""
-        return self._each(counts, self.outputs, self.inputs, lambda factor, table: factor.inverse_squared(table))
+        return self._back(counts, lambda factor, table: factor.inverse_squared(table))
 
     @property
     def gamma(self) -> float:
@@ -123,8 +142,15 @@ class Product(Channel):
             return self
         return replace(
             self,
-            factors=tuple(factor.settle(_margin(counts, own)) for factor, own in zip(self.factors, self.axes, strict=True)),
+            factors=tuple(
+                factor.settle(_margin(counts, own)) for factor, own in zip(self.factors, self.report_axes, strict=True)
+            ),
         )
+
+
+def _to_back(table: Counts, width: int) -> Counts:
+    """The first axes, those of the factor that has just acted, moved behind all others but the batch."""
+    return np.moveaxis(table, range(width), range(table.ndim - 1 - width, table.ndim - 1))
 
 
 def _margin(counts: Counts, axes: Sequence[int]) -> Counts:
