@@ -1,0 +1,83 @@
+"""`sfumato demo`: the whole path on synthetic data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Json
+
+if TYPE_CHECKING:
+    from sfumato.report import Block
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the HTML report goes.")] = Path(
+        "demo-output"
+    ),
+    rows: Annotated[int, typer.Option(help="How many people, and how many baskets.")] = 100_000,
+    seed: Annotated[int | None, typer.Option(help="Draw the noise from this seed: an experiment.")] = None,
+    json: Json = False,
+) -> None:
+    """See the whole path on synthetic data: perturb, promise, reconstruct, mine. Prints what it finds and writes a report.
+
+    Example: sfumato demo -o demo-output
+    """
+    from sfumato.cli.demonstration import Demonstration
+    from sfumato.cli.printing import print_json
+    from sfumato.cli.summary import summarise
+    from sfumato.randomness import secure, seeded
+    from sfumato.report import Page
+
+    story = Demonstration(rows, seeded(1), secure() if seed is None else seeded(seed))
+    blocks = list(story.blocks())
+    page = Page("Sfumato", blocks, lead="Each record is blurred before anyone sees it; the counts of the crowd stay sharp.")
+    path = _folder(output) / "report.html"
+    page.save(path)
+    if json:
+        promised = summarise(story.release.provenance, story.release.rows)
+        print_json({**promised, "marginals": story.cells_as_json(), "report": str(path)})
+        return
+    for block in blocks:
+        _print_block(block)
+    print(f"\nThe same with pictures: {path}")
+
+
+def _folder(path: Path) -> Path:
+    from sfumato.errors import FileError
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder '{path}': {error.strerror}") from None
+    return path
+
+
+def _print_block(block: Block) -> None:
+    from rich.console import Console
+
+    from sfumato.report import Heading, Note, Paragraph, Table
+
+    console = Console(highlight=False, markup=False)
+    if isinstance(block, Heading):
+        console.print(f"\n{block.text}", style="bold")
+    elif isinstance(block, Paragraph | Note):
+        console.print(block.text)
+    elif isinstance(block, Table):
+        console.print(_text_table(block))
+
+
+def _text_table(block: Any) -> Any:
+    from rich.table import Table
+
+    from sfumato.report import shown
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), caption=block.caption or None, caption_justify="left")
+    for place, name in enumerate(block.columns):
+        words = all(isinstance(row[place], str) for row in block.rows)
+        table.add_column(name, justify="left" if words else "right")
+    for row in block.rows:
+        table.add_row(*map(shown, row))
+    return table

@@ -1,0 +1,170 @@
+"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.datasets.quest import Quest
+from sfumato.datasets.survey import survey
+from sfumato.errors import MissingExtraError
+from sfumato.estimation.estimate import Answer
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mine.itemsets import Itemset, frequent_itemsets
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import Keystream
+from sfumato.report import Block, Heading, Note, Paragraph, Picture, Table
+from sfumato.source import Exact, Release, perturb
+from sfumato.table import Table as Records
+
+COLUMNS = ("age", "sex", "smoker", "diabetes")
+PROMISE = Guarantee.from_breach(rho1=0.05, rho2=0.50)
+KEEP = 0.9  # of every bit of a basket
+MIN_SUPPORT, SHOWN = 0.08, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """A synthetic survey and synthetic baskets, the truth beside what was made of the perturbed copies."""
+
+    rows: int
+    data: Keystream  # which people and baskets there are
+    noise: Keystream  # how their records are perturbed
+
+    @cached_property
+    def truth(self) -> Exact:
+        """The people as they are."""
+        people, domain = survey(self.rows, self.data)
+        return Exact(Records.from_arrow(people.select(list(COLUMNS)), domain.project(COLUMNS)))
+
+    @cached_property
+    def release(self) -> Release:
+        """The people as they report themselves."""
+        return perturb(self.truth.table, GammaDiagonal.promising(PROMISE, self.truth.domain), self.noise)
+
+    @cached_property
+    def baskets(self) -> Exact:
+        """Baskets with patterns in them."""
+        made = Quest.from_name("T5.I2.D1K.N50.L20", baskets=self.rows).generate(self.data.derive(1))
+        return Exact(Records(made.domain, (made.bits(),)))
+
+    @cached_property
+    def masked(self) -> Release:
+        """The baskets with every bit kept or flipped."""
+        return perturb(self.baskets.table, BitFlip(self.baskets.domain, KEEP, KEEP), self.noise.derive(1))
+
+    def blocks(self) -> Iterator[Block]:
+        """The whole story."""
+        yield from self._promised()
+        yield from self._marginals()
+        yield from self._question()
+        yield from self._mined("What goes together in the survey", self.truth, self.release)
+        yield from self._masked_baskets()
+
+    def _promised(self) -> Iterator[Block]:
+        from sfumato.cli.summary import promise
+
+        mechanism: Any = self.release.mechanism
+        yield Heading("What was promised")
+        yield Paragraph(
+            f"{self.rows:,} people of a synthetic health survey answered about {_listed(COLUMNS)}. "
+            f"Each record was kept whole with probability {float(mechanism.keep):.1%}, "
+            f"and else replaced by one of the {mechanism.domain.cells} possible records at random ({mechanism.name})."
+        )
+        drawn = "secure randomness" if self.release.provenance.secure else "a seed: an experiment, not private"
+        yield Note(f"{mechanism.guarantee}: {promise(mechanism.guarantee, 0.05)}. The noise came from {drawn}.")
+
+    @cached_property
+    def _cells(self) -> list[tuple[str, str, int, int, Answer]]:
+        """Attribute, value, true count, reported count and reconstructed count of every value."""
+        binned = self.release.table
+        found = []
+        for name in COLUMNS:
+            truth, estimate = self.truth.marginal([name]), self.release.marginal([name])
+            reported = np.bincount(np.asarray(binned.column(name)), minlength=truth.value.size)
+            for place, label in enumerate(estimate.cells[0].labels):
+                answer = Answer(float(estimate.value[place]), float(estimate.stderr[place]))
+                found.append((name, label, round(float(truth.value[place])), int(reported[place]), answer))
+        return found
+
+    def cells_as_json(self) -> list[dict[str, Any]]:
+        """The marginals as JSON data."""
+        return [
+            {"attribute": name, "value": label, "truth": truth, "reported": reported, "estimate": a.value, "stderr": a.stderr}
+            for name, label, truth, reported, a in self._cells
+        ]
+
+    def _marginals(self) -> Iterator[Block]:
+        inside = sum(_covers(answer, truth) for *_, truth, _, answer in self._cells)
+        yield Heading("What was recovered")
+        yield Table(
+            ("attribute", "value", "truth", "as reported", "reconstructed", "within 95 %"),
+            [(*cell, "yes" if _covers(cell[-1], cell[2]) else "no") for cell in self._cells],
+        )
+        yield Paragraph(f"{inside} of {len(self._cells)} intervals at the 95 % level hold the truth.")
+        yield from self._picture()
+
+    def _picture(self) -> Iterator[Block]:
+        from sfumato.plots import Marginal, marginals
+
+        panels = []
+        for name in COLUMNS:
+            cells = [cell for cell in self._cells if cell[0] == name]
+            _, labels, truths, _, answers = zip(*cells, strict=True)
+            values, errors = [answer.value for answer in answers], [answer.stderr for answer in answers]
+            panels.append(Marginal(name, labels, values, errors, truths))
+        try:
+            yield Picture.of(marginals(panels, columns=2), "True counts, and those reconstructed from the perturbed records.")
+        except MissingExtraError as missing:
+            yield Note(str(missing))
+
+    def _question(self) -> Iterator[Block]:
+        answers = []
+        for source in (self.truth, self.release):
+            estimate = source.marginal(["smoker", "diabetes"])
+            both, smokers = estimate.indicator(smoker="yes", diabetes="yes"), estimate.indicator(smoker="yes")
+            answers.append(estimate.ratio(both, smokers))
+        truth, answer = answers
+        low, high = answer.interval()
+        yield Heading("A question about two columns")
+        yield Paragraph(
+            f"How many smokers have diabetes? From the perturbed records {answer.value:.1%} ± {answer.stderr:.1%}, "
+            f"95 % interval {low:.1%} to {high:.1%}; in truth {truth.value:.1%}."
+        )
+
+    def _mined(self, title: str, truth: Exact, release: Release) -> Iterator[Block]:
+        true = {itemset.items: itemset.support for itemset in frequent_itemsets(truth, MIN_SUPPORT / 2, max_length=2)}
+        found = [itemset for itemset in frequent_itemsets(release, MIN_SUPPORT, max_length=2) if len(itemset.items) == 2]
+        found.sort(key=lambda itemset: -itemset.support)
+        yield Heading(title)
+        yield Table(
+            ("itemset", "true support", "reconstructed"),
+            [(" ".join(itemset.items), true.get(itemset.items), _support(itemset)) for itemset in found[:SHOWN]],
+            caption=f"The most frequent of {len(found)} pairs with an estimated support of {MIN_SUPPORT:.0%} or more",
+        )
+
+    def _masked_baskets(self) -> Iterator[Block]:
+        yield from self._mined("What goes together in baskets", self.baskets, self.masked)
+        mechanism: Any = self.masked.mechanism
+        yield Note(
+            f"Every bit of {self.rows:,} synthetic baskets over {mechanism.domain.attributes[0].size} items was kept with "
+            f"probability {KEEP:g} (mask). That promises {mechanism.per_item} about any one item, about a whole basket less."
+        )
+
+
+def _covers(answer: Answer, truth: float) -> bool:
+    low, high = answer.interval(0.95)
+    return low <= truth <= high
+
+
+def _support(itemset: Itemset) -> Answer:
+    return Answer(itemset.support, itemset.stderr)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
