@@ -42,6 +42,11 @@ class Settings:
         """The seeds to run over."""
         return range(1, 2 if self.quick else self.seeds + 1)
 
+    @property
+    def counted(self) -> str:
+        """The number of runs in words."""
+        return "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -117,8 +122,16 @@ class Cell:
 
     def shown(self) -> str:
         """Our number in words, with its spread, marked where the paper's differs."""
-        spread = self.ours.spread if isinstance(self.ours, Runs) else None
-        return _with_spread(self.value, spread) + (f" {MARK}" if self.differs else "")
+        mark = f" {MARK}" if self.differs else ""
+        if isinstance(self.ours, Runs):
+            return _with_spread(self.ours.mean, self.ours.spread) + mark
+        if self.paper is None or self.ours is None:
+            return _number(self.ours) + mark
+        return f"{self.ours:,.{_decimals(self.paper)}f}{mark}"
+
+    def printed(self) -> str:
+        """The paper's number with all its digits."""
+        return "–" if self.paper is None else f"{self.paper:,.{_decimals(self.paper)}f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Both numbers as JSON data."""
@@ -253,7 +266,11 @@ def rounding(printed: float) -> float:
     >>> rounding(5.89), rounding(249)
     (0.01, 0.5)
     """
-    return 0.5 if printed == round(printed) else 10.0 ** -len(repr(float(printed)).partition(".")[2])
+    return 10.0 ** -_decimals(printed) if _decimals(printed) else 0.5
+
+
+def _decimals(printed: float) -> int:
+    return 0 if printed == round(printed) else len(repr(float(printed)).partition(".")[2])
 
 
 def _laid_out(labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]) -> list[str]:
@@ -262,7 +279,7 @@ def _laid_out(labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell
     for quantity, printed, cells in groups:
         ours = _column("" if printed else quantity, "ours", [cell.shown() for cell in cells])
         if printed:
-            theirs = _column("", "paper", [_number(cell.paper) for cell in cells], right=True)
+            theirs = _column("", "paper", [cell.printed() for cell in cells], right=True)
             pair = [f"{left} {right}" for left, right in zip(theirs[1:], ours[1:], strict=True)]
             ours = _padded([quantity, *pair])
         columns.append(ours)

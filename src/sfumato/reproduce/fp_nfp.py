@@ -171,7 +171,7 @@ def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Basket
     rows = [_row(baskets, printed, place, settings) for printed in comparison.columns for place in range(len(KEEPS))]
     title = (
         f"FP/NFP table {name[-1]}: {comparison.data}, {len(baskets.truth):,} itemsets at {100 * baskets.min_support:g} % "
-        f"({len(settings.runs)} seeds)"
+        f"({settings.counted})"
     )
     quick = ("quick run on a part of the baskets: not comparable with the paper",) if settings.quick else ()
     notes = (*comparison.notes, *_common_notes(comparison, baskets), *quick)

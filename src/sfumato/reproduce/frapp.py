@@ -100,7 +100,7 @@ def errors_figure(name: str, settings: Settings) -> Reproduction:
     truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
     cases = _cases(table, gamma, versions)
     rows = [row for case in cases for row in _case_rows(case, table, truth, settings, gamma)]
-    title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({len(settings.runs)} seeds)"
+    title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({settings.counted})"
     notes = (*_notes(gamma, versions, cases), *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()))
     return Reproduction(name, title, ("mechanism", LENGTH), QUANTITIES, tuple(rows), notes, logarithmic=True)
 
@@ -132,7 +132,7 @@ def figure_6(settings: Settings) -> Reproduction:
         "the miner who knows the law of r faces DET-GD whatever α is, so the guarantee stays γ = 19 (posterior 50 %)",
         "the caption gives panel b to HEALTH and c to CENSUS, the text the other way round; CENSUS here",
     )
-    title = f"FRAPP figure 6: RAN-GD on CENSUS, γ = 19, {versions} versions ({len(settings.runs)} seeds)"
+    title = f"FRAPP figure 6: RAN-GD on CENSUS, γ = 19, {versions} versions ({settings.counted})"
     quantities = ("least posterior (%)", "largest posterior (%)", f"support error at length {FIGURE_6_LENGTH} (%)")
     return Reproduction("frapp-figure-6", title, ("α/γx",), quantities, tuple(rows), notes)
 

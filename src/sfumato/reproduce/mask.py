@@ -260,5 +260,4 @@ def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
     else:
         source = "BMS-WebView-1" + ("" if settings.quick else f" ×{REPEATS}")
     relaxed = f", relaxed by {case.relax:.0%}" if case.relax else ""
-    seeds = f"{len(settings.runs)} seed{'s' if len(settings.runs) > 1 else ''}"
-    return f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} %{relaxed} ({seeds})"
+    return f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} %{relaxed} ({settings.counted})"

@@ -12,12 +12,14 @@ from sfumato.reproduce.base import Reproduction, Settings
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, and its tables and figures by name. Its module offers `reproduce(names, settings)`."""
+    """A paper, the module that offers `reproduce(names, settings)` for it, and its tables and figures by name."""
 
     title: str
+    module: str
     parts: Mapping[str, str]
 
 
+ALL = "all"
 _MASK_SETTINGS = (
     "p = 0.9, 0.25 %",
     "p = 0.9, 0.25 %, r = 10 %",
@@ -29,6 +31,7 @@ _MASK_SETTINGS = (
 PAPERS: dict[str, Paper] = {
     "mask": Paper(
         "MASK (Rizvi and Haritsa 2002)",
+        "mask",
         {
             f"mask-table-{first + place}": f"{data}, {setting}"
             for first, data in ((2, "Quest T10.I4.D1M.N1K"), (7, "BMS-WebView-1 ×10"))
@@ -37,6 +40,7 @@ PAPERS: dict[str, Paper] = {
     ),
     "frapp": Paper(
         "FRAPP (Agrawal, Haritsa and Prakash 2008)",
+        "frapp",
         {
             "frapp-table-3": "frequent itemsets of CENSUS and HEALTH at 2 %",
             "frapp-figure-2": "errors on CENSUS, γ = 19, four mechanisms",
@@ -48,6 +52,7 @@ PAPERS: dict[str, Paper] = {
     ),
     "fp-nfp": Paper(
         "FP/NFP (Rao and Chiranjeevi 2012)",
+        "fp_nfp",
         {
             "fp-nfp-table-1": "normal and improved distortion, BMS-WebView-1",
             "fp-nfp-table-2": "normal and improved distortion, retail",
@@ -57,17 +62,25 @@ PAPERS: dict[str, Paper] = {
             "fp-nfp-table-6": "item lists against bitmaps",
         },
     ),
+    "li-sarkar": Paper(
+        "Swapping (Li and Sarkar 2004)",
+        "swapping",
+        {
+            "li-sarkar-example": "the worked example of tables 1 to 3",
+            "li-sarkar-table-4": "trees learnt from swapped Census data",
+        },
+    ),
 }
 
 
 def parts_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """The tables that these names stand for, by paper: a paper's name stands for all of its tables.
+    """The tables that these names stand for, by paper: a paper's name stands for all of its tables, `all` for all papers.
 
     >>> parts_of(["frapp-table-3"])
     {'frapp': ['frapp-table-3']}
     """
     wanted: dict[str, list[str]] = {}
-    for name in names:
+    for name in PAPERS if ALL in names else names:
         paper, parts = _found(name)
         chosen = wanted.setdefault(paper, [])
         chosen += [part for part in parts if part not in chosen]
@@ -77,7 +90,7 @@ def parts_of(names: Sequence[str]) -> dict[str, list[str]]:
 def reproduce(names: Sequence[str], settings: Settings | None = None) -> Iterator[Reproduction]:
     """The tables asked for, one after the other as they are done."""
     for paper, parts in parts_of(names).items():
-        module = import_module(f"sfumato.reproduce.{paper.replace('-', '_')}")
+        module = import_module(f"sfumato.reproduce.{PAPERS[paper].module}")
         yield from module.reproduce(parts, settings or Settings())
 
 
@@ -87,5 +100,5 @@ def _found(name: str) -> tuple[str, list[str]]:
     for paper, entry in PAPERS.items():
         if name in entry.parts:
             return paper, [name]
-    known = [*PAPERS, *(part for entry in PAPERS.values() for part in entry.parts)]
-    raise ParameterError(f"nothing called '{name}' to reproduce ({listing(PAPERS)})", hint=near_miss(name, known))
+    known = [ALL, *PAPERS, *(part for entry in PAPERS.values() for part in entry.parts)]
+    raise ParameterError(f"nothing called '{name}' to reproduce ({listing([ALL, *PAPERS])})", hint=near_miss(name, known))

@@ -1,0 +1,78 @@
+"""`sfumato reproduce`: the papers' tables, theirs beside ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Force, Json
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="Papers, tables or figures; all. None lists the names.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of the public data sets; else SFUMATO_DATA.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many times each experiment is run.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="One seed on small data, to try it out.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the tables with figures as an .html page.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, and what cannot be met.
+
+    Example: sfumato reproduce mask-table-7 frapp-figure-2 --data data
+    """
+    from sfumato.cli.printing import print_json
+    from sfumato.reproduce.base import Reproduction, Settings, page
+    from sfumato.reproduce.registry import parts_of
+    from sfumato.reproduce.registry import reproduce as reproductions
+
+    if not names:
+        _list_names(json)
+        return
+    _check_page(plot, force)
+    parts_of(names)
+    done: list[Reproduction] = []
+    for reproduction in reproductions(names, Settings(data, seeds, quick)):
+        done.append(reproduction)
+        if not json:
+            print(reproduction.to_text(), end="\n\n")
+            sys.stdout.flush()
+    if plot is not None:
+        page(done).save(plot)
+    if json:
+        print_json({"reproductions": [reproduction.to_dict() for reproduction in done]})
+
+
+def _list_names(json: bool) -> None:
+    from sfumato.cli.printing import print_json
+    from sfumato.reproduce.registry import PAPERS
+
+    if json:
+        print_json(
+            {"papers": [{"name": name, "title": paper.title, "parts": dict(paper.parts)} for name, paper in PAPERS.items()]}
+        )
+        return
+    for name, paper in PAPERS.items():
+        print(f"{name:<20} {paper.title}")
+        for part, title in paper.parts.items():
+            print(f"  {part:<18} {title}")
+    print("all")
+
+
+def _check_page(plot: Path | None, force: bool) -> None:
+    """Refuse a page that could not be written, before any work is done for it."""
+    from sfumato.errors import FileError, ParameterError
+
+    if plot is None:
+        return
+    if plot.suffix.lower() != ".html":
+        raise ParameterError(f"'{plot}' is no page", hint="end it in .html")
+    if plot.exists() and not force:
+        raise FileError(f"'{plot}' exists", hint="use --force to overwrite it")
