@@ -122,6 +122,11 @@ def test_the_wrong_column_is_named_by_its_record() -> None:
         UserMatrix(RECORD, matrix)
 
 
+def test_a_matrix_for_one_of_several_attributes_is_told_how() -> None:
+    with pytest.raises(ParameterError, match="to perturb 'pet' alone, make the other attributes public"):
+        UserMatrix(RECORD, np.eye(3))
+
+
 def test_a_domain_too_large_for_a_matrix_is_refused() -> None:
     with pytest.raises(ParameterError, match="too large to write down"):
         UserMatrix(domain_of(100, 100), np.eye(2))

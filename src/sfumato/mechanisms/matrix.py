@@ -175,8 +175,14 @@ def _check_shape(matrix: NDArray[Any], private: Domain) -> None:
         found = " x ".join(map(str, matrix.shape))
         raise ParameterError(
             f"the matrix is {found}, but the private attributes have {cells} possible records "
-            f"({' x '.join(map(str, private.shape))}); use {cells} x {cells}"
+            f"({' x '.join(map(str, private.shape))}); use {cells} x {cells}",
+            hint=_single_attribute_hint(matrix, private),
         )
+
+
+def _single_attribute_hint(matrix: NDArray[Any], private: Domain) -> str | None:
+    fitting = [attribute.name for attribute in private if matrix.shape == (attribute.size, attribute.size)]
+    return f"to perturb '{fitting[0]}' alone, make the other attributes public" if fitting else None
 
 
 def _check_columns(matrix: NDArray[Any], private: Domain) -> None:
