@@ -316,7 +316,7 @@ def _encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) -
     if isinstance(attribute, Numeric):
         words = number_words(words)
     elif isinstance(attribute, Bins):
-        words = _numbers_or_labels(words)
+        words = words if words[0].as_py() in attribute.labels else _numbers_or_labels(words)
     return attribute.encode(words, first_row)
 
 

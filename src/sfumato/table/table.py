@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato import __version__
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.domain import Attribute, Bins, Cells, Codes, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
@@ -238,10 +238,17 @@ def _recoded(have: Attribute, column: Codes | Bits, want: Attribute) -> Codes | 
     if replace(have, public=want.public) == want:
         return column
     if isinstance(have, Numeric | Bins) and isinstance(want, Bins) and _cuts_fit(have, want):
-        return have.cells_by_cuts(want.edges[1:-1]).assign(column).astype(code_dtype(want.size))
+        return _merged(have.cells_by_cuts(want.edges[1:-1]), column)
     if isinstance(want, Bins) and isinstance(have, Bins):
         raise SchemaError(f"the bins of '{have.name}' ({listing(have.labels)}) cannot be cut again to {listing(want.labels)}")
     return want.encode(have.decode(column))
+
+
+def _merged(cells: Cells, column: Codes | Bits) -> Codes:
+    """The cell of each row, looked up by its code where there are more rows than codes."""
+    if cells.attribute.size > len(column):
+        return cells.assign(column).astype(code_dtype(cells.size))
+    return cells.assign(np.arange(cells.attribute.size)).astype(code_dtype(cells.size))[column]
 
 
 def _cuts_fit(have: Numeric | Bins, want: Bins) -> bool:
