@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.randomized_gamma import RandomizedGamma as RandomizedGamma
     from sfumato.mechanisms.retention import Retention as Retention
     from sfumato.mechanisms.swapping import Swapping as Swapping
+    from sfumato.mine.bayes import NaiveBayes as NaiveBayes
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
+    from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
+    from sfumato.mine.tree import DecisionTree as DecisionTree
     from sfumato.privacy.guarantee import Guarantee as Guarantee
     from sfumato.randomness import secure as secure
     from sfumato.randomness import seeded as seeded
@@ -45,6 +48,7 @@ _EXPORTS: dict[str, str] = {
     "Category": "domain:Category",
     "Combined": "mechanisms.combined:Combined",
     "CutAndPaste": "mechanisms.cut_and_paste:CutAndPaste",
+    "DecisionTree": "mine.tree:DecisionTree",
     "Domain": "domain:Domain",
     "Estimate": "estimation.estimate:Estimate",
     "Exact": "source:Exact",
@@ -52,8 +56,10 @@ _EXPORTS: dict[str, str] = {
     "GammaDiagonal": "mechanisms.gamma_diagonal:GammaDiagonal",
     "Guarantee": "privacy.guarantee:Guarantee",
     "Items": "domain:Items",
+    "NaiveBayes": "mine.bayes:NaiveBayes",
     "Numeric": "domain:Numeric",
     "RandomizedGamma": "mechanisms.randomized_gamma:RandomizedGamma",
+    "Reconstructed": "mine.reconstructed:Reconstructed",
     "Release": "source:Release",
     "Retention": "mechanisms.retention:Retention",
     "SfumatoError": "errors:SfumatoError",

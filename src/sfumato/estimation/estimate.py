@@ -77,6 +77,12 @@ class Evidence(ABC):
         each = np.moveaxis(weights, -1, 0)
         return np.array([[self.covariance(first, second) for second in each] for first in each])
 
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
+        """The covariances of n cells of `total` with one another."""
+        units = np.zeros((self.total.size, len(cells)))
+        units[cells, np.arange(len(cells))] = 1
+        return self.covariance_matrix(units.reshape(*self.total.shape, len(cells)))
+
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
@@ -124,12 +130,15 @@ class CountEvidence(Evidence):
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         number = weights.shape[-1]
-        if isinstance(self.channel, Retain) and self.channel.keep == 1:
-            return np.zeros((number, number))
         influence = self._influences(weights)
         expected = weights if self.channel.settled else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
         return influence.T @ (self.counts.reshape(-1, 1) * influence) - expected.T @ (self.total.reshape(-1, 1) * expected)
+
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
+        if isinstance(self.channel, Retain) and self.channel.keep == 1:
+            return np.zeros((len(cells), len(cells)))
+        return super().cell_covariance(cells)
 
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self.channel.settled:
@@ -326,14 +335,11 @@ class Estimate:
         spread = float((first * second * self.value).sum())
         return fixed + spread - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
 
-    def covariance_matrix(self, weights: NDArray[Any], *, sampling: bool = False) -> NDArray[Any]:  # (*cells, n) -> (n, n)
-        """The covariances of the estimates of n weighted sums with one another."""
-        fixed = self.evidence.covariance_matrix(weights) / self.copies**2
-        if not sampling:
-            return fixed
-        flat, value = weights.reshape(-1, weights.shape[-1]), self.value.ravel()
-        sums = value @ flat
-        return fixed + flat.T @ (value[:, None] * flat) - np.outer(sums, sums) / self.rows
+    def cell_covariance(self, cells: NDArray[Any], *, sampling: bool = False) -> NDArray[Any]:  # n flat indices -> (n, n)
+        """The covariances of the estimates of n cells with one another."""
+        fixed = self.evidence.cell_covariance(cells) / self.copies**2
+        value = self.value.ravel()[cells]
+        return fixed + np.diag(value) - np.outer(value, value) / self.rows if sampling else fixed
 
     def coarsen(self, cells: Sequence[Cells]) -> Estimate:
         """The estimate over some of the columns, or coarser cells of them, from the same reports."""

@@ -1,0 +1,271 @@
+"""Features and target of a classifier: which cells of each column are asked for, and how test records are put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.channels import Channel, NotLumpableError, Product, Retain
+from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
+from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError, listing, near_miss
+from sfumato.estimation.adjust import project_simplex
+from sfumato.estimation.estimate import Estimate
+from sfumato.source import Source, TableSource, source_of
+from sfumato.table import Table
+
+FINE_CELLS = 1 << 10  # cells of a number from which its bins are chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """One column that predicts: its cells, whether their order means something, and how many people are in each."""
+
+    cells: Cells
+    counts: NDArray[Any]  # (cells,), not negative
+
+    @property
+    def name(self) -> str:
+        return self.cells.name
+
+    @property
+    def size(self) -> int:
+        return self.cells.size
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the cells are intervals of a number."""
+        return isinstance(self.cells.attribute, Numeric | Bins)
+
+    def merged(self, group: NDArray[Any]) -> Cells:
+        """The partition that puts cell i into group[i]."""
+        names = tuple(str(number) for number in range(int(group.max()) + 1))
+        return Cells(self.cells.attribute, names, group[self.cells.group], self.cells.starts, self.cells.item)
+
+    def cut(self, cell: int) -> str:
+        """The number at which this cell begins, as a person writes it."""
+        return self.cells.labels[cell].split(",")[0].lstrip("[")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be predicted from what: the source, the target's classes, the features, and their two-way counts."""
+
+    source: Source
+    target: Cells
+    features: tuple[Feature, ...]
+    tables: tuple[Estimate, ...]  # feature × target, one a feature
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.target.labels
+
+    @classmethod
+    def of(cls, source: Any, target: str, features: Sequence[str] | None, most_cells: int) -> Problem:
+        """The problem, with the cells of every number chosen from the data: one scan."""
+        source = as_source(source)
+        classes = _classes(source, target)
+        names = _feature_names(source.domain, target, features)
+        grids = [_fine_cells(source.domain, name) for name in names]
+        fine = source.marginals([(grid, classes) for grid in grids])
+        tables = [_binned(estimate, most_cells) for estimate in fine]
+        _check_classes(tables[0], target)
+        found = tuple(Feature(table.cells[0], _margin(table)) for table in tables)
+        return cls(source, classes, found, tuple(tables))
+
+
+def as_source(source: Any) -> Source:
+    """The source that was given, or that a table is."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, Table):
+        return source_of(source)
+    raise ParameterError(
+        f"a classifier is fitted on a source of counts, not on {type(source).__name__}",
+        hint="use sf.Exact(sf.read(data, schema)) for true records, sf.open(file) for perturbed ones",
+    )
+
+
+def _classes(source: Source, target: str) -> Cells:
+    """The classes of the target: values, or the default bins of a number."""
+    names = [axis.name for axis in source.domain.axes]
+    if target not in names:
+        raise SchemaError(f"no attribute '{target}' to predict ({listing(names)})", hint=near_miss(target, names))
+    attribute = source.domain.attributes[source.domain.axes[source.domain.axis(target)].attribute]
+    if isinstance(attribute, Numeric) and not attribute.cuts:
+        raise SchemaError(f"'{target}' is a number without cuts, so it has no classes", hint="give it cuts = […] in the schema")
+    cells = source.cells(target)
+    if cells.size < 2:
+        raise SchemaError(f"'{target}' has one class only ('{cells.labels[0]}'), so there is nothing to predict")
+    return cells
+
+
+def _check_classes(table: Estimate, target: str) -> None:
+    """Refuse a target of which all classes but one are surely absent."""
+    totals = table.coarsen(table.cells[1:])
+    if np.count_nonzero(totals.value + 2 * totals.stderr >= 1) < 2:
+        only = table.cells[1].labels[int(np.argmax(totals.value))]
+        raise DataError(f"every record has {target} = '{only}', so there is nothing to predict")
+
+
+def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) -> list[str]:
+    if isinstance(features, str):
+        raise ParameterError(f"features must be a list; use ['{features}']")
+    names = [axis.name for axis in domain.axes if axis.name != target] if features is None else list(features)
+    if target in names:
+        raise ParameterError(f"'{target}' is the target, so it cannot be a feature")
+    names = [name for name in names if domain.axes[domain.axis(name)].size > 1]
+    if not names:
+        raise SchemaError(f"there is no column to predict '{target}' from")
+    return names
+
+
+def _fine_cells(domain: Domain, name: str) -> Cells:
+    """Every value a cell, or a thousand equal intervals of a number with more values."""
+    attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
+    if isinstance(attribute, Numeric):
+        codes = np.unique(np.linspace(0, attribute.size, min(FINE_CELLS, attribute.size), endpoint=False).astype(np.int64))
+        return attribute.cells_by_cuts(attribute.numbers(codes[1:]).tolist())
+    return domain.cells_of(name)
+
+
+def _binned(estimate: Estimate, most: int) -> Estimate:
+    """The table of a number with at most this many cells, each with about as many people; others as they are."""
+    cells, classes = estimate.cells
+    if not isinstance(cells.attribute, Numeric) or cells.size <= most:
+        return estimate
+    counts = _margin(estimate)
+    share = (np.cumsum(counts) - counts / 2) / counts.sum()
+    starts = np.searchsorted(share, np.arange(1, most) / most)
+    starts = np.unique(starts[(starts > 0) & (starts < cells.size)])
+    assert cells.starts is not None
+    coarse = cells.attribute.cells_by_cuts(cells.attribute.numbers(cells.starts[starts]).tolist())
+    return estimate.coarsen([coarse, classes])
+
+
+def _margin(table: Estimate) -> NDArray[Any]:
+    """How many people are in each cell of the feature, whatever their class; none negative."""
+    return project_simplex(table.value.sum(axis=1), table.rows)
+
+
+def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
+    """Test records over these attributes: a table, a source, a data frame, a dictionary of columns, or a matrix of them."""
+    if isinstance(data, TableSource):
+        data = data.table
+    wanted = domain.project(names)
+    if isinstance(data, Table):
+        return data if data.provenance is not None else data.recode(wanted)
+    if isinstance(data, np.ndarray) and data.ndim == 2:
+        if data.shape[1] != len(names):
+            raise DataError(f"a matrix with {data.shape[1]} columns was given for {len(names)} features ({listing(names)})")
+        data = {name: data[:, place] for place, name in enumerate(names)}
+    if isinstance(data, Mapping):
+        data = pa.table({name: pa.array(values) for name, values in data.items()})
+    return Table.from_arrow(data, wanted)
+
+
+def attributes_of(cells: Sequence[Cells]) -> list[str]:
+    """The columns that hold these cells, each once."""
+    return list(dict.fromkeys(part.attribute.name for part in cells))
+
+
+def assigned(table: Table, cells: Sequence[Cells]) -> list[NDArray[Any]]:
+    """The cell of each record, column by column."""
+    return [part.assign(table.column(part.attribute.name)) for part in cells]
+
+
+def likelihoods(
+    table: Table, cells: Sequence[Cells], shares: NDArray[Any], columns: Sequence[NDArray[Any]]
+) -> NDArray[Any]:  # (records, groups)
+    """The log of P(reports | group) for each record and group of people, up to a term that is the same for all groups.
+
+    `columns[j]` has one row a group: the distribution of column j among the people in it, columns independent within a group.
+    So Σ_u P(report | u)·P(u | group) needs no joint table: for a factor keep·I + (1-keep)·b·1ᵀ of the channel it is
+    keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j). The reports that one record made are independent given the truth.
+    """
+    assert table.provenance is not None
+    mechanism, copies = table.provenance.mechanism, table.copies
+    for part in cells:
+        if _plain(mechanism.domain[part.attribute.name]) != _plain(part.attribute):
+            raise DataError(f"'{part.attribute.name}' was perturbed over other values than the classifier was trained on")
+    if mechanism.reports_in_items:
+        logs = _item_logs(table, cells, columns)
+    else:
+        logs = _channel_logs(table, cells, columns, [shares @ column for column in columns])
+    return logs.reshape(-1, copies, logs.shape[1]).sum(axis=1)
+
+
+def _plain(attribute: Attribute) -> dict[str, Any]:
+    return attribute.to_dict() | {"public": None}
+
+
+def _channel_logs(
+    table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]], margins: Sequence[NDArray[Any]]
+) -> NDArray[Any]:
+    """For reports in the records' own domain: one term a factor of the channel; a column's own law is its margin."""
+    assert table.provenance is not None
+    mechanism = table.provenance.mechanism
+    try:
+        channel = mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells)
+    except NotLumpableError:
+        raise EstimationError(
+            f"the truth behind reports of {mechanism.name} cannot be integrated over: its columns depend on one another",
+            hint="classify true records, or train on every column in its own cells",
+        ) from None
+    reports = assigned(table, cells)
+    factors = list(zip(channel.factors, channel.axes, strict=True)) if isinstance(channel, Product) else [
+        (channel, tuple(range(len(cells))))
+    ]  # fmt: skip
+    logs = np.zeros((table.rows, len(columns[0])))
+    for factor, axes in factors:
+        logs += _factor_logs(factor, *([kind[axis] for axis in axes] for kind in (reports, columns, margins)))
+    return logs
+
+
+def _factor_logs(
+    factor: Channel, reports: Sequence[NDArray[Any]], columns: Sequence[NDArray[Any]], margins: Sequence[NDArray[Any]]
+) -> NDArray[Any]:
+    if isinstance(factor, Retain):
+        laws = [law.vector() if law.known else margin for law, margin in zip(factor.laws, margins, strict=True)]
+        kept = np.prod([column[:, report].T for column, report in zip(columns, reports, strict=True)], axis=0)
+        drawn = np.prod([law[report] for law, report in zip(laws, reports, strict=True)], axis=0)
+        return _log(factor.keep * kept + (1 - factor.keep) * drawn[:, None])
+    joint = np.ones((len(columns[0]),))
+    for column in columns:
+        joint = joint[..., None] * column.reshape(len(column), *(1,) * (joint.ndim - 1), -1)
+    expected = factor.apply(np.moveaxis(joint, 0, -1))
+    return _log(expected[tuple(reports)])
+
+
+def _item_logs(table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """For reports with one flipped bit a value: Σ_u d(u)·P(bit u | 1)/P(bit u | 0); the other bits say the same of all u."""
+    assert table.provenance is not None
+    mechanism = table.provenance.mechanism
+    if mechanism.item_keeps is None:
+        raise EstimationError(
+            f"the truth behind a report of {mechanism.name} cannot be integrated over", hint="classify true records"
+        )
+    keep_ones, keep_zeros = mechanism.item_keeps
+    items = mechanism.private_reports.attributes[0]
+    bits = table.column(items.name)
+    assert isinstance(items, Items)
+    logs = np.zeros((table.rows, len(columns[0])))
+    for part, column in zip(cells, columns, strict=True):
+        if part.attribute.public:
+            logs += _log(column[:, part.assign(table.column(part.attribute.name))].T)
+            continue
+        codes = [items.code(f"{part.attribute.name}={label}") for label in part.attribute.labels]
+        there = bits.select(codes).to_dense()  # type: ignore[union-attr]
+        ones, zeros = keep_ones[codes], keep_zeros[codes]
+        odds = np.where(there, ones / np.maximum(1 - zeros, 1e-12), (1 - ones) / zeros)
+        share = column / np.maximum(part.counts(), 1)
+        logs += _log(odds @ share[:, part.assign(np.arange(part.attribute.size))].T)
+    return logs
+
+
+def _log(probabilities: NDArray[Any]) -> NDArray[Any]:
+    return np.log(np.maximum(probabilities, 1e-300))

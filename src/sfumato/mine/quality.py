@@ -1,0 +1,112 @@
+"""How good a classifier is: confusion, accuracy, balanced accuracy, AUC, and agreement with another classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import DataError
+
+Codes = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """What a classifier got right on labelled records; `truth` and `predicted` are class numbers, one a record.
+
+    >>> chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    >>> quality = Quality(("no", "yes"), np.array([0, 0, 1]), np.array([0, 1, 1]), chances)
+    >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, quality.auc
+    ([[1, 1], [0, 1]], 0.667, 0.75, 1.0)
+    """
+
+    classes: tuple[str, ...]
+    truth: Codes
+    predicted: Codes
+    probabilities: NDArray[np.float64]  # (records, classes)
+
+    def __post_init__(self) -> None:
+        if not len(self.truth):
+            raise DataError("there is no record to judge the classifier by; give at least one")
+        if not len(self.truth) == len(self.predicted) == len(self.probabilities):
+            raise DataError(f"{len(self.predicted)} predictions were given for {len(self.truth)} labels")
+
+    @cached_property
+    def confusion(self) -> NDArray[np.int64]:  # (true class, predicted class)
+        """How many records of each class were given each label."""
+        size = len(self.classes)
+        index = self.truth.astype(np.int64) * size + self.predicted
+        return np.bincount(index, minlength=size * size).reshape(size, size)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of records with the right label."""
+        return float(np.trace(self.confusion) / self.confusion.sum())
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The share with the right label, class by class, averaged over the classes that occur."""
+        occurring = self.confusion.sum(axis=1) > 0
+        return float((np.diag(self.confusion)[occurring] / self.confusion.sum(axis=1)[occurring]).mean())
+
+    @property
+    def baseline(self) -> float:
+        """The accuracy of giving every record the most frequent label."""
+        return float(self.confusion.sum(axis=1).max() / self.confusion.sum())
+
+    @cached_property
+    def auc(self) -> float:
+        """The area under the ROC curve; with more than two classes the mean of one class against the rest. 0.5 is chance."""
+        rest = [code for code in range(len(self.classes)) if 0 < np.count_nonzero(self.truth == code) < len(self.truth)]
+        if len(self.classes) == 2:
+            rest = rest[-1:]
+        return float(np.mean([roc_area(self.truth == code, self.probabilities[:, code]) for code in rest])) if rest else 0.5
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures in the JSON shape of `sfumato classify`."""
+        return {
+            "records": len(self.truth),
+            "accuracy": self.accuracy,
+            "balanced_accuracy": self.balanced_accuracy,
+            "auc": self.auc,
+            "baseline": {"accuracy": self.baseline},
+            "classes": list(self.classes),
+            "confusion": self.confusion.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same label, as shares."""
+
+    both_right: float
+    both_wrong: float
+    same_label: float
+
+    @classmethod
+    def between(cls, first: Quality, second: Quality) -> Agreement:
+        """The agreement of two classifiers on the same records."""
+        if not np.array_equal(first.truth, second.truth):
+            raise DataError("two classifiers agree or not on the same records; these were judged on different ones")
+        right, other = first.predicted == first.truth, second.predicted == second.truth
+        return cls(
+            float((right & other).mean()),
+            float((~right & ~other).mean()),
+            float((first.predicted == second.predicted).mean()),
+        )
+
+
+def roc_area(positive: NDArray[np.bool_], score: NDArray[Any]) -> float:
+    """The probability that a positive record scores above a negative one, ties counting half (Mann and Whitney).
+
+    >>> roc_area(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
+    0.75
+    """
+    _, place = np.unique(score, return_inverse=True)
+    positives, negatives = np.bincount(place, weights=positive), np.bincount(place, weights=~positive)
+    below = np.cumsum(negatives) - negatives / 2
+    return float(positives @ below / (positives.sum() * negatives.sum()))

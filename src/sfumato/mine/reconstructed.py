@@ -1,0 +1,146 @@
+"""Reconstructed: FRAPP's ByClass, then any classifier: reconstructed cells become weighted records for scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells
+from sfumato.errors import EstimationError, MissingExtraError, ParameterError
+from sfumato.estimation.adjust import clip_and_scale
+from sfumato.estimation.estimate import Estimate
+from sfumato.mine.classifier import Classifier
+from sfumato.mine.features import Feature, Problem, assigned
+from sfumato.table import Table
+
+JOINT_CELLS = 1 << 22  # the largest table of all features and the target that is reconstructed
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedCells:
+    """The cells of the joint domain that are not empty: one row a cell and class, weighted by its reconstructed count."""
+
+    features: tuple[Feature, ...]
+    cells: tuple[NDArray[np.intp], ...]  # one array a feature
+    labels: NDArray[np.intp]
+    weights: Floats
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The cells as numbers for an estimator."""
+        return encoded(self.features, self.cells)
+
+
+def by_class(table: Estimate, features: tuple[Feature, ...]) -> WeightedCells:
+    """Each class reconstructed on its own, negative counts set to zero, the rest scaled to the class (FRAPP §8.2.1)."""
+    totals = clip_and_scale(table.value.sum(axis=tuple(range(len(features)))), table.rows)
+    counts = np.stack([clip_and_scale(table.value[..., place], total) for place, total in enumerate(totals)], axis=-1)
+    places = np.nonzero(counts)
+    return WeightedCells(features, places[:-1], places[-1], counts[places])
+
+
+def encoded(features: Sequence[Feature], cells: Sequence[NDArray[Any]]) -> Floats:  # (records, columns)
+    """A column with the place in the order for each number, one column a value for each category."""
+    columns = [
+        np.asarray(cell, dtype=np.float64)[:, None]
+        if feature.ordered
+        else np.eye(feature.size)[np.asarray(cell, dtype=np.intp)]
+        for feature, cell in zip(features, cells, strict=True)
+    ]
+    return np.hstack(columns)
+
+
+class Reconstructed(Classifier):
+    """Any scikit-learn classifier that takes weights, trained on reconstructed cells: `Reconstructed("income", estimator)`.
+
+    FRAPP's ByClass (§8.2): the joint distribution of the features is reconstructed within each class, negative counts are set to
+    zero, and the cells are handed over with their counts as weights. Without an estimator, scikit-learn's tree. A number is cut
+    into at most `most_cells`: the fewer cells, the less noise in each.
+    """
+
+    def __init__(
+        self, target: str, estimator: Any = None, *, features: Sequence[str] | None = None, most_cells: int = 8
+    ) -> None:
+        self.target = target
+        self.estimator = estimator
+        self.features = features
+        self.most_cells = most_cells
+
+    def _problem(self, source: Any) -> Problem:
+        return Problem.of(source, self.target, self.features, self.most_cells)
+
+    def _learn(self, problem: Problem) -> None:
+        self._features = problem.features
+        cells = math.prod(feature.size for feature in problem.features) * problem.target.size
+        if cells > JOINT_CELLS:
+            raise EstimationError(
+                f"the joint domain has {cells:,} cells, too many to reconstruct them all",
+                hint="name fewer features, or use a DecisionTree, which asks for a few columns at a time",
+            )
+        table = problem.source.marginal([*(feature.cells for feature in problem.features), problem.target])
+        self.cells_ = by_class(table, problem.features)
+        self.estimator_ = _fresh(self.estimator)
+        self.estimator_.fit(self.cells_.matrix, self.cells_.labels, sample_weight=self.cells_.weights)
+
+    @property
+    def _used(self) -> Sequence[Cells]:
+        return [feature.cells for feature in self._features]
+
+    def _from_truths(self, cells: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        matrix = encoded(self._features, cells)
+        result = np.zeros((len(matrix), len(self.classes_)))
+        if hasattr(self.estimator_, "predict_proba"):
+            result[:, self.estimator_.classes_] = self.estimator_.predict_proba(matrix)
+        else:
+            result[np.arange(len(matrix)), self.estimator_.predict(matrix)] = 1
+        return result
+
+    def _from_reports(self, table: Table) -> NDArray[np.float64]:
+        """Σ_u P(report | u)·P(u)·P(class | u) / Σ_u P(report | u)·P(u), for all reports of the joint domain at once."""
+        assert table.provenance is not None
+        mechanism = table.provenance.mechanism
+        if mechanism.reports_in_items or table.copies > 1:
+            raise EstimationError(
+                f"the truth behind these reports of {mechanism.name} cannot be integrated over cell by cell",
+                hint="classify true records, or use a DecisionTree or NaiveBayes",
+            )
+        channel = mechanism.channel_over([mechanism.domain.axis(part.name) for part in self._used]).coarsen(self._used)
+        prior = self._prior
+        probabilities = self._from_truths([place.ravel() for place in np.indices(prior.shape)])
+        joint = prior[..., None] * probabilities.reshape(*prior.shape, -1)
+        settled = channel.settle(prior)
+        expected = np.maximum(settled.apply(joint), 0)[tuple(assigned(table, self._used))]
+        return expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
+
+    @cached_property
+    def _prior(self) -> Floats:
+        """The reconstructed share of each cell."""
+        shape = tuple(feature.size for feature in self._features)
+        counts = np.zeros(shape)
+        np.add.at(counts, self.cells_.cells, self.cells_.weights)
+        return counts / counts.sum()
+
+
+def _fresh(estimator: Any) -> Any:
+    """An unfitted copy of the estimator, which must take weights."""
+    try:
+        from sklearn.base import clone
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        raise MissingExtraError("this needs scikit-learn", hint="install sfumato[learn]") from None
+    estimator = DecisionTreeClassifier(max_depth=6, random_state=0) if estimator is None else clone(estimator)
+    if "sample_weight" not in inspect.signature(estimator.fit).parameters:
+        raise ParameterError(
+            f"{type(estimator).__name__} takes no weights, and reconstructed cells come with weights",
+            hint="use one whose fit has sample_weight: a tree, a forest, logistic regression",
+        )
+    return estimator

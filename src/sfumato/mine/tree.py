@@ -1,0 +1,260 @@
+"""DecisionTree: a tree grown on reconstructed counts of conjunctions; records are never seen, rows never partitioned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells
+from sfumato.errors import ParameterError
+from sfumato.estimation.adjust import clip_and_scale
+from sfumato.mine.classifier import Classifier, mixture_posterior
+from sfumato.mine.features import Feature, Problem
+from sfumato.mine.questions import Questions, Region
+from sfumato.mine.splits import Rule, Split, shrunken
+from sfumato.table import Table
+
+Floats = NDArray[Any]
+PESSIMISM = 0.69  # standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One node of a tree: how many people are in it, the shares of the classes, and how it is split, if it is."""
+
+    counts: Floats  # (classes,), as estimated
+    shares: Floats  # (classes,), adjusted: none negative, drawn towards the parent's as far as the errors ask for it
+    split: Split | None = None
+    children: tuple[Node, ...] = ()
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of people in the node."""
+        return float(self.counts.sum())
+
+    @property
+    def label(self) -> int:
+        """The most likely class."""
+        return int(self.shares.argmax())
+
+    @property
+    def depth(self) -> int:
+        """The longest way from this node to a leaf."""
+        return 1 + max(child.depth for child in self.children) if self.children else 0
+
+    def nodes(self) -> Iterator[Node]:
+        """This node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.nodes()
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A fitted tree: its root, the features it was offered, and the classes."""
+
+    root: Node
+    features: tuple[Feature, ...]
+    target: str
+    classes: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        return self.root.depth
+
+    @cached_property
+    def leaves(self) -> tuple[tuple[Region, Node], ...]:
+        """The leaves, each with the cells that lead to it."""
+        return tuple(self._leaves(self.root, {}))
+
+    def _leaves(self, node: Node, region: Region) -> Iterator[tuple[Region, Node]]:
+        if node.split is None:
+            yield region, node
+        for place, child in enumerate(node.children):
+            assert node.split is not None
+            yield from self._leaves(child, _narrowed(region, node.split, place, self.features))
+
+    @cached_property
+    def used(self) -> tuple[int, ...]:
+        """The features that the tree asks for."""
+        return tuple(sorted({node.split.feature for node in self.root.nodes() if node.split is not None}))
+
+    def shares(self, cells: Sequence[NDArray[Any]]) -> Floats:  # one array for each used feature -> (records, classes)
+        """The class shares of the leaf that each record falls into."""
+        if not self.used:
+            return self.root.shares[None, :]
+        result = np.empty((len(cells[0]), len(self.classes)))
+        self._fill(self.root, dict(zip(self.used, cells, strict=True)), np.arange(len(cells[0])), result)
+        return result
+
+    def _fill(self, node: Node, cells: dict[int, NDArray[Any]], records: NDArray[Any], result: Floats) -> None:
+        if node.split is None:
+            result[records] = node.shares
+            return
+        branch = node.split.branch[cells[node.split.feature][records]]
+        for place, child in enumerate(node.children):
+            self._fill(child, cells, records[branch == place], result)
+
+    def condition(self, split: Split, place: int) -> str:
+        """What the records of a branch have in common, in words."""
+        feature = self.features[split.feature]
+        cells = np.flatnonzero(split.branch == place)
+        if not feature.ordered:
+            return f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
+        below = split.branch[split.branch >= 0][0] == place
+        return f"{feature.name} < {feature.cut(cells[-1] + 1)}" if below else f"{feature.name} >= {feature.cut(cells[0])}"
+
+    def text(self) -> str:
+        """The tree as indented lines: conditions, and for leaves the class, its share and the estimated number of people."""
+        return "\n".join(self._lines(self.root, 0, "everyone"))
+
+    def _lines(self, node: Node, depth: int, condition: str) -> Iterator[str]:
+        label = self.classes[node.label]
+        said = f": {label} ({100 * node.shares[node.label]:.0f} % of {max(node.rows, 0):,.0f})" if node.split is None else ""
+        if depth or not node.children:
+            yield f"{'  ' * (depth - 1)}{condition}{said}"
+        for place, child in enumerate(node.children):
+            assert node.split is not None
+            yield from self._lines(child, depth + 1, self.condition(node.split, place))
+
+
+@dataclass(eq=False)
+class _Sprout:
+    """A node while the tree grows."""
+
+    region: Region
+    counts: Floats
+    shares: Floats
+    split: Split | None = None
+    children: list[_Sprout] = field(default_factory=list)
+
+    def branch_out(self, split: Split, features: Sequence[Feature]) -> None:
+        self.split = split
+        self.children = [
+            _Sprout(_narrowed(self.region, split, place, features), counts, shares)
+            for place, (counts, shares) in enumerate(zip(split.counts, shrunken(split, self.shares), strict=True))
+        ]
+
+    def grown(self) -> Node:
+        return Node(self.counts, self.shares, self.split, tuple(child.grown() for child in self.children))
+
+
+def _narrowed(region: Region, split: Split, place: int, features: Sequence[Feature]) -> Region:
+    mask = np.zeros(features[split.feature].size, dtype=bool)
+    mask[np.flatnonzero(split.branch == place)] = True
+    return region | {split.feature: mask}
+
+
+def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
+    """The tree, level by level: all questions of a level are asked together."""
+    questions = Questions(problem)
+    counts = problem.tables[0].value.sum(axis=0)
+    root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
+    frontier = [root]
+    for depth in range(max_depth):
+        questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+        for sprout in frontier:
+            tables = [questions.counts(sprout.region, place) for place in questions.candidates(sprout.region)]
+            split = rule.best([(table, problem.features[table.feature].ordered) for table in tables])
+            if split is not None:
+                sprout.branch_out(split, problem.features)
+        frontier = [child for sprout in frontier for child in sprout.children if child.counts.sum() >= 2 * rule.min_rows]
+        if not frontier:
+            break
+    return Tree(root.grown(), problem.features, problem.target.name, problem.classes)
+
+
+def pruned(node: Node) -> Node:
+    """The node without subtrees that do not surely label more people rightly than the node itself would (C4.5's pessimism)."""
+    return _pruned(node)[0]
+
+
+def _pruned(node: Node) -> tuple[Node, float, float]:
+    """The node pruned, how many more people its subtree labels rightly, and the variance of that number."""
+    if node.split is None:
+        return node, 0.0, 0.0
+    children, extra, variances = zip(*(_pruned(child) for child in node.children), strict=True)
+    labels = np.zeros(node.split.counts.shape)
+    labels[np.arange(len(labels)), [child.label for child in node.children]] += 1
+    labels[:, node.label] -= 1
+    benefit = float((labels * node.split.counts).sum()) + sum(extra)
+    variance = float(np.einsum("gk,gkhl,hl->", labels, node.split.covariance, labels)) + sum(variances)
+    if benefit <= PESSIMISM * np.sqrt(max(variance, 0.0)):
+        return Node(node.counts, node.shares), 0.0, 0.0
+    return Node(node.counts, node.shares, node.split, tuple(children)), benefit, variance
+
+
+class DecisionTree(Classifier):
+    """A decision tree from reconstructed counts (OLAP §6.3, FRAPP §8.2): `DecisionTree("income").fit(release).predict(test)`.
+
+    Multiway splits for categories, thresholds for numbers. A split is taken only if chance alone (the noise of the
+    perturbation and of sampling) would reach its gain with a probability below `significance`, all splits tried at the node
+    considered; None takes every gain. `criterion` is gini, entropy or gain-ratio; a number is cut into at most `most_cells`.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        criterion: str = "gini",
+        max_depth: int = 6,
+        min_rows: float = 20,
+        significance: float | None = 0.05,
+        prune: bool = False,
+        most_cells: int = 32,
+    ) -> None:
+        self.target = target
+        self.features = features
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.significance = significance
+        self.prune = prune
+        self.most_cells = most_cells
+
+    def _problem(self, source: Any) -> Problem:
+        self._rule = Rule(self.criterion, self.min_rows, self.significance)
+        if self.max_depth < 1:
+            raise ParameterError(f"max_depth={self.max_depth}; a tree has at least 1 level")
+        return Problem.of(source, self.target, self.features, self.most_cells)
+
+    def _learn(self, problem: Problem) -> None:
+        tree = grow(problem, self._rule, self.max_depth)
+        self.tree_ = replace(tree, root=pruned(tree.root)) if self.prune else tree
+        if self.tree_.root.split is None:
+            self.notes_ = (
+                f"no split is significant in {problem.source.rows:,} rows under this noise; "
+                f"every record is labelled '{self.classes_[self.tree_.root.label]}'",
+            )
+
+    @property
+    def _used(self) -> Sequence[Cells]:
+        return [self.tree_.features[place].cells for place in self.tree_.used]
+
+    def _from_truths(self, cells: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        return self.tree_.shares(cells)
+
+    def _from_reports(self, table: Table) -> NDArray[np.float64]:
+        """Each leaf is a group of people; within it every column has its own distribution, restricted to the leaf."""
+        regions, leaves = zip(*self.tree_.leaves, strict=True)
+        columns = [
+            np.array([clip_and_scale(np.where(_mask(region, place), feature.counts, 0.0), 1.0) for region in regions])
+            for place, feature in ((place, self.tree_.features[place]) for place in self.tree_.used)
+        ]
+        shares = clip_and_scale(np.array([leaf.rows for leaf in leaves]), 1.0)
+        return mixture_posterior(table, self._used, shares, columns) @ np.array([leaf.shares for leaf in leaves])
+
+    def text(self) -> str:
+        """The tree as indented lines."""
+        self._check_fitted()
+        return self.tree_.text()
+
+
+def _mask(region: Region, place: int) -> Any:
+    return region.get(place, True)
