@@ -37,13 +37,13 @@ class Example:
     promised: Gamma | None = None
     rows: int = ROWS
 
-    def records(self, seed: int = 11) -> Columns:
+    def records(self, rows: int | None = None) -> Columns:
         """Independent records, unevenly spread over the domain so that columns of the channel cannot be confused."""
-        rng = np.random.default_rng(seed)
+        rng, rows = np.random.default_rng(11), self.rows if rows is None else rows
         return tuple(
-            Bits.from_dense(rng.random((self.rows, attribute.size)) < np.linspace(0.25, 0.6, attribute.size))
+            Bits.from_dense(rng.random((rows, attribute.size)) < np.linspace(0.25, 0.6, attribute.size))
             if isinstance(attribute, Items)
-            else uneven(attribute.size, self.rows, rng)
+            else uneven(attribute.size, rows, rng)
             for attribute in self.mechanism.domain
         )
 
