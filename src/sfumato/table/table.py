@@ -248,7 +248,7 @@ def _merged(cells: Cells, column: Codes | Bits) -> Codes:
     """The cell of each row, looked up by its code where there are more rows than codes."""
     if cells.attribute.size > len(column):
         return cells.assign(column).astype(code_dtype(cells.size))
-    return cells.assign(np.arange(cells.attribute.size)).astype(code_dtype(cells.size))[column]
+    return cells.assign(np.arange(cells.attribute.size)).astype(code_dtype(cells.size))[np.asarray(column)]
 
 
 def _cuts_fit(have: Numeric | Bins, want: Bins) -> bool:
