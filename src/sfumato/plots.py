@@ -220,6 +220,24 @@ def error_by_privacy(
     return axes
 
 
+def trade_off(places: Sequence[float], panels: Mapping[str, Sequence[Series]], *, across: str) -> list[Axes]:
+    """Small multiples of what a choice costs and buys: a panel for each quantity, a line for each method."""
+    if not panels:
+        raise ParameterError("there is no cost to draw; give at least one panel")
+    with _style():
+        figure = _figure(3.3 * len(panels) + 0.4, 3.2)
+        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        for place, (title, lines) in zip(grid, panels.items(), strict=True):
+            _lines(place, places, lines)
+            place.set_title(title)
+            place.set_xlabel(across)
+            place.set_ylim(bottom=min(0.0, place.get_ylim()[0]))
+        handles, names = grid[0].get_legend_handles_labels()
+        if len(names) > 1:
+            figure.legend(handles, names, loc="outside upper right", ncols=min(len(names), 5))
+    return list(grid)
+
+
 def risk(
     labels: Sequence[str], before: ArrayLike, after: ArrayLike, *, quantity: str = "records at risk", axes: Axes | None = None
 ) -> Axes:

@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from sfumato import __version__
+from sfumato.cli.demo import demo
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
 from sfumato.cli.generate import generate
 from sfumato.cli.mine import mine
 from sfumato.cli.perturb import perturb
+from sfumato.cli.publish import hide, identify, swap
+from sfumato.cli.reproduce import reproduce
 from sfumato.cli.schema import schema
 
 app = typer.Typer(
@@ -22,10 +25,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command()(demo)
 app.command()(schema)
 app.command()(perturb)
 app.command()(describe)
 app.command()(mine)
+app.command()(identify)
+app.command()(swap)
+app.command()(hide)
+app.command()(reproduce)
 app.add_typer(generate, name="generate")
 
 

@@ -212,8 +212,9 @@ def _coarsened(column: Coded, bins: int) -> Coded | None:
     """The column cut into `bins` classes: by value if it is a number, else its commonest values and the rest."""
     if column.size <= bins:
         return None
-    if all(isinstance(value, int | float) for value in column.values):
-        numbers = np.asarray(column.values, dtype=np.float64)[column.codes]
+    values = _numbers(column.values)
+    if values is not None:
+        numbers = values[column.codes]
         codes = np.searchsorted(Binning("frequency", bins).edges(numbers), numbers, side="right")
     else:
         rank = np.empty(column.size, dtype=np.int64)
@@ -221,3 +222,11 @@ def _coarsened(column: Coded, bins: int) -> Coded | None:
         codes = np.minimum(rank, bins - 1)[column.codes]
     occurring, codes = np.unique(codes, return_inverse=True)
     return Coded(column.name, codes.astype(np.int32), tuple(occurring.tolist()))
+
+
+def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
+    """The values as numbers, words that read as numbers included; None if one is no number."""
+    try:
+        return np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        return None

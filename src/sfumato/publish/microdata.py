@@ -59,8 +59,27 @@ class Binning:
             return np.asarray(self.cuts)
         if self.method == "width":
             return np.linspace(numbers.min(), numbers.max(), self.count + 1)[1:-1]
-        ordered = np.sort(numbers)
-        return np.unique(ordered[len(ordered) * np.arange(1, self.count) // self.count])
+        return _equal_frequency(numbers, self.count)
+
+
+def _equal_frequency(numbers: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Inner edges that share the records evenly; a value held by many is a bin of its own and the rest is shared anew."""
+    values, times = np.unique(numbers, return_counts=True)
+    ends = np.cumsum(times)
+    edges: list[int] = []
+    start = 0  # place of the first value of the bin
+    for left in range(count, 1, -1):
+        taken = ends[start - 1] if start else 0
+        target = taken + (len(numbers) - taken) / left
+        stop = int(np.searchsorted(ends, target))
+        before = ends[stop - 1] if stop else 0
+        if stop <= start or ends[stop] - target < target - before:
+            stop += 1
+        if stop >= len(values):
+            break
+        edges.append(stop)
+        start = stop
+    return values[edges]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +203,12 @@ def _encode(name: str, column: pa.ChunkedArray, binning: Binning | None, nulls: 
 
 
 def _encode_binned(name: str, column: pa.ChunkedArray, binning: Binning) -> Coded:
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise DataError(f"column '{name}' is {column.type}, not a number, so it cannot be cut into bins")
+    try:
+        column = column.cast(pa.float64())  # words that read as numbers, as a CSV file has them, will do
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"column '{name}' does not hold numbers only, so it cannot be cut into bins") from None
     missing = column.is_null().to_numpy()
-    numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+    numbers = pc.fill_null(column, 0.0).to_numpy()
     present = numbers[~missing]
     if not len(present):
         raise DataError(f"column '{name}' holds nulls only, so it cannot be cut into bins")

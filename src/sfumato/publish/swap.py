@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, measure
-from sfumato.publish.exchange import Assignment, Exchange, solve
+from sfumato.publish.exchange import Assignment, Exchange, least_drift, solve
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.microdata import Coded, Microdata
@@ -217,6 +217,20 @@ def number_of_changes(units: Units, proportion: float, confidential: Coded) -> t
     return changes, ()
 
 
+def _drift_notes(exchange: Exchange) -> tuple[str, ...]:
+    """A warning where so many changes cannot leave the totals alone, and how many could."""
+    drift = least_drift(exchange)
+    if drift <= exchange.values:  # an odd number of exchanges is no reason to worry
+        return ()
+    low, high = 0, exchange.changes
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if least_drift(replace(exchange, changes=middle)) <= exchange.values else (low, middle - 1)
+    kept = low / max(1, int(exchange.may_stay.sum()))
+    advice = f"; up to a proportion of {kept:.2f} they can stay" if low else ""
+    return (f"one value is held by so many that the totals must move by {drift} records{advice}",)
+
+
 def _swap_one(
     view: Microdata,
     proportion: float,
@@ -232,7 +246,9 @@ def _swap_one(
     changes, notes = number_of_changes(units, proportion, confidential)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
-    assignment = method[1](exchange_of(view, units, changes, conditional[1]), rng, progress)
+    exchange = exchange_of(view, units, changes, conditional[1])
+    notes += _drift_notes(exchange)
+    assignment = method[1](exchange, rng, progress)
     seconds = time.perf_counter() - started
     codes = confidential.codes.copy()
     codes[units.rows] = assignment.assigned
