@@ -65,6 +65,12 @@ class EstimationError(SfumatoError):
     kind = "estimation"
 
 
+class QueryError(SfumatoError, ValueError):
+    """SQL that does not parse, or asks for what counts cannot answer."""
+
+    kind = "query"
+
+
 class MissingExtraError(SfumatoError, ImportError):
     """An optional dependency that this call needs is not installed."""
 

@@ -143,12 +143,16 @@ class TableSource(Source):
         return JoinedCounter((self.earlier._counter, latest)) if self.earlier else latest
 
     def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
-        fine = self._channel((cells[axis].attribute.cells(),))
+        fine = self._fine_channel(cells[axis].name)
         return moments_of(self._counter, tuple(cells), axis, self._channel(tuple(cells)), fine, self.rows, self._copies)
 
     @abstractmethod
     def _channel(self, cells: tuple[Cells, ...]) -> Channel:
         """The channel over these cells."""
+
+    @abstractmethod
+    def _fine_channel(self, name: str) -> Channel:
+        """The channel over every value of one column."""
 
     @property
     def _copies(self) -> int:
@@ -189,6 +193,9 @@ class Exact(TableSource):
 
     def _channel(self, cells: tuple[Cells, ...]) -> Channel:
         return Retain.identity([part.size for part in cells])
+
+    def _fine_channel(self, name: str) -> Channel:
+        return Retain.identity([self.domain[name].size])
 
     def supports(self) -> Supports:
         if self.domain.baskets:
@@ -274,6 +281,9 @@ class Release(TableSource):
 
     def _channel(self, cells: tuple[Cells, ...]) -> Channel:
         return self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(cells)
+
+    def _fine_channel(self, name: str) -> Channel:
+        return self.mechanism.channel_over([self.domain.axis(name)])
 
     def _merged_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
         """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no channels of their own."""

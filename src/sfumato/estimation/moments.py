@@ -177,16 +177,21 @@ def moments_of(
         raise EstimationError(f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be undone")
     sums = counter.power_sums(cells, axis, scale.middle, scale.half)
     permuted = isinstance(law, OwnLaw) and law.permuted
-    return Moments(cells, axis, sums, channel, law_moments(law, attribute, cells[axis], scale), scale, rows, copies, permuted)
+    kept = own_factor(channel, axis) == 1
+    drawn = np.zeros((cells[axis].size, 2 * POWERS + 1)) if kept else law_moments(law, attribute, cells[axis], scale)
+    return Moments(cells, axis, sums, channel, drawn, scale, rows, copies, permuted)
 
 
 def law_moments(law: Law, attribute: Numeric, cells: Cells, scale: Scale) -> NDArray[Any] | None:  # (cells, 5)
     """The mean of z^p in each cell under a replacement law; None where the law is the column's own distribution."""
     if isinstance(law, OwnLaw):
         return None
-    codes = np.arange(attribute.size)
-    powers = scale.apply(attribute.numbers(codes).astype(np.float64))[:, None] ** np.arange(2 * POWERS + 1)
-    return np.stack([cells.sum(law.vector() * column) for column in powers.T], axis=1)
+    numbers = scale.apply(attribute.numbers(np.arange(attribute.size)).astype(np.float64))
+    masses, columns = law.vector().copy(), []
+    for _ in range(2 * POWERS + 1):
+        columns.append(cells.sum(masses))
+        masses *= numbers
+    return np.stack(columns, axis=1)
 
 
 def own_factor(channel: Channel, axis: int) -> float | None:
