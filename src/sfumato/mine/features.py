@@ -175,7 +175,8 @@ def attributes_of(cells: Sequence[Cells]) -> list[str]:
 
 def assigned(table: Table, cells: Sequence[Cells]) -> list[NDArray[Any]]:
     """The cell of each record, column by column."""
-    return [part.assign(table.column(part.attribute.name)) for part in cells]
+    columns = [part.assign(table.column(part.attribute.name)) for part in cells]
+    return [column.astype(np.uint8) if column.dtype == bool else column for column in columns]
 
 
 def likelihoods(

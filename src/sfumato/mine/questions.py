@@ -21,7 +21,7 @@ Region = dict[int, NDArray[np.bool_]]  # the conjunction that leads to a node: b
 
 WHOLE_CELLS = 1 << 20  # the largest table of all features and the target that is counted once
 SHARED_CELLS = 1 << 17  # the largest table that several nodes share
-AHEAD = 160  # tables that may be counted to know the next level too
+AHEAD = 256  # tables that may be counted to know the next level too
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,12 @@ class WeightedCells:
         """The cells as numbers for an estimator."""
         return encoded(self.features, self.cells)
 
+    def shares(self) -> Floats:  # one axis a feature
+        """The reconstructed share of each cell, whatever the class."""
+        counts = np.zeros(tuple(feature.size for feature in self.features))
+        np.add.at(counts, self.cells, self.weights)
+        return counts / counts.sum()
+
 
 def by_class(table: Estimate, features: tuple[Feature, ...]) -> WeightedCells:
     """Each class reconstructed on its own, negative counts set to zero, the rest scaled to the class (FRAPP §8.2.1)."""
@@ -62,9 +68,9 @@ def encoded(features: Sequence[Feature], cells: Sequence[NDArray[Any]]) -> Float
 class Reconstructed(Classifier):
     """Any scikit-learn classifier that takes weights, trained on reconstructed cells: `Reconstructed("income", estimator)`.
 
-    FRAPP's ByClass (§8.2): the joint distribution of the features is reconstructed within each class, negative counts are set to
-    zero, and the cells are handed over with their counts as weights. Without an estimator, scikit-learn's tree. A number is cut
-    into at most `most_cells`: the fewer cells, the less noise in each.
+    FRAPP's ByClass (§8.2): the joint distribution of the features is reconstructed within each class, negative counts are set
+    to zero, and the cells are handed over with their counts as weights. Without an estimator, scikit-learn's tree. A number is
+    cut into at most `most_cells`: the fewer cells, the less noise in each.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class Reconstructed(Classifier):
             )
         table = problem.source.marginal([*(feature.cells for feature in problem.features), problem.target])
         self.cells_ = by_class(table, problem.features)
+        self.prior_ = self.cells_.shares()
         self.estimator_ = _fresh(self.estimator)
         self.estimator_.fit(self.cells_.matrix, self.cells_.labels, sample_weight=self.cells_.weights)
 
@@ -114,20 +121,12 @@ class Reconstructed(Classifier):
                 hint="classify true records, or use a DecisionTree or NaiveBayes",
             )
         channel = mechanism.channel_over([mechanism.domain.axis(part.name) for part in self._used]).coarsen(self._used)
-        prior = self._prior
+        prior = self.prior_
         probabilities = self._from_truths([place.ravel() for place in np.indices(prior.shape)])
         joint = prior[..., None] * probabilities.reshape(*prior.shape, -1)
         settled = channel.settle(prior)
         expected = np.maximum(settled.apply(joint), 0)[tuple(assigned(table, self._used))]
         return expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
-
-    @cached_property
-    def _prior(self) -> Floats:
-        """The reconstructed share of each cell."""
-        shape = tuple(feature.size for feature in self._features)
-        counts = np.zeros(shape)
-        np.add.at(counts, self.cells_.cells, self.cells_.weights)
-        return counts / counts.sum()
 
 
 def _fresh(estimator: Any) -> Any:

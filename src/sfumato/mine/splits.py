@@ -60,7 +60,7 @@ class Rule:
             raise ParameterError(f"significance={self.significance} is not a probability above 0; None takes every gain")
 
     def best(self, tables: list[tuple[NodeCounts, bool]]) -> Split | None:
-        """The best split that chance does not explain, from the counts of a node by each feature (and whether it is ordered)."""
+        """The best split that chance does not explain, from the counts of a node by each feature (is it ordered?)."""
         tried = sum(len(table.cells) - 1 if ordered else 1 for table, ordered in tables)
         found = [self._threshold(table, tried) if ordered else self._multiway(table, tried) for table, ordered in tables]
         splits = [split for split in found if split is not None and split.score > 0 and self._passes(split.chance)]
