@@ -1,0 +1,337 @@
+"""Attacks: what the best guess from the reports gets right, beside what the prior alone would.
+
+The attacker knows the mechanism and the prior distribution of the records, either as reconstructed from the release itself or
+the true one, and guesses the likeliest record, and the likeliest value of each column, given what was reported (MAP).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.baskets import boosts
+from sfumato.audit.paired import Paired, judged_cells
+from sfumato.bits import Bits
+from sfumato.domain import Cells
+from sfumato.estimation.adjust import clip_and_scale
+from sfumato.mechanisms.bitflip import item_places
+from sfumato.mechanisms.cut_and_paste import CutAndPaste
+from sfumato.randomness import Keystream
+from sfumato.source import Release
+from sfumato.table import Table
+
+WHOLE_CELLS = 2048  # records of which there are more are guessed column by column
+SAMPLED = 20_000  # people attacked where every possible record has to be weighed for each
+CHUNK = 2048  # people weighed at once
+NEVER = -1e4  # the logarithm of what cannot happen
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How often a guess was right: from the prior alone, from one report, and from all reports of a person."""
+
+    target: str  # "record" or the name of a column or item
+    prior: str  # "true" or "reconstructed"
+    baseline: float
+    right: float
+    siblings: float | None  # with all copies of a record; None where there is one
+    people: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "prior": self.prior,
+            "baseline": self.baseline,
+            "right": self.right,
+            "siblings": self.siblings,
+            "people": self.people,
+        }
+
+
+def attacks(paired: Paired, rng: Keystream, progress: Callable[[float], None] | None = None) -> list[Attack]:
+    """Guesses at whole records and at each column, with either prior."""
+    if paired.private.baskets:
+        return [attack for prior in ("true", "reconstructed") for attack in _item_attacks(paired, prior)]
+    whole = paired.private.cells <= WHOLE_CELLS and not any(axis.item is not None for axis in paired.private.axes)
+    people = _sampled_people(paired, rng, SAMPLED if whole else 10 * SAMPLED)
+    found: list[Attack] = []
+    for done, prior in enumerate(("true", "reconstructed"), 1):
+        found += _whole_attacks(paired, prior, people) if whole else _column_attacks(paired, prior, people)
+        if progress:
+            progress(done / 2)
+    return found
+
+
+def _sampled_people(paired: Paired, rng: Keystream, most: int) -> NDArray[np.intp]:
+    if paired.people <= most:
+        return np.arange(paired.people)
+    return np.sort(rng.permutation(paired.people)[:most])
+
+
+def _whole_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> list[Attack]:
+    """Weigh every possible record: its prior times the likelihood of the reports."""
+    shape = paired.private.shape
+    masses = whole_prior(paired, prior)
+    weigher = _weigher(paired)
+    truth = np.ravel_multi_index(_true_codes(paired, people), shape)
+    with np.errstate(divide="ignore"):
+        start = np.maximum(np.log(masses), NEVER)
+    alone, together = _Guesses(shape, truth), _Guesses(shape, truth)
+    for part in _chunks(len(people)):
+        likelihoods = weigher(people[part])  # (copies, people, cells)
+        alone.guess(start + likelihoods[0], part)
+        if paired.copies > 1:
+            together.guess(start + likelihoods.sum(axis=0), part)
+    baseline = _Guesses(shape, truth)
+    baseline.guess(np.tile(start, (1, 1)), slice(0, len(people)))
+    names = ("record", *paired.private.names)
+    siblings = together.shares if paired.copies > 1 else [None] * len(names)
+    return [
+        Attack(name, prior, before, after, all_copies, len(people))
+        for name, before, after, all_copies in zip(names, baseline.shares, alone.shares, siblings, strict=True)
+    ]
+
+
+def _true_codes(paired: Paired, people: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+    return tuple(np.asarray(paired.truth.column(name))[people].astype(np.intp) for name in paired.private.names)
+
+
+class _Guesses:
+    """Counts of right guesses, of the record and of each column."""
+
+    def __init__(self, shape: tuple[int, ...], truth: NDArray[np.intp]) -> None:
+        self.shape, self.truth = shape, truth
+        self.codes = np.unravel_index(truth, shape)
+        self.right = [0] * (len(shape) + 1)
+
+    def guess(self, scores: Floats, part: slice) -> None:  # (people or 1, cells)
+        """Add the guesses for some people from the logarithms of their posteriors."""
+        self.right[0] += int((scores.argmax(axis=1) == self.truth[part]).sum())
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True)).reshape(-1, *self.shape)
+        for axis in range(len(self.shape)):
+            rest = tuple(other + 1 for other in range(len(self.shape)) if other != axis)
+            self.right[axis + 1] += int((weights.sum(axis=rest).argmax(axis=1) == self.codes[axis][part]).sum())
+
+    @property
+    def shares(self) -> list[float]:
+        return [count / len(self.truth) for count in self.right]
+
+
+Weigher = Callable[[NDArray[np.intp]], Floats]  # people -> logarithms of likelihoods (copies, people, cells)
+
+
+def _weigher(paired: Paired) -> Weigher:
+    """The log likelihood of each report of some people under every possible record."""
+    if paired.in_baskets:
+        return _basket_weigher(paired)
+    shape = paired.private.shape
+    channel = paired.channel_over(list(range(len(shape))))
+    with np.errstate(divide="ignore"):
+        table = np.maximum(np.log(channel.to_dense()), NEVER)
+    columns = [np.asarray(paired.release.column(name)) for name in paired.private.names]
+
+    def weigh(people: NDArray[np.intp]) -> Floats:
+        rows = people[None, :] * paired.copies + np.arange(paired.copies)[:, None]
+        reports = np.ravel_multi_index(tuple(column[rows].astype(np.intp) for column in columns), shape)
+        return table[reports]
+
+    return weigh
+
+
+def _basket_weigher(paired: Paired) -> Weigher:
+    """The same for reported baskets: each record is the basket of its values' items."""
+    shape, places = paired.private.shape, item_places(paired.private)
+    codes = np.unravel_index(np.arange(math.prod(shape)), shape)
+    items = np.stack([code + place.start for code, place in zip(codes, places, strict=True)], axis=1)
+    member = np.zeros((len(items), places[-1].stop), dtype=np.float64)
+    member[np.arange(len(items))[:, None], items] = 1
+    score = _overlap_score(paired, member) if isinstance(paired.mechanism, CutAndPaste) else _flip_score(paired, member)
+
+    def weigh(people: NDArray[np.intp]) -> Floats:
+        rows = (people[None, :] * paired.copies + np.arange(paired.copies)[:, None]).reshape(-1)
+        bits = paired.reported_baskets.take(rows).to_dense().astype(np.float64)
+        return score(bits).reshape(paired.copies, len(people), -1)
+
+    return weigh
+
+
+def _flip_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]:
+    shown, hidden = _bit_odds(paired)
+    return lambda bits: (hidden + bits * (shown - hidden)) @ member.T
+
+
+def _overlap_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]:
+    assert isinstance(paired.mechanism, CutAndPaste)
+    table = np.log(boosts(paired.mechanism, len(paired.private)))
+    return lambda bits: table[np.rint(bits @ member.T).astype(np.intp)]
+
+
+def _bit_odds(paired: Paired) -> tuple[Floats, Floats]:
+    """For each item the log odds of being true that a reported one, and a missing one, adds."""
+    assert paired.mechanism.item_keeps is not None
+    ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shown, hidden = np.log(ones) - np.log(1 - zeros), np.log(1 - ones) - np.log(zeros)
+    return np.nan_to_num(shown, nan=0.0, posinf=-NEVER, neginf=NEVER), np.nan_to_num(
+        hidden, nan=0.0, posinf=-NEVER, neginf=NEVER
+    )
+
+
+def whole_prior(paired: Paired, prior: str) -> Floats:
+    """The distribution of whole records: the true one, or the better of two that an attacker can reconstruct."""
+    shape = paired.private.shape
+    if prior == "true":
+        codes = tuple(np.asarray(paired.truth.column(name)).astype(np.intp) for name in paired.private.names)
+        return np.bincount(np.ravel_multi_index(codes, shape), minlength=math.prod(shape)) / paired.people
+    if paired.in_baskets:
+        return _independent(paired, paired.release)
+    half = paired.people // 2 * paired.copies
+    first, second = paired.release.slice(0, half), paired.release.slice(half, paired.release.rows)
+    ways = (_independent, _reconstructed) if half else (_independent,)
+    best = max(ways, key=lambda way: _likelihood(paired, way(paired, first), second) if len(ways) > 1 else 0.0)
+    return best(paired, paired.release)
+
+
+def _reconstructed(paired: Paired, release: Table) -> Floats:
+    """Whole records reconstructed at once: noisy, but it keeps how columns go together."""
+    cells = [attribute.cells() for attribute in paired.private]
+    return clip_and_scale(Release(release).marginal(cells).value, 1.0).ravel()
+
+
+def _independent(paired: Paired, release: Table) -> Floats:
+    """Each column reconstructed on its own, taken as independent."""
+    joint: Any = np.ones(())
+    for attribute in paired.private:
+        joint = np.multiply.outer(joint, clip_and_scale(Release(release).marginal([attribute.cells()]).value, 1.0))
+    return np.asarray(joint).ravel()
+
+
+def _likelihood(paired: Paired, masses: Floats, release: Table) -> float:
+    """The log likelihood of reports under a prior, by which an attacker chooses one: on reports it was not made from."""
+    shape = paired.private.shape
+    expected = np.asarray(paired.channel_over(list(range(len(shape)))).apply(masses.reshape(shape))).ravel()
+    codes = tuple(np.asarray(release.column(name)).astype(np.intp) for name in paired.private.names)
+    return float(np.log(np.maximum(expected, 1e-300))[np.ravel_multi_index(codes, shape)].sum())
+
+
+def column_prior(paired: Paired, cells: Cells, prior: str) -> Floats:
+    """The distribution of one column's cells."""
+    if prior == "true":
+        column = cells.assign(paired.truth.column(cells.attribute.name))
+        return np.bincount(np.asarray(column).astype(np.intp), minlength=cells.size) / paired.people
+    return clip_and_scale(Release(paired.release).marginal([cells]).value, 1.0)
+
+
+def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Iterator[Attack]:
+    """Guess each column from its own reports, and the record as its columns' guesses: for many possible records."""
+    rows = people[:, None] * paired.copies + np.arange(paired.copies)
+    record = [np.ones(len(people), dtype=bool) for _ in range(3)]
+    columns = []
+    for place, attribute in enumerate(paired.private):
+        if any(axis.item is not None and axis.attribute == place for axis in paired.private.axes):
+            continue
+        cells = judged_cells(attribute)
+        truth = np.asarray(cells.assign(paired.truth.column(attribute.name)))[people]
+        weigh = _column_weigher(paired, place, cells)
+        with np.errstate(divide="ignore"):
+            start = np.maximum(np.log(column_prior(paired, cells, prior)), NEVER)
+        each = weigh(rows)  # (people, copies, cells)
+        guesses = [np.full(len(people), start.argmax()), (start + each[:, 0]).argmax(axis=1)]
+        guesses.append((start + each.sum(axis=1)).argmax(axis=1))
+        hits = [guess == truth for guess in guesses]
+        record = [so_far & hit for so_far, hit in zip(record, hits, strict=True)]
+        columns.append(_attack_of(attribute.name, prior, hits, paired.copies))
+    yield _attack_of("record", prior, record, paired.copies)
+    yield from columns
+
+
+def _attack_of(target: str, prior: str, hits: list[NDArray[np.bool_]], copies: int) -> Attack:
+    baseline, right, siblings = (float(hit.mean()) for hit in hits)
+    return Attack(target, prior, baseline, right, siblings if copies > 1 else None, len(hits[0]))
+
+
+def _column_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArray[np.intp]], Floats]:
+    """Log likelihoods (…, cells) of the reports of one column in the given rows, from that column's report alone."""
+    attribute = paired.private.attributes[place]
+    if paired.in_baskets:
+        return _own_items_weigher(paired, place, cells)
+    axis = next(number for number, axis in enumerate(paired.private.axes) if axis.attribute == place)
+    channel = paired.channel_over([axis]).coarsen([cells])
+    if not channel.settled:
+        channel = channel.settle(np.bincount(np.asarray(cells.assign(paired.truths[place])), minlength=cells.size))
+    with np.errstate(divide="ignore"):
+        table = np.maximum(np.log(channel.to_dense()), NEVER)
+    reports = np.asarray(cells.assign(paired.release.column(attribute.name)))
+    return lambda rows: table[reports[rows]]
+
+
+def _own_items_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArray[np.intp]], Floats]:
+    items = list(item_places(paired.private)[place])
+    if isinstance(paired.mechanism, CutAndPaste):
+        matrix = paired.mechanism.sizes(1).to_dense()
+        shown, hidden = (np.full(len(items), math.log(matrix[report, 1] / matrix[report, 0])) for report in (1, 0))
+    else:
+        shown, hidden = (odds[items] for odds in _bit_odds(paired))
+    bits = paired.reported_baskets.select(items)
+    return lambda rows: hidden + bits.take(rows.reshape(-1)).to_dense().reshape(*rows.shape, -1) * (shown - hidden)
+
+
+def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
+    """Guess each item of a basket from its own reports; the three items with most to lose, and all items on average."""
+    shares = paired.truth.columns[paired.truth.domain.index(paired.private.names[0])]
+    assert isinstance(shares, Bits)
+    truth = shares.counts() / paired.people
+    believed = truth if prior == "true" else _reconstructed_shares(paired)
+    shown, hidden = _basket_odds(paired)
+    with np.errstate(divide="ignore"):
+        start = np.log(np.maximum(believed, 1e-300)) - np.log(np.maximum(1 - believed, 1e-300))
+    baseline = np.where(start > 0, truth, 1 - truth)
+    right = _right_of_one(paired, start, shown, hidden)
+    labels = paired.mechanism.private_reports.attributes[0].labels
+    worst = np.argsort(baseline - right, kind="stable")[:3]
+    found = [Attack("items on average", prior, float(baseline.mean()), float(right.mean()), None, paired.people)]
+    return found + [
+        Attack(f"item '{labels[item]}'", prior, float(baseline[item]), float(right[item]), None, paired.people)
+        for item in worst.tolist()
+    ]
+
+
+def _basket_odds(paired: Paired) -> tuple[Floats, Floats]:
+    if not isinstance(paired.mechanism, CutAndPaste):
+        return _bit_odds(paired)
+    sizes = paired.true_baskets.sizes()
+    typical = max(1, round(float(sizes.mean())))
+    matrix = paired.mechanism.sizes(1, typical).to_dense()
+    items = paired.mechanism.universe
+    shown, hidden = (np.full(items, math.log(matrix[report, 1] / matrix[report, 0])) for report in (1, 0))
+    return shown, hidden
+
+
+def _reconstructed_shares(paired: Paired) -> Floats:
+    supports = Release(paired.release).supports()
+    items = np.arange(paired.private.attributes[0].size, dtype=np.int32)[:, None]
+    count = supports.measure(items, np.zeros((len(items), 1), dtype=np.int32), supports.empty()).count
+    return np.clip(count / supports.rows, 0.0, 1.0)
+
+
+def _right_of_one(paired: Paired, start: Floats, shown: Floats, hidden: Floats) -> Floats:
+    """The share of rows in which the guess at an item from its own bit is right."""
+    truth, report = paired.true_baskets, paired.reported_baskets
+    rows, ones = truth.rows, truth.counts()
+    both = np.bitwise_count(truth.words & report.words).sum(axis=1, dtype=np.int64)
+    alone = report.counts() - both
+    where_shown = np.where(start + shown > 0, both, alone)
+    where_hidden = np.where(start + hidden > 0, ones - both, rows - ones - alone)
+    return (where_shown + where_hidden) / rows
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    for start in range(0, count, CHUNK):
+        yield slice(start, min(start + CHUNK, count))

@@ -1,0 +1,118 @@
+"""Breaches: beliefs that a report raised further than promised, found by counting who really holds what was reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.paired import Paired
+from sfumato.privacy.guarantee import Guarantee
+
+SHOWN = 5  # breaches named
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A value, how common it is, and how common it is among those with one kind of report."""
+
+    value: str
+    report: str
+    prior: float
+    posterior: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "report": self.report, "prior": self.prior, "posterior": self.posterior}
+
+
+@dataclass(frozen=True)
+class Breaches:
+    """What was found of beliefs at most rho1 before that are at least rho2 after, and of beliefs beyond the promise."""
+
+    rho1: float
+    rho2: float
+    ruled_out: bool  # whether the guarantee of one report rules a rho1-to-rho2 breach out
+    found: int
+    beyond: int  # beliefs that certainly exceed what gamma allows for their prior
+    examples: tuple[Breach, ...]
+
+    @property
+    def violated(self) -> bool:
+        return self.beyond > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rho1": self.rho1,
+            "rho2": self.rho2,
+            "ruled_out": self.ruled_out,
+            "found": self.found,
+            "beyond_promise": self.beyond,
+            "examples": [example.to_dict() for example in self.examples],
+        }
+
+
+def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1e-3) -> Breaches:
+    """Count who holds each value among those whose report has each value, with lower bounds that hold for all at once."""
+    from scipy.special import betaincinv
+
+    guarantee = paired.mechanism.guarantee
+    tables = list(_tables(paired))
+    level = false_alarm / max(1, sum(table.counts.size for table in tables))
+    found, beyond, examples = 0, 0, []
+    for table in tables:
+        reported = table.counts.sum(axis=1, keepdims=True)
+        prior = np.broadcast_to(table.prior, table.counts.shape)
+        held = table.counts
+        low = np.where(held > 0, betaincinv(np.maximum(held, 1), reported - held + 1, level), 0.0)
+        sure = (prior <= rho1) & (low >= rho2)
+        most = _worst_posteriors(guarantee, prior)
+        past = low > most
+        found, beyond = found + int(sure.sum()), beyond + int(past.sum())
+        for report, value in np.argwhere(sure | past)[:SHOWN]:
+            share = float(held[report, value] / reported[report, 0])
+            examples.append(Breach(table.values[value], table.reports[report], float(prior[report, value]), share))
+    examples.sort(key=lambda breach: breach.prior - breach.posterior)
+    ruled_out = guarantee.gamma <= Guarantee.from_breach(rho1, rho2).gamma
+    return Breaches(rho1, rho2, ruled_out, found, beyond, tuple(examples[:SHOWN]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """How many rows of each report hold each value."""
+
+    counts: NDArray[np.int64]  # (reports, values)
+    prior: NDArray[np.float64]  # (values,)
+    reports: list[str]
+    values: list[str]
+
+
+def _tables(paired: Paired) -> Iterator[_Table]:
+    if paired.in_baskets:
+        yield from _item_tables(paired)
+        return
+    for column in paired.columns:
+        size = column.cells.size
+        counts = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(size, size)
+        labels = [f"{column.name}={label}" for label in column.cells.labels]
+        yield _Table(counts, counts.sum(axis=0) / counts.sum(), labels, labels)
+
+
+def _item_tables(paired: Paired) -> Iterator[_Table]:
+    truth, report = paired.true_baskets, paired.reported_baskets
+    both = np.bitwise_count(truth.words & report.words).sum(axis=1, dtype=np.int64)
+    ones, shown = truth.counts(), report.counts()
+    for item, label in enumerate(paired.mechanism.private_reports.attributes[0].labels):
+        held = np.array([[ones[item] - both[item]], [both[item]]])
+        reported = np.array([[truth.rows - shown[item]], [shown[item]]])
+        counts = np.concatenate([held, reported - held], axis=1)
+        yield _Table(counts, counts.sum(axis=0) / truth.rows, [f"no {label}", label], [label, f"no {label}"])
+
+
+def _worst_posteriors(guarantee: Guarantee, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """γρ/(γρ + 1 - ρ) for every prior ρ, a hair above it against rounding."""
+    held = prior * np.exp(min(guarantee.epsilon, 700.0))
+    with np.errstate(invalid="ignore"):
+        return np.where(prior > 0, held / (held + 1 - prior), 1.0) + 1e-12

@@ -1,0 +1,195 @@
+"""Paired: a release and the truth it was made from, row beside row, checked to belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import Channel
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
+from sfumato.errors import DataError, SchemaError, listing
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.bitflip import as_baskets, reported_items
+from sfumato.table import Provenance, Table
+
+FEW_CELLS = 64  # a column with more values is merged to half as many cells before its reports are judged
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """The reports and the records behind them; where each record has several reports, it is repeated beside each."""
+
+    release: Table
+    truth: Table  # over the mechanism's domain, one row a person
+
+    @classmethod
+    def of(cls, release: Table, truth: Table) -> Paired:
+        """The pair, refused where the truth cannot be that of the release."""
+        if release.provenance is None:
+            raise DataError("the release carries no mechanism, so there is no promise to audit", hint="audit a perturbed file")
+        if truth.provenance is not None:
+            raise DataError("the truth was itself perturbed", hint="give the true records")
+        people = release.rows // release.copies
+        if truth.rows != people or not people:
+            raise _stranger(f"it holds {truth.rows:,} records, and the release was made from {people:,}")
+        paired = cls(release, _recoded(truth, release.provenance.mechanism.domain))
+        paired._check_public()
+        return paired
+
+    def _check_public(self) -> None:
+        for attribute in self.mechanism.domain:
+            if attribute.public:
+                here = _repeated(self.truth.column(attribute.name), self.copies)
+                different = int((np.asarray(here) != np.asarray(self.release.column(attribute.name))).sum())
+                if different:
+                    raise _stranger(f"public column '{attribute.name}' differs in {different:,} of {self.release.rows:,} rows")
+
+    @property
+    def provenance(self) -> Provenance:
+        assert self.release.provenance is not None
+        return self.release.provenance
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.provenance.mechanism
+
+    @property
+    def in_baskets(self) -> bool:
+        """Whether the reports are baskets of items."""
+        return reports_baskets(self.mechanism)
+
+    @property
+    def copies(self) -> int:
+        return self.release.copies
+
+    @property
+    def people(self) -> int:
+        """How many records the release was made from."""
+        return self.truth.rows
+
+    @cached_property
+    def private(self) -> Domain:
+        return self.mechanism.domain.private
+
+    @cached_property
+    def truths(self) -> Columns:
+        """The private columns of the truth, one row a report."""
+        return tuple(_repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private)
+
+    @cached_property
+    def true_baskets(self) -> Bits:
+        """The truth as baskets of report items, for mechanisms that report items."""
+        return as_baskets(self.truths, self.private)
+
+    @cached_property
+    def reported_baskets(self) -> Bits:
+        """The reported baskets, for mechanisms that report items."""
+        return reported_items(self.mechanism, self.release.columns)
+
+    @cached_property
+    def columns(self) -> tuple[PairedColumn, ...]:
+        """The axes of a mechanism that reports every column in its own domain: attributes, or the most frequent items."""
+        return tuple(self._column(axis) for axis in self._judged_axes())
+
+    def _judged_axes(self) -> list[int]:
+        chosen: list[int] = []
+        for place, attribute in enumerate(self.private):
+            axes = [number for number, axis in enumerate(self.private.axes) if axis.attribute == place]
+            if isinstance(attribute, Items):
+                column = self.truths[place]
+                assert isinstance(column, Bits)
+                axes = [axes[item] for item in np.argsort(-column.counts(), kind="stable")[:FEW_CELLS]]
+            chosen += axes
+        return chosen
+
+    def _column(self, axis: int) -> PairedColumn:
+        described = self.private.axes[axis]
+        attribute = self.private.attributes[described.attribute]
+        cells = attribute.item_cells(described.name) if isinstance(attribute, Items) else judged_cells(attribute)
+        reports = self.release.column(attribute.name)
+        return PairedColumn(
+            axis, cells, _cell_of(cells, self.truths[described.attribute]), _cell_of(cells, reports), self._agree(axis, reports)
+        )
+
+    def _agree(self, axis: int, reports: Any) -> NDArray[np.bool_]:
+        """Whether each report has the true value, however fine."""
+        described = self.private.axes[axis]
+        truth = self.truths[described.attribute]
+        if described.item is not None:
+            return truth.column(described.item) == reports.column(described.item)  # type: ignore[union-attr]
+        return np.asarray(np.asarray(truth) == np.asarray(reports))
+
+    def channel_over(self, axes: list[int]) -> Channel:
+        """The channel of a few private axes, a law that is the column's own read off the truth."""
+        channel = self.mechanism.private_channel_over(axes)
+        return channel if channel.settled else channel.settle(self._table(axes))
+
+    def _table(self, axes: list[int]) -> NDArray[Any]:
+        shape = tuple(self.private.axes[axis].size for axis in axes)
+        codes = [np.asarray(self.truths[self.private.axes[axis].attribute]).astype(np.intp) for axis in axes]
+        return np.bincount(np.ravel_multi_index(tuple(codes), shape), minlength=int(np.prod(shape))).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedColumn:
+    """One axis: its cells as they are judged, the true and the reported cell of each row, and whether the values agree."""
+
+    axis: int
+    cells: Cells
+    truth: NDArray[Any]
+    report: NDArray[Any]
+    agree: NDArray[np.bool_]
+
+    @property
+    def name(self) -> str:
+        return self.cells.name
+
+
+def reports_baskets(mechanism: Mechanism) -> bool:
+    """Whether a mechanism's reports are baskets and nothing else: flipped items, or cut-and-paste."""
+    return mechanism.item_keeps is not None or mechanism.reports_in_items
+
+
+def judged_cells(attribute: Attribute) -> Cells:
+    """Every value of a column, or a few even groups of them where there are many."""
+    if attribute.size <= FEW_CELLS:
+        return attribute.cells()
+    parts = FEW_CELLS // 2
+    if isinstance(attribute, Numeric):
+        width = (attribute.max - attribute.min) / parts
+        return attribute.cells_by_cuts([attribute.min + width * part for part in range(1, parts)])
+    group = (np.arange(attribute.size) % parts).astype(np.intp)
+    return Cells(attribute, tuple(f"group {part + 1}" for part in range(parts)), group)
+
+
+def _cell_of(cells: Cells, column: Any) -> NDArray[Any]:
+    return np.asarray(cells.assign(column)).astype(np.intp)
+
+
+def _recoded(truth: Table, domain: Domain) -> Table:
+    missing = [name for name in domain.names if name not in truth.domain]
+    if missing:
+        raise _stranger(f"it has no column '{missing[0]}' (its columns are {listing(truth.domain.names)})")
+    try:
+        return truth.recode(domain)
+    except (DataError, SchemaError) as error:
+        raise _stranger(str(error)) from None
+
+
+def _stranger(found: str) -> DataError:
+    return DataError(
+        f"this truth does not belong to the release: {found}", hint="give the very records that were perturbed, in their order"
+    )
+
+
+def _repeated(column: Any, copies: int) -> Any:
+    if copies == 1:
+        return column
+    if isinstance(column, Bits):
+        return column.take(np.repeat(np.arange(column.rows), copies))
+    return np.repeat(column, copies)

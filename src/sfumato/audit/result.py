@@ -1,0 +1,160 @@
+"""Audit: what attackers learn from a release, and whether its mechanism kept its word, as words and figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.audit.amplification import Amplification
+from sfumato.audit.attack import Attack
+from sfumato.audit.breaches import Breaches
+from sfumato.audit.check import Check
+from sfumato.audit.linkage import Linkage
+from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.privacy.siblings import SiblingAccount
+
+LIMITS = (
+    "a clean audit is no proof: it rules out what it looked for, in this release, at the stated rate of false alarms",
+    "the attacks know the mechanism and the distribution of the records, and nothing else of the people in them",
+    "records are taken as independent: what one person's report says about a relative is not covered",
+)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Attacks on a release, its promise against what was measured, and every check with its probability."""
+
+    mechanism: str
+    people: int
+    copies: int
+    guarantee: Guarantee  # of one report
+    attacks: tuple[Attack, ...]
+    siblings: SiblingAccount | None
+    amplification: Amplification | None
+    breaches: Breaches
+    linkage: Linkage
+    checks: tuple[Check, ...]
+    false_alarm: float
+
+    @property
+    def threshold(self) -> float:
+        """The p-value below which a check has failed: the rate of false alarms shared among the checks."""
+        return self.false_alarm / max(1, len(self.checks))
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that chance does not explain."""
+        return tuple(check for check in self.checks if check.p_value < self.threshold)
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """What contradicts the promise, one line each; empty for a mechanism that keeps its word."""
+        lines = [f"it is not so that {_clause(check)}" for check in self.failed]
+        if self.amplification is not None and self.amplification.violated:
+            lines.append(
+                f"gamma is at least {self.amplification.lower_bound:.4g} ({self.amplification.event}), "
+                f"above the promised {rounded_up(self.guarantee.gamma):.6g}"
+            )
+        if self.breaches.violated:
+            lines.append(f"{self.breaches.beyond} beliefs are raised further than the promise allows")
+        return tuple(lines)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found against the promise."""
+        return not self.violations
+
+    def sentences(self) -> tuple[str, ...]:
+        """The audit in plain words."""
+        lines = [self._verdict(), *(self._attack_words(attack) for attack in self.attacks if attack.target == "record")]
+        if self.siblings is not None:
+            lines.append(str(self.siblings))
+        if self.amplification is not None:
+            lines.append(
+                f"measured on {self.amplification.draws:,} draws a record, gamma is at least "
+                f"{self.amplification.lower_bound:.4g}; promised is at most {rounded_up(self.guarantee.gamma):.6g}"
+            )
+        return (*lines, self._breach_words(), self._linkage_words())
+
+    def _verdict(self) -> str:
+        if self.clean:
+            return f"nothing was found against the promise of {self.mechanism} ({len(self.checks)} checks)"
+        return f"{self.mechanism} does not keep its promise, or this is not the truth of this release: {self.violations[0]}"
+
+    def _attack_words(self, attack: Attack) -> str:
+        words = (
+            f"with the {attack.prior} distribution known, {_percent(attack.right)} of the records are guessed right "
+            f"from a report, {_percent(attack.baseline)} without"
+        )
+        if attack.siblings is None:
+            return words
+        return f"{words}, {_percent(attack.siblings)} from all {self.copies} reports of a person"
+
+    def _breach_words(self) -> str:
+        found, promised = self.breaches.found, "ruled out" if self.breaches.ruled_out else "not ruled out"
+        return (
+            f"{found or 'no'} beliefs of at most {_percent(self.breaches.rho1)} became {_percent(self.breaches.rho2)} or more "
+            f"(such breaches are {promised} by the promise)"
+        )
+
+    def _linkage_words(self) -> str:
+        if not self.linkage.columns:
+            return "no column is public, so reports cannot be linked to people by their values"
+        names = ", ".join(self.linkage.columns)
+        return (
+            f"{self.linkage.unique:,} of {self.linkage.people:,} people stand alone with their public values ({names}); "
+            f"whoever knows these finds the right report with probability {_percent(self.linkage.found)}"
+        )
+
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns of `table`."""
+        columns = ("guess at", "prior", "without report", "with report")
+        return (*columns, f"with {self.copies} reports") if self.copies > 1 else columns
+
+    def table(self) -> list[tuple[str, ...]]:
+        """One row an attack: the share of right guesses without and with the reports."""
+        rows: list[tuple[str, ...]] = []
+        for attack in self.attacks:
+            row = (attack.target, attack.prior, _percent(attack.baseline), _percent(attack.right))
+            more = "–" if attack.siblings is None else _percent(attack.siblings)
+            rows.append((*row, more) if self.copies > 1 else row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as one JSON object."""
+        return {
+            "rows": self.people,
+            "copies": self.copies,
+            "mechanism": self.mechanism,
+            "gamma": _finite(rounded_up(self.guarantee.gamma)),
+            "epsilon": _finite(self.guarantee.epsilon),
+            "clean": self.clean,
+            "violations": list(self.violations),
+            "attacks": [attack.to_dict() for attack in self.attacks],
+            "siblings": None if self.siblings is None else {
+                "copies": self.siblings.copies,
+                "epsilon": _finite(self.siblings.guarantee.epsilon),
+                "guess_bound": self.siblings.guess_bound,
+            },
+            "empirical_gamma": None if self.amplification is None else self.amplification.to_dict(),
+            "breaches": self.breaches.to_dict(),
+            "linkage": self.linkage.to_dict(),
+            "checks": [check.to_dict() for check in self.checks],
+            "false_alarm": self.false_alarm,
+            "words": list(self.sentences()),
+            "limits": list(LIMITS),
+        }  # fmt: skip
+
+
+def _clause(check: Check) -> str:
+    where = f" ({check.detail})" if check.detail else ""
+    return f"{check.name}{where}: p = {check.p_value:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
