@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.99  # of the interval outside which a paper's number is marked
 LENGTH = "length"  # the label that makes a reproduction drawable
+WIDTH = 120  # of a line of text
 MARK = "≠"
 MEANING_OF_MARK = (
     f"{MARK} marks a printed number outside the {LEVEL:.0%} prediction interval of our runs (by chance one in a hundred)"
@@ -165,7 +167,7 @@ class Reproduction:
     quantities: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    logarithmic: bool = field(default=False, kw_only=True)  # of the figure
+    logarithmic: tuple[str, ...] = field(default=(), kw_only=True)  # quantities drawn on a logarithmic axis
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -193,7 +195,7 @@ class Reproduction:
         """A plain text table: for each quantity the paper's number (where it prints any) and ours."""
         lines = _laid_out(self.labels, list(self._groups()), self.rows)
         marked = [MEANING_OF_MARK] if any(cell.differs for row in self.rows for cell in row.cells) else []
-        return "\n".join([self.title, *lines, *(f"  · {note}" for note in [*marked, *self.notes])])
+        return "\n".join([self.title, *lines, *(_note(note) for note in [*marked, *self.notes])])
 
     def blocks(self) -> list[Block]:
         """The same for an HTML page."""
@@ -211,21 +213,26 @@ class Reproduction:
 
         lengths = sorted({int(row.labels[-1]) for row in self.rows})
         lines = {quantity: self._lines(quantity, lengths) for quantity in self.quantities if "%" in quantity}
-        return errors_by_length(lengths, lines, logarithmic=self.logarithmic) if lines else None
+        if not lines:
+            return None
+        axes = errors_by_length(lengths, lines)
+        for place, quantity in zip(axes, lines, strict=True):
+            if quantity in self.logarithmic:
+                place.set_yscale("log")
+                place.autoscale(axis="y")
+        return axes
 
     def _lines(self, quantity: str, lengths: Sequence[int]) -> list[Any]:
-        """Our means with their standard errors, and the paper's numbers, a line for each set of the other labels."""
+        """Our means with their standard errors, a line for each set of the other labels; the paper's where there is one set."""
         from sfumato.plots import Series
 
         place = self.quantities.index(quantity)
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
             cells = {int(row.labels[-1]): row.cells[place] for row in rows}
-            name = " ".join(map(str, labels))
-            lines.append(Series(f"{name} ours".strip(), *_means([cells.get(length) for length in lengths])))
-            if any(cell.paper is not None for cell in cells.values()):
-                printed = [_or_nan(cells[length].paper if length in cells else None) for length in lengths]
-                lines.append(Series(f"{name} paper".strip(), printed))
+            lines.append(Series(" ".join(map(str, labels)) or "ours", *_means([cells.get(length) for length in lengths])))
+            if not labels:
+                lines.append(Series("paper", [_or_nan(cells[length].paper if length in cells else None) for length in lengths]))
         return lines
 
     def _groups(self) -> Iterator[tuple[str, bool, list[Cell]]]:
@@ -267,6 +274,10 @@ def rounding(printed: float) -> float:
     (0.01, 0.5)
     """
     return 10.0 ** -_decimals(printed) if _decimals(printed) else 0.5
+
+
+def _note(text: str) -> str:
+    return fill(text, WIDTH, initial_indent="  · ", subsequent_indent="    ")
 
 
 def _decimals(printed: float) -> int:

@@ -102,7 +102,7 @@ def errors_figure(name: str, settings: Settings) -> Reproduction:
     rows = [row for case in cases for row in _case_rows(case, table, truth, settings, gamma)]
     title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({settings.counted})"
     notes = (*_notes(gamma, versions, cases), *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()))
-    return Reproduction(name, title, ("mechanism", LENGTH), QUANTITIES, tuple(rows), notes, logarithmic=True)
+    return Reproduction(name, title, ("mechanism", LENGTH), QUANTITIES, tuple(rows), notes, logarithmic=QUANTITIES[1:2])
 
 
 def mechanism_errors(

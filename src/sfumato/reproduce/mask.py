@@ -146,7 +146,7 @@ PRIVACY = {("quest", 0.9): 85, ("quest", 0.7): 96, ("bms", 0.9): 89, ("bms", 0.7
 
 COMMON_NOTES = (
     "mined as the paper does: an itemset below the threshold is dropped with all its supersets (prune_errors = 0)",
-    "by one draw a seed; with few itemsets at a length, one of them more or less is 100/|F| per cent",
+    "σ moves in steps of one itemset, 100/|F| per cent: large ones where |F| is small",
 )
 QUEST_NOTE = (
     "other baskets than the paper's, which are not public: each seed draws its own from our generator "
@@ -160,6 +160,8 @@ FLOOR_NOTE = (
 
 def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction]:
     """The tables asked for; those on the same baskets share them and their noise, as the paper's experiments do."""
+    if any(name in BMS for name in names):
+        basket_path("bms-webview-1", settings.data)  # a missing file is told before the synthetic baskets are drawn
     for data, experiments in (("quest", QUEST), ("bms", BMS)):
         wanted = {name: experiments[name] for name in names if name in experiments}
         if wanted:
