@@ -1,0 +1,90 @@
+"""A reproduction as text, JSON and page; what is marked as different and what is not."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from sfumato.errors import ParameterError
+from sfumato.reproduce.base import LENGTH, MARK, Cell, Reproduction, Row, Runs, Settings, page, rounding
+
+
+def table(**changes: object) -> Reproduction:
+    """Two lengths of two quantities."""
+    rows = (
+        Row((1,), (Cell(249, 249.0), Cell(5.89, Runs((6.1, 6.4, 6.3))))),
+        Row((2,), (Cell(239, 236.0), Cell(3.87, Runs((30.1, 30.2, 30.3))))),
+    )
+    facts = {"labels": (LENGTH,), "quantities": ("|F|", "error (%)"), "rows": rows, "notes": ("a remark",)} | changes
+    return Reproduction("demo", "A table", **facts)  # type: ignore[arg-type]
+
+
+def test_runs_have_a_mean_and_a_spread() -> None:
+    runs = Runs((1.0, None, 3.0))
+    assert (runs.mean, runs.spread) == (2.0, pytest.approx(math.sqrt(2)))
+    assert (Runs((None,)).mean, Runs((None,)).spread, Runs((4.0,)).spread) == (None, None, None)
+
+
+def test_equal_runs_have_no_spread_even_where_they_cannot_be_written_exactly() -> None:
+    assert Runs((100 / 9,) * 3).spread == 0
+
+
+def test_a_number_is_excluded_only_where_a_further_run_would_hardly_give_it() -> None:
+    runs = Runs((4.0, 5.0, 6.0))  # t(2, 0.995) = 9.92, so the interval is 5 ± 11.46
+    assert not runs.excludes(16.5) and runs.excludes(16.6)  # and 16.5 may be a rounded 16.46
+    assert not Runs((5.0,)).excludes(90.0)
+
+
+def test_runs_that_agree_exclude_a_number_only_by_their_grain() -> None:
+    assert not Runs((0.0, 0.0, 0.0)).excludes(25.0)
+    assert not Runs((0.0, 0.0, 0.0), grain=25.0).excludes(25.0)
+    assert Runs((100.0, 100.0, 100.0), grain=0.1).excludes(50.9)
+
+
+def test_a_printed_number_may_be_rounded_or_cut_off() -> None:
+    assert (rounding(88.52), rounding(91.3), rounding(203)) == (0.01, 0.1, 0.5)
+    assert not Cell(88.52, 88.5255).differs and Cell(88.52, 88.54).differs
+    assert not Cell(203, 203.0).differs and Cell(203, 204.0).differs
+
+
+def test_text_shows_theirs_beside_ours_and_marks_what_differs() -> None:
+    lines = table().to_text().splitlines()
+    assert lines[0] == "A table"
+    assert lines[3].split() == ["1", "249", "249", "5.89", "6.27", "±", "0.15"]
+    assert lines[4].count(MARK) == 2
+    assert lines[5].startswith(f"  · {MARK} marks") and lines[-1] == "  · a remark"
+
+
+def test_a_quantity_that_the_paper_does_not_print_has_one_column() -> None:
+    plain = table(rows=(Row((1,), (Cell(None, 3.0), Cell(None, math.inf))),))
+    assert "paper" not in plain.to_text() and "∞" in plain.to_text()
+
+
+def test_json_holds_every_run_and_no_infinity() -> None:
+    found = json.loads(json.dumps(table().to_dict(), allow_nan=False))
+    assert found["rows"][0]["error (%)"]["ours"]["values"] == [6.1, 6.4, 6.3]
+    assert found["rows"][0][LENGTH] == 1 and found["notes"] == ["a remark"]
+    assert Cell(None, math.inf).to_dict()["ours"] is None
+
+
+def test_a_page_draws_what_goes_by_length() -> None:
+    pytest.importorskip("matplotlib")
+    html = page([table()]).html()
+    assert "A table" in html and "a remark" in html and html.count("<img") == 1
+    axes = table().draw()
+    assert axes is not None and [line.get_label() for line in axes[0].get_legend_handles_labels()[0]] == ["ours", "paper"]
+    assert table(labels=("data",)).draw() is None
+
+
+def test_rows_must_fit() -> None:
+    with pytest.raises(ParameterError, match="1 labels and 2 cells, where 2 and 2 are named"):
+        table(labels=("data", LENGTH))
+
+
+def test_settings() -> None:
+    assert list(Settings(seeds=3).runs) == [1, 2, 3] and Settings(seeds=3).counted == "3 seeds"
+    assert list(Settings(seeds=3, quick=True).runs) == [1] and Settings(quick=True).counted == "1 seed"
+    with pytest.raises(ParameterError, match="seeds=0"):
+        Settings(seeds=0)
