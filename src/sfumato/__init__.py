@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.retention import Retention as Retention
     from sfumato.mechanisms.swapping import Swapping as Swapping
     from sfumato.mine.bayes import NaiveBayes as NaiveBayes
+    from sfumato.mine.cube.query import query as query
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
@@ -72,6 +73,7 @@ _EXPORTS: dict[str, str] = {
     "open": "source:open",
     "perturb": "source:perturb",
     "propose_schema": "table:propose_schema",
+    "query": "mine.cube.query:query",
     "read": "table:read",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",

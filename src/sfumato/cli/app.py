@@ -7,13 +7,16 @@ from typing import Annotated
 import typer
 
 from sfumato import __version__
+from sfumato.cli.audit import audit
 from sfumato.cli.demo import demo
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
 from sfumato.cli.generate import generate
 from sfumato.cli.mine import mine
 from sfumato.cli.perturb import perturb
+from sfumato.cli.plan import plan
 from sfumato.cli.publish import hide, identify, swap
+from sfumato.cli.query import query
 from sfumato.cli.reproduce import reproduce
 from sfumato.cli.schema import schema
 
@@ -27,12 +30,15 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(schema)
+app.command()(plan)
 app.command()(perturb)
 app.command()(describe)
 app.command()(mine)
+app.command()(query)
 app.command()(identify)
 app.command()(swap)
 app.command()(hide)
+app.command()(audit)
 app.command()(reproduce)
 app.add_typer(generate, name="generate")
 

@@ -262,7 +262,10 @@ class Distribution:
         ends = np.append(starts[1:], attribute.size) - 1
         value = self._inverse(attribute, starts, ends, rising, self.share)
         error = self._share_error(tables, inside, place, int(np.searchsorted(rising, self.share)), total)
-        high, low = (self._inverse(attribute, starts, ends, rising, self.share + sign * error) for sign in (1, -1))
+        if error <= 1e-12:
+            return Answer(value, 0.0)
+        wide = attribute.grid_step  # a value stands for the step around it, else the error would be 0 or a whole step
+        high, low = (self._inverse(attribute, starts, ends, rising, self.share + sign * error, wide) for sign in (1, -1))
         return Answer(value, (high - low) / 2)
 
     def _share_error(self, tables: Tables, inside: Mask, place: int, cell: int, total: float) -> float:
@@ -273,12 +276,12 @@ class Distribution:
         return math.sqrt(max(0.0, float(slopes @ tables.covariances(pair) @ slopes)))
 
     @staticmethod
-    def _inverse(attribute: Numeric, starts: Any, ends: Any, rising: NDArray[Any], share: float) -> float:
+    def _inverse(attribute: Numeric, starts: Any, ends: Any, rising: NDArray[Any], share: float, wide: float = 0.0) -> float:
         cell = int(np.clip(np.searchsorted(rising, share - 1e-12), 0, len(rising) - 1))
         before = rising[cell - 1] if cell else 0.0
         part = (share - before) / (rising[cell] - before) if rising[cell] > before else 0.5
         low, high = attribute.numbers(np.array([starts[cell], ends[cell]])).astype(float)
-        return float(low + np.clip(part, 0, 1) * (high - low))
+        return float(low - wide / 2 + np.clip(part, 0, 1) * (high - low + wide))
 
 
 @dataclass

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.errors import EstimationError, ParameterError, QueryError, listing, near_miss
-from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
+from sfumato.estimation.moments import own_factor
 from sfumato.mine.cube.aggregates import Comparison, Distribution, Mask, Measures, Sheet, Tables
 from sfumato.mine.cube.columns import Columns, Grid
 from sfumato.mine.cube.conditions import COMPARISONS, Condition, Key, condition, constant, key
@@ -114,7 +115,17 @@ class _Question:
         self._check_errors(rows)
         self._compare(groups)
         names = tuple(output.name for output in self.asked.outputs)
-        return CubeResult(names, rows, self.method, self.source.rows, tuple(dict.fromkeys(self.notes)))
+        return CubeResult(names, rows, self.method, self.source.rows, tuple(dict.fromkeys(self.notes)), self._keep())
+
+    def _keep(self) -> float | None:
+        """The keep of the one perturbed column, where all that is asked are counts by one."""
+        counts = self.base.counted().counts
+        only_counts = all(isinstance(expression, exp.Count) for _, expression in self._outputs() if is_aggregate(expression))
+        if counts is None or not only_counts or not isinstance(counts.evidence, CountEvidence):
+            return None
+        keeps = [own_factor(counts.evidence.channel, axis) for axis in range(len(counts.cells))]
+        perturbed = [keep for keep in keeps if keep != 1]
+        return perturbed[0] if len(perturbed) == 1 else None
 
     def _count(self) -> None:
         """One scan for the counts of all outputs, and one for each number that is summed."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer
+from sfumato.privacy.samples import retention_rows
 
 Row = dict[str, Any]
 
@@ -22,6 +23,7 @@ class CubeResult:
     method: str  # "invert" or "em"
     population: int  # the rows of the table
     notes: tuple[str, ...] = ()
+    keep: float | None = None  # of the one perturbed column, where the question is about one
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,6 +66,17 @@ class CubeResult:
             return None
         worst = max((answer.interval(level)[1] - answer.value) / answer.value for answer in answers)
         return math.ceil(self.population * (worst / within) ** 2)
+
+    def rows_guaranteed(self, within: float, level: float = 0.95) -> int | None:
+        """The rows after which a count is within this relative error for sure at this level, by OLAP theorem 1.
+
+        n ≥ 4 ln(2/δ) / (pε)², ε the error as a share of all rows; None unless the question is about one perturbed column.
+        """
+        answers = [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
+        if self.keep is None or not answers or any(not 0 < answer.value <= self.population for answer in answers):
+            return None
+        least = min(answer.value for answer in answers) / self.population
+        return retention_rows(self.keep, within * least, 1 - level)
 
 
 def _plain(value: Any, level: float) -> Any:

@@ -1,0 +1,134 @@
+"""`sfumato query`: SQL aggregates over a perturbed table, each with its standard error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Items, Json, Schema
+
+if TYPE_CHECKING:
+    from sfumato.mine.cube import CubeResult
+
+
+def query(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A perturbed file, or true records; - is standard input.")],
+    sql: Annotated[str, typer.Argument(metavar='"SELECT …"', help="Aggregates over the table t (any name will do).")],
+    method: Annotated[str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")] = "invert",
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    within: Annotated[
+        str | None, typer.Option(metavar="P%", help="Say how many rows would bring every answer within this error.")
+    ] = None,
+    schema: Schema = None,
+    items: Items = None,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the groups: .html, .png or .svg.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
+
+    Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN 30 AND 60 GROUP BY sex"
+    """
+    from sfumato.cli.mine import check_drawing_target
+    from sfumato.cli.printing import print_json, print_notes
+    from sfumato.cli.reading import read_source
+    from sfumato.errors import ParameterError
+    from sfumato.mine.cube import query as ask
+
+    if not 0 < level < 1:
+        raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
+    wanted = None if within is None else share(within)
+    check_drawing_target(plot, force)
+    source = read_source(file, schema, items)
+    result = ask(source, sql, method=method)
+    needed = None if wanted is None else rows_needed(result, wanted, level)
+    if plot is not None:
+        draw(result, level, sql, plot)
+    if json:
+        print_json(result.to_dict(level) | ({} if needed is None else {"within": needed}))
+        return
+    print_answers(result, level)
+    if needed is not None:
+        print(needed["words"])
+    print_notes(result.notes)
+
+
+def share(text: str) -> float:
+    """A share written 0.02 or 2%."""
+    from sfumato.errors import ParameterError
+
+    try:
+        value = float(text.rstrip("% ")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        raise ParameterError(f"--within '{text}' is not a share; write 2% or 0.02") from None
+    if not 0 < value < 1:
+        raise ParameterError(f"--within {text} must lie strictly between 0 and 100 %")
+    return value
+
+
+def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:
+    """The rows that the normal law asks for, and the bound of OLAP theorem 1 for the columns' keeps."""
+    normal = result.rows_needed(within, level)
+    words = f"within {within:.3g} at {level:.0%}: "
+    if normal is None:
+        return {"share": within, "rows": None, "words": words + "no number of rows can be said, as an answer is not above 0"}
+    words += f"{normal:,} rows are needed (normal law)" + (", which you have" if normal <= result.population else "")
+    guaranteed = result.rows_guaranteed(within, level)
+    if guaranteed is not None:
+        words += f"; {guaranteed:,} by OLAP theorem 1, whatever the data"
+    return {"share": within, "rows": normal, "theorem_1": guaranteed, "words": words}
+
+
+def print_answers(result: CubeResult, level: float) -> None:
+    """The rows as a table: labels as they are, estimates with their errors and intervals."""
+    from sfumato.cli.printing import print_table
+    from sfumato.estimation.estimate import Answer
+
+    if not result.rows:
+        print("no group is left")
+        return
+    estimates = [name for name in result.columns if isinstance(result.rows[0][name], Answer)]
+    labels = [name for name in result.columns if name not in estimates]
+    headings = [*labels, *(heading for name in estimates for heading in (name, "± stderr", f"{level:.0%} interval"))]
+    lines = [
+        [*("all" if row[name] is None else str(row[name]) for name in labels)]
+        + [text for name in estimates for text in _shown(row[name], level)]
+        for row in result.rows
+    ]
+    print_table(headings, lines, left=len(labels))
+
+
+def _shown(answer: Any, level: float) -> tuple[str, str, str]:
+    import math
+
+    if not math.isfinite(answer.value):
+        return "unknown", "", ""
+    if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
+        return f"{answer.value:,.10g}", "exact", ""
+    low, high = answer.interval(level)
+    digits = max(0, 1 - math.floor(math.log10(answer.stderr)))
+    value, error, least, most = (f"{number:,.{digits}f}" for number in (answer.value, answer.stderr, low, high))
+    return value, f"± {error}", f"[{least}, {most}]"
+
+
+def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:
+    """One panel an estimate: the groups across, with error bars."""
+    from sfumato import plots
+    from sfumato.errors import ParameterError
+    from sfumato.estimation.estimate import Answer
+    from sfumato.report import save_figure
+
+    estimates = [name for name in result.columns if result.rows and isinstance(result.rows[0][name], Answer)]
+    if not estimates:
+        raise ParameterError("there is no estimate to draw in this answer")
+    labels = [
+        ", ".join("all" if value is None else str(value) for name, value in row.items() if name not in estimates) or "all"
+        for row in result.rows
+    ]
+    panels = [
+        plots.Marginal(name, labels, [row[name].value for row in result.rows], [row[name].stderr for row in result.rows])
+        for name in estimates
+    ]
+    save_figure(plots.marginals(panels, quantity="")[0], path, title=sql)

@@ -1,0 +1,85 @@
+"""`sfumato query` as a person calls it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli import app
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("query")
+    run("generate", "survey", "--rows", 5000, "--seed", 1, "-o", folder / "survey.csv")
+    run(
+        "perturb",
+        folder / "survey.csv",
+        "--mechanism",
+        "retention",
+        "--keep",
+        0.6,
+        "--seed",
+        2,
+        "-o",
+        folder / "release.parquet",
+    )
+    return folder / "release.parquet"
+
+
+def test_json_has_the_stated_shape(release):
+    result = json.loads(run("query", release, "SELECT sex, COUNT(*) FROM t GROUP BY sex", "--json"))
+    assert result["columns"] == ["sex", "count"] and result["method"] == "invert"
+    assert [row["sex"] for row in result["rows"]] == ["female", "male"]
+    assert set(result["rows"][0]["count"]) == {"value", "stderr", "low", "high"}
+    assert sum(row["count"]["value"] for row in result["rows"]) == pytest.approx(5000)
+
+
+def test_people_read_a_table_with_errors(release):
+    output = run("query", release, "SELECT smoker, COUNT(*) AS n, AVG(age) FROM t GROUP BY smoker")
+    assert "± " in output and "95% interval" in output and "avg_age" in output
+    assert "exact" in run("query", release, "SELECT COUNT(*) FROM t")
+
+
+def test_rows_needed_and_the_likely_counts(release):
+    one = json.loads(run("query", release, "SELECT smoker, COUNT(*) FROM t GROUP BY smoker", "--within", "2%", "--json"))
+    assert one["within"]["theorem_1"] > one["within"]["rows"] > 0
+    two = json.loads(
+        run("query", release, "SELECT COUNT(*) FROM t WHERE smoker = 'yes' AND age > 50", "--within", "0.02", "--json")
+    )
+    assert two["within"]["theorem_1"] is None and two["within"]["rows"] > 0
+    assert (
+        json.loads(run("query", release, "SELECT smoker, COUNT(*) FROM t GROUP BY 1", "--method", "em", "--json"))["method"]
+        == "em"
+    )
+
+
+def test_groups_are_drawn(release, tmp_path):
+    run("query", release, "SELECT region, COUNT(*), AVG(bmi) FROM t GROUP BY region", "--plot", tmp_path / "q.png")
+    assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["SELECT COUNT(*) FROM t WHERE"], "does not parse"),
+        (["SELECT COUNT(*) FROM t WHERE smokr = 'yes'"], "did you mean 'smoker'"),
+        (["SELECT MAX(age) FROM t"], "MAX"),
+        (["SELECT COUNT(*) FROM t", "--method", "guess"], "no method 'guess'"),
+        (["SELECT COUNT(*) FROM t", "--level", "95"], "--level 95"),
+        (["SELECT COUNT(*) FROM t", "--within", "much"], "not a share"),
+        (["SELECT COUNT(*) FROM t WHERE age > 500"], "outside its domain"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(release, arguments, words):
+    output = run("query", release, *arguments, code=2)
+    assert words in output and len(output.strip().splitlines()) == 1
+    assert words in json.loads(run("query", release, *arguments, "--json", code=2))["error"]["message"] + str(
+        json.loads(run("query", release, *arguments, "--json", code=2))["error"]["hint"]
+    )

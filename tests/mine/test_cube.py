@@ -1,0 +1,286 @@
+"""SQL over sources: exact answers judged by DuckDB on the same rows, perturbed ones by repeated perturbation."""
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.bits import Bits
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
+from sfumato.estimation.estimate import Answer
+from sfumato.mine.cube import query
+from sfumato.randomness import seeded
+from sfumato.source import Exact
+from sfumato.table import Table
+
+ROWS = 4000
+DOMAIN = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 18, 90, cuts=(40, 60)),
+        Numeric("income", 0, 99_999),
+        Category("smoker", ("no", "yes")),
+        Category("region", ("north", "south", "west", "east")),
+        Category("grade", ("1", "2", "3"), public=True),
+    )
+)
+
+
+def people(rows: int = ROWS, seed: int = 1) -> Table:
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, rows)
+    age = np.minimum(rng.integers(0, 60, rows) + 10 * sex, 72)
+    income = np.clip(rng.normal(30_000 + 300 * age, 9_000, rows), 0, 99_999).astype(int)
+    smoker = (rng.random(rows) < 0.15 + 0.2 * sex).astype(int)
+    columns = (sex, age, income, smoker, rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1]), rng.integers(0, 3, rows))
+    return Table(DOMAIN, tuple(column.astype(np.uint32) for column in columns))
+
+
+@pytest.fixture(scope="module")
+def truth() -> Table:
+    return people()
+
+
+@pytest.fixture(scope="module")
+def database(truth):
+    connection = duckdb.connect()
+    t = truth.to_arrow()  # noqa: F841  (DuckDB finds it by its name)
+    connection.execute("CREATE TABLE t AS SELECT * FROM t")
+    return connection
+
+
+def answers(source, sql, **options) -> list[tuple]:
+    found = query(source, sql, **options)
+    return [tuple(value.value if isinstance(value, Answer) else value for value in row.values()) for row in found]
+
+
+def assert_same(mine: list[tuple], theirs: list[tuple]) -> None:
+    assert len(mine) == len(theirs)
+    for left, right in zip(sorted(mine, key=str), sorted(theirs, key=str), strict=True):
+        for a, b in zip(left, right, strict=True):
+            same = a == b if isinstance(b, str) or b is None else a == pytest.approx(b, rel=1e-9, abs=1e-6)
+            assert same, (left, right)
+
+
+QUERIES = [
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*) FROM t WHERE age > 30 AND (sex = 'M' OR NOT smoker = 'yes')",
+    "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 44 AND income >= 40000 AND region IN ('north', 'west')",
+    "SELECT COUNT(*) FROM t WHERE age = 50 OR age IN (51, 52) OR age <> 70 AND income < 12345",
+    "SELECT COUNT(*) FROM t WHERE 30 <= age AND 60 > age AND TRUE AND 1 = 1",
+    "SELECT sex, COUNT(*) FROM t GROUP BY sex",
+    "SELECT region, sex, COUNT(*) AS n, SUM(age), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY region, sex",
+    "SELECT sex, SUM(income), AVG(income) FROM t WHERE income < 50000 GROUP BY 1",
+    "SELECT VAR_SAMP(age), VAR_POP(age), STDDEV(age), STDDEV_POP(income), STDDEV_SAMP(income) FROM t WHERE sex = 'F'",
+    "SELECT COUNT(*) FILTER (WHERE smoker = 'yes') * 100.0 / COUNT(*) AS share FROM t GROUP BY sex",
+    "SELECT COUNT_IF(age >= 65), SUM(CASE WHEN age < 30 THEN 2 WHEN age < 40 THEN 1 ELSE 0 END) FROM t",
+    "SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS g, COUNT(*) FROM t GROUP BY g",
+    "SELECT age >= 40 AND sex = 'M' AS g, COUNT(*) FROM t GROUP BY g",
+    "SELECT grade, AVG(CASE WHEN smoker = 'yes' THEN 1 ELSE 0 END) FROM t GROUP BY grade",
+    "SELECT sex, smoker, COUNT(*) FROM t GROUP BY CUBE (sex, smoker)",
+    "SELECT sex, smoker, COUNT(*) FROM t GROUP BY ROLLUP (sex, smoker)",
+    "SELECT sex, smoker, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), (smoker), ())",
+    "SELECT age, COUNT(*) FROM t WHERE age BETWEEN 30 AND 33 GROUP BY age",
+    "SELECT SUM(age) / COUNT(*) - AVG(age) + 2 * (3 - 1) FROM t",
+    "SELECT COUNT(*) FROM t WHERE sex = 'F' AND region <> 'east' AND age < 70 AND income > 2 AND grade = '2'",
+]
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_the_truth_is_answered_as_duckdb_answers_it(truth, database, sql):
+    assert_same(answers(Exact(truth), sql), database.execute(sql).fetchall())
+    assert all(value.stderr < 1e-6 for row in query(Exact(truth), sql) for value in row.values() if isinstance(value, Answer))
+
+
+def test_buckets_quantiles_order_and_limits(truth, database):
+    sql = "SELECT WIDTH_BUCKET(age, 20, 80, 3) AS b, COUNT(*) AS n FROM t GROUP BY b HAVING n > 100 ORDER BY n DESC LIMIT 2"
+    age = DOMAIN["age"].numbers(truth.column("age"))
+    bucket = np.where(age < 20, 0, np.where(age >= 80, 4, (age - 20) // 20 + 1))
+    expected = sorted(
+        ((int(b), int(n)) for b, n in zip(*np.unique(bucket, return_counts=True), strict=True)), key=lambda p: -p[1]
+    )
+    assert answers(Exact(truth), sql) == [(b, n) for b, n in expected if n > 100][:2]
+    ordered = answers(Exact(truth), "SELECT region, COUNT(*) FROM t GROUP BY region ORDER BY region DESC LIMIT 2 OFFSET 1")
+    assert [row[0] for row in ordered] == ["south", "north"]
+    ((median, ninth),) = answers(Exact(truth), "SELECT MEDIAN(age), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY income) FROM t")
+    assert median == np.median(age)
+    assert ninth == pytest.approx(np.quantile(truth.column("income"), 0.9), rel=0.01)
+
+
+comparisons = st.one_of(
+    st.builds(lambda op, value: f"age {op} {value}", st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]), st.integers(18, 90)),
+    st.builds(lambda a, b: f"age BETWEEN {min(a, b)} AND {max(a, b)}", st.integers(18, 90), st.integers(18, 90)),
+    st.builds(lambda value: f"income >= {value}", st.integers(0, 99_999)),
+    st.builds(
+        lambda values: f"region IN ({', '.join(map(repr, values))})",
+        st.sets(st.sampled_from(["north", "south", "west"]), min_size=1),
+    ),
+    st.sampled_from(["sex = 'M'", "smoker <> 'yes'", "grade = '1'"]),
+)
+predicates = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: f"({a} AND {b})", inner, inner),
+        st.builds(lambda a, b: f"({a} OR {b})", inner, inner),
+        st.builds(lambda a: f"NOT ({a})", inner),
+    ),
+    max_leaves=6,
+)
+
+
+@given(predicates)
+def test_any_boolean_combination_is_counted_as_duckdb_counts_it(predicate):
+    truth = people(500, seed=7)
+    t = truth.to_arrow()  # noqa: F841
+    sql = f"SELECT COUNT(*) FROM t WHERE {predicate}"
+    assert_same(answers(Exact(truth), sql), duckdb.sql(sql).fetchall())
+
+
+RELEASES = {
+    "retention": sf.Retention(DOMAIN, 0.6),
+    "keep per column": sf.Retention(DOMAIN, (0.7, 0.5, 0.5, 0.8, 0.4)),
+    "identity": sf.Retention(DOMAIN, 0.6, replace="identity"),
+    "stated law": sf.Retention(DOMAIN, 0.6, replace={"sex": (3, 1), "region": (4, 3, 2, 1)}),
+    "swapping": sf.Swapping(DOMAIN, 0.6),
+    "combined": sf.Combined.of(
+        sf.Retention(DOMAIN.project(["sex", "age", "income"]), 0.6), sf.GammaDiagonal(DOMAIN.project(["smoker", "region"]), 20)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_perturbed_answers_are_the_truth_within_their_errors(truth, name):
+    mechanism = RELEASES[name]
+    records = people(40_000)
+    release = sf.perturb(records.recode(mechanism.domain), mechanism, seeded(3))
+    errors = []
+    for sql in (
+        "SELECT sex, COUNT(*), AVG(age), SUM(income) FROM t WHERE smoker = 'no' GROUP BY sex",
+        "SELECT COUNT(*), AVG(income) FROM t WHERE age BETWEEN 30 AND 60 AND region = 'north'",
+        "SELECT region, COUNT(*) FROM t WHERE income > 40000 OR age < 30 GROUP BY region",
+        "SELECT STDDEV(age), MEDIAN(age) FROM t WHERE sex = 'M'",
+    ):
+        for mine, true in zip(query(release, sql), query(Exact(records), sql), strict=True):
+            for answer, right in zip(mine.values(), true.values(), strict=True):
+                if isinstance(answer, Answer):
+                    assert abs(answer.value - right.value) <= 5 * answer.stderr + 0.51, (sql, answer, right)
+                    errors.append(abs(answer.value - right.value) / max(answer.stderr, 1e-9))
+    assert len(errors) == 14 and np.mean(errors) < 2
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT AVG(income) FROM t WHERE sex = 'M' AND age > 40", "SELECT STDDEV(age) FROM t", "SELECT MEDIAN(age) FROM t"]
+)
+def test_errors_are_the_spread_of_repeated_perturbation(sql):
+    records, rng = people(6000), seeded(5)
+    found = [next(iter(next(iter(query(sf.perturb(records, RELEASES["retention"], rng), sql))).values())) for _ in range(200)]
+    spread, stated = np.std([answer.value for answer in found]), np.sqrt(np.mean([answer.stderr**2 for answer in found]))
+    assert 0.7 < spread / stated < 1.3, (spread, stated)
+
+
+def test_em_answers_inside_the_simplex_and_says_so():
+    records = people(300)
+    release = sf.perturb(records, sf.Retention(DOMAIN, 0.3), seeded(2))
+    sql = "SELECT sex, smoker, region, COUNT(*) FROM t GROUP BY sex, smoker, region"
+    inverted, likely = query(release, sql), query(release, sql, method="em")
+    assert min(row["count"].value for row in inverted) < 0 <= min(row["count"].value for row in likely)
+    assert (inverted.method, likely.method) == ("invert", "em")
+    assert sum(row["count"].value for row in likely) == pytest.approx(300)
+    assert any("maximum likelihood" in note for note in inverted.notes)
+
+
+def test_bins_are_asked_on_their_cuts():
+    mechanism = sf.GammaDiagonal(DOMAIN.project(["sex", "age"]).binned(), 20)
+    records = people(20_000)
+    release = sf.perturb(records, mechanism, seeded(1))
+    for sql in ("SELECT COUNT(*) FROM t WHERE age >= 40", "SELECT COUNT(*) FROM t WHERE age > 39 AND age <= 59"):
+        mine, true = (next(iter(next(iter(query(source, sql))).values())) for source in (release, Exact(records)))
+        assert abs(mine.value - true.value) < 5 * mine.stderr
+    with pytest.raises(DataError, match="its cuts are 40, 60"):
+        query(release, "SELECT COUNT(*) FROM t WHERE age > 45")
+    with pytest.raises(QueryError, match="perturbed in bins"):
+        query(release, "SELECT AVG(age) FROM t")
+    assert [row["age"] for row in query(release, "SELECT age, COUNT(*) FROM t GROUP BY age")] == [
+        "[18,40)",
+        "[40,60)",
+        "[60,90]",
+    ]
+
+
+def test_items_are_columns():
+    domain = Domain((Items("items", ("10", "20", "30")),))
+    dense = np.random.default_rng(0).random((5000, 3)) < [0.5, 0.3, 0.2]
+    truth = Table(domain, (Bits.from_dense(dense),))
+    sql = 'SELECT "10", COUNT(*) FROM t WHERE "20" AND NOT "30" GROUP BY "10"'
+    exact = answers(Exact(truth), sql)
+    assert exact == [(flag, int((dense[:, 1] & ~dense[:, 2] & (dense[:, 0] == flag)).sum())) for flag in (False, True)]
+    for row, (_, count) in zip(query(sf.perturb(truth, sf.BitFlip(domain, 0.9, 0.8), seeded(1)), sql), exact, strict=True):
+        assert abs(row["count"].value - count) < 5 * row["count"].stderr
+
+
+def test_twelve_columns_need_no_large_matrix():
+    domain = Domain(tuple(Category(f"c{i}", ("0", "1", "2", "3", "4")) for i in range(12)))
+    rng = np.random.default_rng(0)
+    truth = Table(domain, tuple(rng.integers(0, 5, 50_000).astype(np.uint8) for _ in range(12)))
+    release = sf.perturb(truth, sf.Retention(domain, 0.9), seeded(1))
+    where = " AND ".join(f"c{i} <> '0'" for i in range(12))
+    answer = next(iter(query(release, f"SELECT COUNT(*) FROM t WHERE {where}")))["count"]
+    true = np.all([column != 0 for column in truth.columns], axis=0).sum()
+    assert abs(answer.value - true) < 5 * answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "words"),
+    [
+        ("SELECT COUNT(* FROM t", QueryError, "does not parse at line 1"),
+        ("SELECT COUNT(*) FROM t WHERE agee > 30", SchemaError, "did you mean 'age'"),
+        ("SELECT agee, COUNT(*) FROM t GROUP BY agee", SchemaError, "did you mean 'age'"),
+        ("SELECT COUNT(*) FROM t WHERE age > 200", DataError, "outside its domain"),
+        ("SELECT COUNT(*) FROM t WHERE sex = 'X'", SchemaError, "no value 'X'"),
+        ("SELECT COUNT(*) FROM t WHERE sex > 'F'", QueryError, "no order"),
+        ("SELECT * FROM t", QueryError, "none to show"),
+        ("SELECT age FROM t", QueryError, "none to show"),
+        ("SELECT a.age FROM t a JOIN s ON a.x = s.x", QueryError, "a join"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM t)", QueryError, "a subquery"),
+        ("WITH s AS (SELECT 1) SELECT COUNT(*) FROM s", QueryError, "WITH"),
+        ("SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t", QueryError, "UNION"),
+        ("SELECT MAX(age) FROM t", QueryError, "MAX"),
+        ("SELECT COUNT(DISTINCT age) FROM t", QueryError, "DISTINCT"),
+        ("SELECT SUM(age) OVER () FROM t", QueryError, "window"),
+        ("DELETE FROM t", QueryError, "only SELECT"),
+        ("SELECT sex, COUNT(*) FROM t", QueryError, "neither grouped nor aggregated"),
+        ("SELECT AVG(region) FROM t", QueryError, "words"),
+        ("SELECT COUNT(*) FROM t WHERE age = income", QueryError, "compared with another column"),
+        ("SELECT COUNT(*) FROM t WHERE age LIKE '3%'", QueryError, "LIKE"),
+        ("SELECT income, COUNT(*) FROM t GROUP BY income", SchemaError, "too many for a group each"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_name(truth, sql, kind, words):
+    with pytest.raises(kind, match=words):
+        query(Exact(truth), sql)
+
+
+def test_too_many_columns_for_the_rows_say_the_error(truth):
+    release = sf.perturb(truth, sf.Retention(DOMAIN, 0.02), seeded(1))
+    with pytest.raises(EstimationError, match="leave a standard error of"):
+        query(
+            release,
+            "SELECT COUNT(*) FROM t WHERE sex = 'F' AND smoker = 'yes' AND region = 'north' AND age > 40 AND income > 3",
+        )
+
+
+def test_results_travel(truth):
+    result = query(sf.perturb(truth, RELEASES["retention"], seeded(1)), "SELECT sex, COUNT(*) FROM t GROUP BY sex")
+    row = result.to_dict()["rows"][0]
+    assert row["sex"] == "F" and row["count"]["low"] < row["count"]["value"] < row["count"]["high"]
+    assert result.to_arrow().column_names == ["sex", "count", "count stderr"]
+    assert len(result.to_pandas()) == 2
+    needed = result.rows_needed(0.001)
+    assert needed is not None and needed > ROWS
+    with pytest.raises(ParameterError):
+        result.rows_needed(2)
+    with pytest.raises(ParameterError, match="did you mean 'em'"):
+        query(Exact(truth), "SELECT COUNT(*) FROM t", method="emm")
