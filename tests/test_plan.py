@@ -18,7 +18,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.plan import Option, Plan, plan_release, privacy_curve
-from sfumato.plan.prediction import Item, itemset_channel, itemset_variance
+from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import Questions
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -145,8 +145,7 @@ def test_other_channels_beat_gamma_diagonal_on_short_itemsets_of_census(census: 
 
 def test_condition_numbers_are_those_of_the_papers(census: Plan) -> None:
     assert option(census, "mask").conditions[:3] == pytest.approx((8.2, 67, 551), rel=0.01)
-    channel = itemset_channel(GammaDiagonal.promising(NINETEEN, CENSUS), (Item("sex", 0),))
-    assert channel.condition == pytest.approx(1 + 2000 / 18)
+    assert option(census, "gamma-diagonal").conditions == pytest.approx([1 + 2000 / 18] * 6)
 
 
 def test_the_promise_is_said_in_words(census: Plan) -> None:
@@ -154,7 +153,12 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
     assert set(shown["refused"]) == {"swapping", "fp-nfp", "matrix"}
-    assert len(census.table()[0]) == len(census.header())
+    for header, table in (
+        (census.header(), census.table()),
+        (census.error_header(), census.errors()),
+        (census.detail_header(), census.details()),
+    ):
+        assert {len(row) for row in table} == {len(header)}
 
 
 def test_people_needed_reach_the_wanted_error() -> None:

@@ -204,12 +204,23 @@ def errors_by_length(
 
 
 def error_by_privacy(
-    epsilon: Sequence[float], lines: Sequence[Series], *, error: str = "standard error", axes: Axes | None = None
+    epsilon: Sequence[float],
+    lines: Sequence[Series],
+    *,
+    error: str = "standard error",
+    chosen: tuple[float, float] | None = None,
+    axes: Axes | None = None,
 ) -> Axes:
-    """What privacy costs: error against ε on logarithmic axes, a line for each mechanism; strong privacy is on the left."""
+    """What privacy costs: error against ε on logarithmic axes, a line for each mechanism; strong privacy is on the left.
+
+    `chosen` rings one point: the ε and the error that were decided for.
+    """
     with _style():
         axes, _ = _on(axes, 6.0, 3.8)
         _lines(axes, epsilon, lines)
+        if chosen is not None:
+            ring: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none", "markeredgewidth": 1.6}
+            axes.plot(*chosen, linestyle="none", color=INK, label="chosen", **ring)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(list(epsilon), [f"{value:g}" for value in epsilon])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
@@ -80,10 +81,7 @@ class Plan:
     def promise(self) -> str:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
-        return (
-            f"someone who believed something of a person with {_percent(self.rho1)} before "
-            f"sees at most {_percent(after, up=True)} after reading that person's report"
-        )
+        return f"someone who believed {_percent(self.rho1)} before sees at most {_percent(after, up=True)} after"
 
     def sentences(self) -> tuple[str, ...]:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""
@@ -111,28 +109,47 @@ class Plan:
 
     def header(self) -> tuple[str, ...]:
         """The names of the columns of `table`."""
-        lengths = range(1, 1 + max(len(option.supports) for option in self.options))
-        posterior = f"{_percent(self.rho1)} becomes"
-        errors = [f"length {length}" for length in lengths]
-        return ("mechanism", "gamma", "epsilon", posterior, *errors, "range count", "mean", "error", "people needed")
+        people = f"people for {_percent(self.wanted_error)}"
+        return ("mechanism", "gamma", "epsilon", f"{_percent(self.rho1)} becomes", "error", people)
 
     def table(self) -> list[tuple[str, ...]]:
-        """One row an option: its promise, its standard errors as figures, the people it takes."""
-        return [self._row(option) for option in self.options]
+        """One row an option: its promise, the error of what is asked for, and the people it takes."""
+        return [
+            (
+                option.name,
+                _figures(rounded_up(option.guarantee.gamma)),
+                _figures(option.guarantee.epsilon),
+                _percent(option.guarantee.worst_posterior(self.rho1), up=True),
+                _percent(option.error),
+                _people(option.people),
+            )
+            for option in self.options
+        ]
 
-    def _row(self, option: Option) -> tuple[str, ...]:
-        means = ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items())
-        return (
-            option.name,
-            _figures(rounded_up(option.guarantee.gamma)),
-            _figures(option.guarantee.epsilon),
-            _percent(option.guarantee.worst_posterior(self.rho1), up=True),
-            *(_percent(value) for value in option.supports),
-            f"±{_figures(option.count)}",
-            means or "–",
-            _percent(option.error),
-            _people(option.people),
-        )
+    def error_header(self) -> tuple[str, ...]:
+        """The names of the columns of `errors`."""
+        longest = max(len(option.supports) for option in self.options)
+        return ("mechanism", *map(str, range(1, longest + 1)), "range")
+
+    def errors(self) -> list[tuple[str, ...]]:
+        """One row an option: standard errors of supports in per cent by itemset length, of a range count in people."""
+        return [(o.name, *(_figures(100 * value) for value in o.supports), _figures(o.count)) for o in self.options]
+
+    def detail_header(self) -> tuple[str, ...]:
+        """The names of the columns of `details`."""
+        return ("mechanism", "parameters", "errors of means", "condition by length")
+
+    def details(self) -> list[tuple[str, ...]]:
+        """One row an option: its parameters, the errors of means, and the condition numbers by itemset length."""
+        return [
+            (
+                option.name,
+                _parameter(option.mechanism.parameters()),
+                ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items()) or "–",
+                ", ".join(_figures(value) for value in option.conditions),
+            )
+            for option in self.options
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as one JSON object."""
@@ -166,13 +183,27 @@ def _percent(share: float, *, up: bool = False) -> str:
     value = 100 * share
     if up and 1 <= value < 99.9:
         value = math.ceil(value * 10 - 1e-9) / 10
-    return f"{value:.3g} %" if value < 1000 else f"{value:,.0f} %"
+    return f"{_figures(value)} %"
 
 
 def _figures(value: float) -> str:
     if not math.isfinite(value):
         return "–"
+    if abs(value) >= 1e6:
+        return f"{value:.1e}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _parameter(value: Any) -> str:
+    """A parameter as people write it: fractions, which are exact, to four figures."""
+    if isinstance(value, Mapping):
+        same = {_parameter(entry) for entry in value.values()}
+        if len(value) > 1 and len(same) == 1:
+            return same.pop()
+        return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
+    if isinstance(value, str) and value.replace("/", "").isdigit():
+        return f"{float(Fraction(value)):.4g}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _people(count: float) -> str:

@@ -54,6 +54,14 @@ def itemset_channel(mechanism: Mechanism, items: Sequence[Item]) -> Channel:
     return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells)
 
 
+def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
+    """The condition number of the table the itemset is a cell of, or of the itemset itself where items are reported."""
+    if mechanism.reports_in_items or mechanism.item_keeps is not None or mechanism.domain.private.baskets:
+        return itemset_channel(mechanism, items).condition
+    cells = [default_cells(mechanism.domain[item.attribute]) for item in items]
+    return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells).condition
+
+
 def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
     """What one person adds to the variance of Σ weights·shares over the cells of one column, the truth being `shares`."""
     if mechanism.reports_in_items:

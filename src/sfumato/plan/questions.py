@@ -24,6 +24,7 @@ from sfumato.plan.prediction import (
     default_cells,
     even_cuts,
     itemset_channel,
+    itemset_condition,
     itemset_variance,
 )
 
@@ -91,7 +92,7 @@ class Questions:
             variances = [channel_variance(channel, shares) for channel in channels]
         except EstimationError:
             return math.inf, math.inf
-        return _root_mean(variances), max(channel.condition for channel in channels)
+        return _root_mean(variances), max(itemset_condition(mechanism, items) for items in self.itemsets(length))
 
     def class_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error, relative to its share, of a cell of the tables target × column that classifiers read."""

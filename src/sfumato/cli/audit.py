@@ -1,0 +1,126 @@
+"""`sfumato audit`: what an attacker learns from a release, and whether its mechanism kept its word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Json, Schema
+
+if TYPE_CHECKING:
+    from sfumato.audit import Audit
+    from sfumato.source import Release
+    from sfumato.table import Table
+
+
+def audit(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that Sfumato perturbed.")],
+    truth: Annotated[str, typer.Option(metavar="DATA", help="The very records that were perturbed, in their order.")],
+    schema: Schema = None,
+    rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
+    rho2: Annotated[float, typer.Option(help="… that are rho2 or more after.")] = 0.50,
+    false_alarm: Annotated[float, typer.Option(help="How often a sound mechanism may be accused.")] = 0.001,
+    seed: Annotated[int | None, typer.Option(help="Draw the attacks from this seed, to repeat them.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw what is guessed right: .html, .png or .svg.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Attack a release with the truth at hand, and check it against what its mechanism promises.
+
+    Example: sfumato audit census.parquet --truth census.csv
+    """
+    from sfumato.audit import audit_release
+    from sfumato.cli.mine import check_drawing_target
+    from sfumato.cli.printing import print_json, progress_bar
+    from sfumato.cli.reading import read_source
+    from sfumato.errors import FileError
+    from sfumato.randomness import secure, seeded
+    from sfumato.source import Release
+
+    check_drawing_target(plot, force)
+    source = read_source(file, None, None)
+    if not isinstance(source, Release):
+        raise FileError(f"'{file}' carries no mechanism, so there is no promise to audit", hint="audit a perturbed file")
+    records = read_records(truth, schema, source)
+    with progress_bar("auditing") as progress:
+        found = audit_release(
+            source.table,
+            records,
+            rng=secure() if seed is None else seeded(seed),
+            rho1=rho1,
+            rho2=rho2,
+            false_alarm=false_alarm,
+            progress=_of_rows(progress, records.rows),
+        )
+    if plot is not None:
+        draw(found, plot)
+    if json:
+        print_json(found.to_dict())
+    else:
+        print_audit(found)
+
+
+def read_records(truth: str, schema: Path | None, release: Release) -> Table:
+    """The true records, by their own schema if given, else by the domain that the release carries."""
+    from sfumato.cli.reading import read_truth
+    from sfumato.domain import Domain
+    from sfumato.errors import ParameterError
+    from sfumato.table import reader_of
+
+    if schema is None:
+        return read_truth(truth, release).table
+    reader = reader_of(truth)
+    if reader.provenance is not None:
+        raise ParameterError(f"--truth '{truth}' is itself a perturbed file", hint="give the true records")
+    return reader.table(Domain.load(schema))
+
+
+def _of_rows(progress: Callable[[int, float | None], None] | None, rows: int) -> Callable[[str, float], None] | None:
+    """The audit's progress as the bar takes it: rows, and the share that is done."""
+    return None if progress is None else lambda _, share: progress(round(share * rows), share)
+
+
+def print_audit(found: Audit) -> None:
+    """The audit for people: the verdict, what attackers got right, and every check."""
+    from sfumato.audit.result import LIMITS
+    from sfumato.cli.printing import print_table
+
+    for sentence in found.sentences():
+        print(sentence)
+    if found.violations:
+        print()
+        print_table(("against the promise",), [(line,) for line in found.violations], left=1)
+    print("\nguessed right")
+    print_table(found.header(), found.table(), left=2)
+    print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
+    lines = [(check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "") for check in found.checks]
+    print_table(("what should hold", "p-value", ""), lines, left=1)
+    print()
+    for limit in LIMITS:
+        print(f"note: {limit}")
+
+
+def draw(found: Audit, path: Path) -> None:
+    """What is guessed right without and with the reports; on a page, the whole audit beside it."""
+    from sfumato import plots
+    from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
+
+    guesses = [attack for attack in found.attacks if attack.prior == "true"]
+    axes = plots.risk(
+        [attack.target for attack in guesses],
+        [100 * attack.baseline for attack in guesses],
+        [100 * attack.right for attack in guesses],
+        quantity="guessed right (%)",
+    )
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    verdict, *others = found.sentences()
+    blocks: list[Any] = [Note(verdict), *(Paragraph(sentence) for sentence in others)]
+    blocks.append(Picture.of(axes, "What the best guess gets right from the prior alone, and from a report"))
+    checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
+    blocks += [Table(found.header(), found.table()), Heading("Checks"), Table(("what should hold", "p-value", ""), checks)]
+    Page("Audit of a release", blocks).save(path)

@@ -1,0 +1,159 @@
+"""`sfumato plan`: which mechanism to use, with which parameters, and how many people it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.mechanism import MechanismOptions
+from sfumato.cli.options import Force, Json
+
+if TYPE_CHECKING:
+    from sfumato.domain import Domain
+    from sfumato.plan import Plan
+
+GUARANTEE, ACCURACY = "Guarantee (one way)", "Wanted accuracy"
+DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+
+
+def plan(
+    schema: Annotated[
+        str, typer.Argument(metavar="SCHEMA", help="A schema (.toml), or data whose schema is proposed; baskets too.")
+    ],
+    rows: Annotated[int, typer.Option(metavar="N", help="How many people will report.")],
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)
+    ] = None,
+    rho1: Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)] = None,
+    rho2: Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)] = None,
+    wanted_error: Annotated[
+        str | None, typer.Option(metavar="E", help="The relative standard error wanted: 5% or 0.05.", rich_help_panel=ACCURACY)
+    ] = None,
+    at_support: Annotated[
+        str, typer.Option(metavar="S", help="The support of the itemsets it is wanted for.", rich_help_panel=ACCURACY)
+    ] = "2%",
+    purpose: Annotated[
+        str,
+        typer.Option("--for", metavar="WHAT", help="itemsets, counts, means or classes: what decides the order."),
+    ] = "itemsets",
+    length: Annotated[int | None, typer.Option(metavar="K", help="The length of the itemsets; 2 unless stated.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="A", help="The column to be predicted, for classes; the last unless stated.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw error against privacy: .html, .png or .svg.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to expect, people needed.
+
+    Example: sfumato plan census.toml --rows 48842 --rho1 0.05 --rho2 0.50 --for itemsets
+    """
+    from sfumato.cli.mine import check_drawing_target
+    from sfumato.cli.printing import print_json
+    from sfumato.errors import ParameterError
+    from sfumato.plan import plan_release
+
+    guarantee = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
+    if length is not None and purpose != "itemsets":
+        raise ParameterError(f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out")
+    if target is not None and purpose != "classes":
+        raise ParameterError(f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes")
+    check_drawing_target(plot, force)
+    wish: dict[str, Any] = {
+        "at_support": share("--at-support", at_support), "purpose": purpose, "length": length, "target": target,
+    }  # fmt: skip
+    wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
+    domain = read_schema(schema)
+    found = plan_release(domain, rows, guarantee=guarantee, wanted_error=wanted, rho1=0.05 if rho1 is None else rho1, **wish)
+    if plot is not None:
+        draw(found, domain, wish, plot)
+    if json:
+        print_json(found.to_dict())
+    else:
+        print_plan(found)
+
+
+def share(flag: str, text: str) -> float:
+    """The share that was written as 5%, 5 % or 0.05; it must lie strictly between 0 and 1."""
+    from sfumato.errors import ParameterError
+
+    words = text.strip()
+    try:
+        value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
+    except ValueError:
+        raise ParameterError(f"{flag} {text} is not a share", hint="as in 5% or 0.05") from None
+    if not 0 < value < 1:
+        raise ParameterError(f"{flag} {text} must lie strictly between 0 and 1", hint="as in 5% or 0.05")
+    return value
+
+
+def read_schema(path: str) -> Domain:
+    """The domain of a schema file, or the one proposed for a data file."""
+    from sfumato.cli.perturb import read_domain
+    from sfumato.domain import Domain
+    from sfumato.table import reader_of
+
+    return Domain.load(path) if path.endswith(".toml") else read_domain(reader_of(path), None, None)
+
+
+def print_plan(found: Plan) -> None:
+    """The plan for people: what is best in words, the figures, and why the other mechanisms are not there."""
+    from sfumato.cli.printing import print_table
+    from sfumato.plan.questions import ASSUMPTIONS
+
+    for sentence in found.sentences():
+        print(sentence)
+    print()
+    print_table(found.header(), found.table(), left=1)
+    print(
+        f"\nstandard errors: of supports of {100 * found.at_support:.3g} %, in per cent by length; of a range count, in people"
+    )
+    print_table(found.error_header(), found.errors(), left=1)
+    print()
+    print_table(found.detail_header(), found.details(), left=4)
+    if found.refused:
+        print()
+        print_table(("not possible", "why"), list(found.refused.items()), left=2)
+    print()
+    for assumption in ASSUMPTIONS:
+        print(f"assumed: {assumption}")
+
+
+def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
+    """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan beside it."""
+    from sfumato import plots
+    from sfumato.plan import privacy_curve
+    from sfumato.report import Note, Page, Paragraph, Picture, Table, save_figure
+
+    best = found.best
+    near = tuple(value for value in DRAWN_EPSILON if abs(value - best.guarantee.epsilon) > 0.2)
+    curve = privacy_curve(domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish)
+    lines = [plots.Series(name, errors) for name, errors in curve.errors.items()]
+    axes = plots.error_by_privacy(
+        curve.epsilon, lines, error="standard error, as a share", chosen=(best.guarantee.epsilon, best.error)
+    )
+    caption = f"The error of {curve.asked} from {found.rows:,} people, against epsilon"
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    blocks: list[Any] = [Paragraph(sentence) for sentence in found.sentences()[:1]]
+    blocks.append(Note(found.promise()))
+    blocks += [Paragraph(sentence) for sentence in found.sentences()[2:]]
+    blocks += [Picture.of(axes, caption), Table(found.header(), found.table())]
+    blocks += [
+        Table(
+            found.error_header(),
+            found.errors(),
+            "Standard errors of supports in per cent by length, and of a range count in people",
+        )
+    ]
+    blocks.append(Table(found.detail_header(), found.details()))
+    Page("Which mechanism?", blocks).save(path)
