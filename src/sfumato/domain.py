@@ -430,9 +430,9 @@ class Cells:
         return self.attribute.name if self.item is None else self.attribute.labels[self.item]
 
     @property
-    def key(self) -> tuple[str, bytes, bytes]:
+    def key(self) -> tuple[str, int, bytes, bytes]:
         """What tells this partition from others of the same domain."""
-        return self.name, self.group.tobytes(), b"" if self.starts is None else self.starts.tobytes()
+        return self.name, self.size, self.group.tobytes(), b"" if self.starts is None else self.starts.tobytes()
 
     @property
     def trivial(self) -> bool:

@@ -29,7 +29,7 @@ def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
     >>> contingency([np.array([0, 1, 1]), np.array([2, 0, 0])], (2, 3)).tolist()
     [[0, 0, 1], [2, 0, 0]]
     """
-    cells, rows = _checked_cells(sizes), len(columns[0])
+    cells, rows = checked_cells(sizes), len(columns[0])
     total = np.zeros(cells, dtype=np.int64)
     chunk = max(CHUNK, cells)  # adding up the counts must not cost more than counting
     for start in range(0, rows, chunk):
@@ -38,7 +38,8 @@ def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
     return total.reshape(tuple(sizes))
 
 
-def _checked_cells(sizes: Sequence[int]) -> int:
+def checked_cells(sizes: Sequence[int]) -> int:
+    """The number of cells of a table of these sizes, unless it is too large to build."""
     cells = math.prod(sizes)
     if cells > DENSE_CELLS:
         raise EstimationError(f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or coarser cells")
@@ -129,7 +130,7 @@ class ArrayCounter:
     def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        totals = np.zeros((5, _checked_cells(sizes)))
+        totals = np.zeros((5, checked_cells(sizes)))
         for start in range(0, self.rows, CHUNK):
             index = mixed_radix([self._assigned(part, None, start, start + CHUNK) for part in cells], sizes)
             codes = np.asarray(self.columns[self.domain.index(attribute.name)])[start : start + CHUNK]
@@ -158,7 +159,7 @@ class ArrayCounter:
     def _scan_together(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         """Chunk by chunk: each partition assigns a chunk of its column once, whatever the number of questions about it."""
         sizes = [[part.size for part in cells] for cells in questions]
-        totals = [np.zeros(_checked_cells(shape), dtype=np.int64) for shape in sizes]
+        totals = [np.zeros(checked_cells(shape), dtype=np.int64) for shape in sizes]
         chunk = max(CHUNK, *(total.size for total in totals)) if totals else CHUNK
         chunk += -chunk % 64  # packed columns are cheapest to cut at whole words
         parts = {part.key: part for cells in questions for part in cells}

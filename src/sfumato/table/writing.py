@@ -80,7 +80,7 @@ class CsvWriter(Writer):
         self.stream.write((",".join(map(_quoted, names)) + "\n").encode())
 
     def _append(self, columns: Columns) -> None:
-        words = [part for pair in zip(self.domain, columns, strict=True) for part in _words(*pair)]
+        words = [part for pair in zip(self.domain, columns, strict=True) for part in csv_fields(*pair)]
         ended = pc.binary_join_element_wise(words[-1], "\n", "")
         lines = pc.binary_join_element_wise(*words[:-1], ended, ",")
         self.stream.write(memoryview(lines.buffers()[2]))
@@ -100,7 +100,7 @@ class BasketWriter(Writer):
         self.stream.write(format_baskets(self._names, bits))
 
 
-def _words(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
+def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
     """The values of a column as CSV fields."""
     if isinstance(column, Bits):
         digits = pa.array(["0", "1"])

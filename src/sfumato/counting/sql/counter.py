@@ -1,0 +1,241 @@
+"""Counts by SQL: each question is one statement, run by the engine that holds the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
+from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
+from sfumato.counting.sql.writing import Writer
+from sfumato.domain import Cells, Domain, Items
+from sfumato.errors import DataError, SfumatoError
+
+LISTED_CELLS = 16  # a table of at most this many cells is counted cell by cell, a larger one by GROUP BY (bench/cube.py)
+JOINED_CELLS = 1 << 12  # questions whose columns together have at most this many cells are summed from one table
+GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
+ITEMSETS = 256  # itemsets counted by one statement
+
+
+class Relation(Protocol):
+    """Rows that stand in an engine, in columns named as the attributes and holding decoded values."""
+
+    @property
+    def dialect(self) -> str:
+        """The name by which sqlglot knows the engine's SQL."""
+
+    @property
+    def rows_from(self) -> exp.Expression:
+        """What stands after FROM."""
+
+    @property
+    def flags(self) -> bool:
+        """Whether a basket is one column of '0' and '1' an item (CSV); else it is one list of items."""
+
+    def fetch(self, statement: str) -> pa.Table:
+        """The rows that a SELECT gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class SqlCounter:
+    """Counts over rows that stand in an engine; only the counts come back."""
+
+    domain: Domain  # of the reports
+    relation: Relation
+    _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def rows(self) -> int:
+        return int(self._fetch(self._writer.total()).column("n")[0].as_py())
+
+    @cached_property
+    def _writer(self) -> Writer:
+        return Writer(self.relation.dialect, self.relation.rows_from, self.relation.flags)
+
+    def _fetch(self, statement: exp.Expression) -> pa.Table:
+        return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
+
+    def statement(self, cells: Sequence[Cells]) -> str:
+        """The statement that counts these cells."""
+        small = math.prod(part.size for part in cells) <= LISTED_CELLS
+        tree = self._writer.listed(cells) if small else self._writer.grouped(cells)
+        return tree.sql(dialect=self.relation.dialect)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        question = tuple(part.key for part in cells)
+        if question in self._asked:
+            return self._asked[question]
+        table = self._listed(cells) if math.prod(part.size for part in cells) <= LISTED_CELLS else self._grouped(cells)
+        return self._remembered(question, table)
+
+    def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
+        if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
+            self._asked[question] = table
+        return table
+
+    def _listed(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
+        """The cell that was not stated holds whatever the others of its column do not."""
+        found = self._fetch(self._writer.listed(cells))
+        table = np.array([column[0].as_py() for column in found.columns], dtype=np.int64)
+        table = table.reshape([part.size for part in cells])
+        for axis, part in enumerate(cells):
+            along = np.moveaxis(table, axis, 0)
+            along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
+        return table
+
+    def _grouped(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
+        checked_cells([part.size for part in cells])
+        found = self._fetch(self._writer.grouped(cells))
+        return self._spread(found, cells, _integers(found.column("n")))
+
+    def _spread(self, found: pa.Table, cells: Sequence[Cells], numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers that came with the keys of their cells, in their places; several groups may be of one cell."""
+        places = tuple(
+            _cells_of_keys(found.column(f"k{place}"), part)
+            if part.size > 1
+            else np.zeros(found.num_rows, dtype=np.intp)
+            for place, part in enumerate(cells)
+        )
+        table = np.zeros([part.size for part in cells], dtype=numbers.dtype)
+        np.add.at(table, places, numbers)
+        return table
+
+    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:  # (*cells, 5)
+        checked_cells([part.size for part in cells])
+        found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
+        columns = [found.column(name) for name in ("n", "s1", "s2", "s3", "s4")]
+        return np.stack([self._spread(found, cells, _floats(column)) for column in columns], axis=-1)
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """One scan for all questions that were not asked before: one small table behind them all, or GROUPING SETS."""
+        fresh = {key: cells for cells in questions if (key := tuple(part.key for part in cells)) not in self._asked}
+        tables = self._count_fresh(list(fresh.values())) if len(fresh) > 1 else [self.count(cells) for cells in fresh.values()]
+        known = {key: self._remembered(key, table) for key, table in zip(fresh, tables, strict=True)}
+        return [known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key] for cells in questions]
+
+    def _count_fresh(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        by_axis: dict[str, dict[Any, Cells]] = {}
+        for part in (part for cells in questions for part in cells):
+            by_axis.setdefault(part.name, {})[part.key] = part
+        fine = {name: joined(list(parts.values())) for name, parts in by_axis.items()}
+        if math.prod(cells.size for cells, _ in fine.values()) > JOINED_CELLS:
+            return self._count_in_sets(questions)
+        whole = self.count([cells for cells, _ in fine.values()])
+        owners = {
+            key: owner for name, (_, groups) in fine.items() for key, owner in zip(by_axis[name], groups, strict=True)
+        }
+        axes = {name: axis for axis, name in enumerate(fine)}
+        return [_margin(whole, cells, axes, owners) for cells in questions]
+
+    def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        tables: list[NDArray[Any]] = []
+        for batch in _batches(questions):
+            tables += self._count_batch(batch)
+        return tables
+
+    def _count_batch(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        if len(questions) == 1:
+            return [self.count(questions[0])]
+        parts = {part.key: part for cells in questions for part in cells}
+        axes, places = list(parts.values()), {key: place for place, key in enumerate(parts)}
+        sets = [[places[part.key] for part in cells] for cells in questions]
+        for cells in questions:
+            checked_cells([part.size for part in cells])
+        found = self._fetch(self._writer.grouping_sets(axes, list({tuple(sorted(own)): own for own in sets}.values())))
+        groups = _integers(found.column("g"))
+        return [self._of_set(found, groups, cells, own, len(axes)) for cells, own in zip(questions, sets, strict=True)]
+
+    def _of_set(
+        self, found: pa.Table, groups: NDArray[Any], cells: Sequence[Cells], places: Sequence[int], axes: int
+    ) -> NDArray[Any]:
+        left_out = sum(1 << axes - 1 - axis for axis in range(axes) if axis not in places)
+        rows = found.filter(pa.array(groups == left_out))
+        renamed = pa.table({f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)})
+        return self._spread(renamed, cells, _integers(rows.column("n")))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemsetCounter:
+    """Counts of itemsets among the baskets of a relation, some hundred itemsets a scan."""
+
+    attribute: Items
+    counter: SqlCounter
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return self.attribute.size
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets."""
+        return self.counter.rows
+
+    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of baskets that hold each itemset (n, k)."""
+        if itemsets.shape[1] == 0:
+            return np.full(len(itemsets), self.rows, dtype=np.int64)
+        total = np.empty(len(itemsets), dtype=np.int64)
+        for start in range(0, len(itemsets), ITEMSETS):
+            found = self.counter._fetch(self.counter._writer.itemsets(self.attribute, itemsets[start : start + ITEMSETS]))
+            total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
+        return total
+
+
+def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
+    """The cells that the keys of groups stand for."""
+    if keys.null_count:
+        raise DataError(f"column '{part.name}' of this release holds values that are not in its domain; it was changed")
+    if part.size == 2:
+        flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
+        return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
+    if not by_value(part):
+        return _integers(keys)
+    try:
+        return part.assign(part.attribute.encode(keys))
+    except SfumatoError:
+        raise DataError(
+            f"column '{part.name}' of this release holds values that are not in its domain; it was changed"
+        ) from None
+
+
+def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.asarray(column.cast(pa.int64()).combine_chunks())
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    return np.asarray(column.cast(pa.float64()).fill_null(0.0).combine_chunks())
+
+
+def _margin(
+    whole: NDArray[Any], cells: Sequence[Cells], axes: dict[str, int], owners: dict[Any, NDArray[np.intp]]
+) -> NDArray[Any]:
+    """One question's table, from the table over every column and in the finest cells that any question asks for."""
+    wanted = [axes[part.name] for part in cells]
+    rest = tuple(axis for axis in range(whole.ndim) if axis not in wanted)
+    table = whole.sum(axis=rest).transpose(*np.argsort(np.argsort(wanted)))
+    for axis, part in enumerate(cells):
+        table = merged(table, axis, owners[part.key], part.size)
+    return table
+
+
+def _batches(questions: Sequence[Sequence[Cells]]) -> list[list[Sequence[Cells]]]:
+    """The questions in runs whose columns one GROUPING SETS can number."""
+    batches: list[list[Sequence[Cells]]] = [[]]
+    keys: set[Any] = set()
+    for cells in questions:
+        more = {part.key for part in cells}
+        if batches[-1] and len(keys | more) > GROUPED_AXES:
+            batches.append([])
+            keys = set()
+        keys |= more
+        batches[-1].append(cells)
+    return batches

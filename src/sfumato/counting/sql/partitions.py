@@ -1,0 +1,82 @@
+"""Partitions as SQL sees them: runs of a number, the cell that need not be stated, and partitions joined into a finer one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells, Numeric
+
+CASE_RUNS = 64  # a number cut more often than this is grouped by its values, which are then cut here
+
+
+def runs_of(part: Cells) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Where each run of codes in one cell starts, and which cell that is.
+
+    >>> starts, cells = runs_of(Numeric("age", 0, 9).cells_by_values(["3"], ["7", "8"]))
+    >>> starts.tolist(), cells.tolist()
+    ([0, 3, 4, 7, 9], [2, 0, 2, 1, 2])
+    """
+    codes, owners = np.arange(len(part.group)), part.group
+    if part.starts is not None:
+        last = np.r_[part.starts[1:] != part.starts[:-1], True] & (part.starts < part.attribute.size)
+        codes, owners = part.starts[last], part.group[last]
+    changes = np.r_[True, owners[1:] != owners[:-1]]
+    return codes[changes].astype(np.int64), owners[changes]
+
+
+def rest_of(part: Cells) -> int:
+    """The cell that takes the most words to state; its rows are those that lie in no other cell.
+
+    >>> rest_of(Numeric("age", 0, 9).cells_by_values(["3"], ["7", "8"]))
+    2
+    """
+    if part.item is not None:
+        return 0
+    owners = runs_of(part)[1] if isinstance(part.attribute, Numeric) else part.group
+    return int(np.bincount(owners, minlength=part.size).argmax())
+
+
+def stated_cells(part: Cells) -> list[int]:
+    """Every cell but the rest."""
+    return [cell for cell in range(part.size) if cell != rest_of(part)]
+
+
+def by_value(part: Cells) -> bool:
+    """Whether rows are best grouped by the value itself: where that makes few more groups, or saves very many comparisons."""
+    if part.size <= 2:
+        return False
+    if isinstance(part.attribute, Numeric):
+        return len(runs_of(part)[0]) > CASE_RUNS
+    return part.attribute.size <= 2 * part.size
+
+
+def joined(parts: Sequence[Cells]) -> tuple[Cells, list[NDArray[np.intp]]]:
+    """The coarsest partition of one axis that refines all of these, and the cell of each of them that its cells lie in.
+
+    >>> age = Numeric("age", 0, 9)
+    >>> fine, owners = joined([age.cells_by_cuts([3]), age.cells_by_cuts([3, 7])])
+    >>> fine.size, [owner.tolist() for owner in owners]
+    (3, [[0, 1, 1], [0, 1, 2]])
+    """
+    first = parts[0]
+    if first.item is not None or all(part.key == first.key for part in parts):
+        return first, [np.arange(first.size) for _ in parts]
+    codes = np.arange(first.attribute.size)
+    if isinstance(first.attribute, Numeric):
+        codes = np.unique(np.concatenate([runs_of(part)[0] for part in parts]))
+    cells = np.stack([part.assign(codes).astype(np.intp) for part in parts])
+    distinct, group = np.unique(cells, axis=1, return_inverse=True)
+    labels = tuple(map(str, range(distinct.shape[1])))
+    starts = codes if isinstance(first.attribute, Numeric) else None
+    return Cells(first.attribute, labels, np.asarray(group).reshape(-1), starts), list(distinct)
+
+
+def merged(table: NDArray[Any], axis: int, owners: NDArray[np.intp], size: int) -> NDArray[Any]:
+    """The table with the cells of one axis summed to their owners."""
+    result = np.zeros((size, *np.delete(table.shape, axis)), dtype=table.dtype)
+    np.add.at(result, owners, np.moveaxis(table, axis, 0))
+    return np.moveaxis(result, 0, axis)
