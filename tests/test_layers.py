@@ -18,6 +18,7 @@ LAYERS = (
     ("channels",),
     ("mechanisms",),
     ("table",),
+    ("spark",),
     ("counting",),
     ("estimation",),
     ("source",),

@@ -32,10 +32,10 @@ class Written:
 
 def perturb_table(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Table:
     """The perturbed table, its noise drawn once; from secure randomness unless an `rng` is given."""
-    _check_truth("this table", table.provenance)
+    check_truth("this table", table.provenance)
     rng = secure() if rng is None else rng
-    provenance = _provenance(mechanism, rng, copies)
-    columns = _reports(table.recode(mechanism.domain).columns, mechanism, rng, copies)
+    provenance = provenance_of(mechanism, rng, copies)
+    columns = reports_of(table.recode(mechanism.domain).columns, mechanism, rng, copies)
     return Table(mechanism.reports, columns, provenance, table.notes)
 
 
@@ -57,15 +57,15 @@ def perturb_file(
     once (swapping) is given them all.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
-    _check_truth(reader.where, reader.provenance)
+    check_truth(reader.where, reader.provenance)
     rng = secure() if rng is None else rng
-    provenance = _provenance(mechanism, rng, copies)
+    provenance = provenance_of(mechanism, rng, copies)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:
         done = 0
         for columns in _batches(reader, domain, mechanism, batch_rows):
             records = Table(domain, columns).recode(mechanism.domain).columns
-            writer.write(_reports(records, mechanism, rng, copies))
+            writer.write(reports_of(records, mechanism, rng, copies))
             done += rows_of(records)
             if progress:
                 progress(done, reader.fraction)
@@ -77,13 +77,15 @@ def _batches(reader: Reader, domain: Domain, mechanism: Mechanism, batch_rows: i
     return iter([join_columns(domain, list(batches))]) if mechanism.needs_all_rows else batches
 
 
-def _provenance(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenance:
+def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenance:
+    """How a table comes about that this mechanism perturbs from this randomness."""
     if copies < 1:
         raise ParameterError(f"copies={copies}; a record is reported at least once")
     return Provenance(mechanism, rng.secure, copies)
 
 
-def _check_truth(where: str, provenance: Provenance | None) -> None:
+def check_truth(where: str, provenance: Provenance | None) -> None:
+    """Refuse to perturb what was perturbed before."""
     if provenance is not None:
         raise ParameterError(
             f"{where} was perturbed already, by {provenance.mechanism.name}; noise is drawn once",
@@ -91,7 +93,7 @@ def _check_truth(where: str, provenance: Provenance | None) -> None:
         )
 
 
-def _reports(records: Columns, mechanism: Mechanism, rng: Keystream, copies: int) -> Columns:
+def reports_of(records: Columns, mechanism: Mechanism, rng: Keystream, copies: int) -> Columns:
     """The reports of these records, the copies of one record side by side."""
     return _interleaved([mechanism.perturb(records, rng) for _ in range(copies)])
 

