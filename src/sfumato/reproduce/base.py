@@ -21,7 +21,8 @@ LENGTH = "length"  # the label that makes a reproduction drawable
 WIDTH = 120  # of a line of text
 MARK = "≠"
 MEANING_OF_MARK = (
-    f"{MARK} marks a printed number outside the {LEVEL:.0%} prediction interval of our runs (by chance one in a hundred)"
+    f"{MARK} marks a printed number that is not our exact one, or that lies outside the {LEVEL:.0%} prediction interval of our "
+    "runs (by chance one in a hundred does)"
 )
 
 Label = str | int | float
@@ -266,14 +267,14 @@ def page(reproductions: Sequence[Reproduction]) -> Page:
 
 
 def rounding(printed: float) -> float:
-    """By how much a printed number may differ from the true one: a unit in its last decimal place, half a whole number.
+    """By how much a printed number may differ from the true one: two units in its last decimal place, half a whole number.
 
-    A whole unit, since papers cut digits off as often as they round.
+    Two, since papers cut digits off as often as they round, and from numbers that were rounded before.
 
     >>> rounding(5.89), rounding(249)
-    (0.01, 0.5)
+    (0.02, 0.5)
     """
-    return 10.0 ** -_decimals(printed) if _decimals(printed) else 0.5
+    return 2 * 10.0 ** -_decimals(printed) if _decimals(printed) else 0.5
 
 
 def _note(text: str) -> str:

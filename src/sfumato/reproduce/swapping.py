@@ -45,7 +45,9 @@ def table_4(settings: Settings) -> Reproduction:
         paper = lines[0]["paper"] or {}
         cells = (
             Cell(_percent(paper.get("error")), Runs(tuple(_percent(line["ours"]["error"]) for line in lines))),
-            *(Cell(paper.get(name), Runs(tuple(line["ours"].get(name) for line in lines))) for name in ("leaves", "seconds")),
+            Cell(paper.get("leaves"), Runs(tuple(line["ours"].get("leaves") for line in lines))),
+            # One number: a difference from the paper's machine means nothing.
+            Cell(paper.get("seconds"), Runs((Runs(tuple(line["ours"].get("seconds") for line in lines)).mean,))),
             Cell(None, Runs(tuple(_percent(line["ours"].get("error_on_truth")) for line in lines))),
             Cell(None, Runs(tuple(line["ours"].get("objective") for line in lines))),
         )
