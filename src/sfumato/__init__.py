@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from sfumato.mine.rules import association_rules as association_rules
     from sfumato.mine.tree import DecisionTree as DecisionTree
     from sfumato.privacy.guarantee import Guarantee as Guarantee
+    from sfumato.publish.hide import hide as hide
+    from sfumato.publish.identify import identify as identify
+    from sfumato.publish.microdata import Binning as Binning
+    from sfumato.publish.microdata import Microdata as Microdata
+    from sfumato.publish.restriction import read_restrictions as read_restrictions
+    from sfumato.publish.swap import swap as swap
     from sfumato.randomness import secure as secure
     from sfumato.randomness import seeded as seeded
     from sfumato.source import Exact as Exact
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 # Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it does not need.
 _EXPORTS: dict[str, str] = {
     "Answer": "estimation.estimate:Answer",
+    "Binning": "publish.microdata:Binning",
     "Bins": "domain:Bins",
     "BitFlip": "mechanisms.bitflip:BitFlip",
     "Category": "domain:Category",
@@ -57,6 +64,7 @@ _EXPORTS: dict[str, str] = {
     "GammaDiagonal": "mechanisms.gamma_diagonal:GammaDiagonal",
     "Guarantee": "privacy.guarantee:Guarantee",
     "Items": "domain:Items",
+    "Microdata": "publish.microdata:Microdata",
     "NaiveBayes": "mine.bayes:NaiveBayes",
     "Numeric": "domain:Numeric",
     "RandomizedGamma": "mechanisms.randomized_gamma:RandomizedGamma",
@@ -69,14 +77,18 @@ _EXPORTS: dict[str, str] = {
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
+    "hide": "publish.hide:hide",
+    "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
     "open": "source:open",
     "perturb": "source:perturb",
     "propose_schema": "table:propose_schema",
     "query": "mine.cube.query:query",
     "read": "table:read",
+    "read_restrictions": "publish.restriction:read_restrictions",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",
+    "swap": "publish.swap:swap",
 }
 
 __all__ = ["__version__", *_EXPORTS]

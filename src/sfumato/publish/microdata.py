@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
+from sfumato.table.table import arrow_stream
 
 __all__ = ["Binning", "Coded", "Microdata", "pattern_numbers"]
 
@@ -111,14 +112,21 @@ class Microdata:
     @classmethod
     def read(
         cls,
-        table: pa.Table,
+        data: Any,
         confidential: Sequence[str],
         *,
         keys: Sequence[str] | None = None,
         bins: Mapping[str, Binning] | None = None,
         nulls: Literal["value", "error"] = "value",
     ) -> Microdata:
-        """The records of an Arrow table; every column that is not confidential is a key unless `keys` names them."""
+        """The records of an Arrow table or a data frame; a column that is not confidential is a key, unless `keys` names them.
+
+        >>> people = pa.table({"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]})
+        >>> data = Microdata.read(people, ["ill"], bins={"age": Binning.parse("40")})
+        >>> [(key.name, key.values) for key in data.keys]
+        [('age', ('[31,40)', '[40,52]')), ('town', ('Lyon', 'Turin'))]
+        """
+        table = data if isinstance(data, pa.Table) else arrow_stream(data).read_all()
         bins = dict(bins or {})
         confidential = tuple(confidential)
         _check_names(table, [*confidential, *(keys or ()), *bins])
