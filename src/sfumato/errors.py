@@ -71,6 +71,12 @@ class QueryError(SfumatoError, ValueError):
     kind = "query"
 
 
+class ServerError(SfumatoError):
+    """A database that cannot be reached, refuses us, or does not hold what was asked for."""
+
+    kind = "server"
+
+
 class MissingExtraError(SfumatoError, ImportError):
     """An optional dependency that this call needs is not installed."""
 

@@ -121,8 +121,33 @@ class Condensed(Source):
         return self.whole.cells[self.whole.names.index(name)]
 
 
+class CountedSource(Source):
+    """A source whose rows are counted and undone through a channel, wherever the rows are."""
+
+    @property
+    @abstractmethod
+    def _counter(self) -> Counter:
+        """Whoever counts the rows."""
+
+    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+        fine = self._fine_channel(cells[axis].name)
+        return moments_of(self._counter, tuple(cells), axis, self._channel(tuple(cells)), fine, self.rows, self._copies)
+
+    @abstractmethod
+    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
+        """The channel over these cells."""
+
+    @abstractmethod
+    def _fine_channel(self, name: str) -> Channel:
+        """The channel over every value of one column."""
+
+    @property
+    def _copies(self) -> int:
+        return 1
+
+
 @dataclass(frozen=True, eq=False)
-class TableSource(Source):
+class TableSource(CountedSource):
     """A source whose rows are in memory; `earlier` is the source that this one extends, whose counts are used again."""
 
     table: Table
@@ -141,22 +166,6 @@ class TableSource(Source):
     def _counter(self) -> Counter:
         latest = ArrayCounter(self.table.domain, self._latest.columns)
         return JoinedCounter((self.earlier._counter, latest)) if self.earlier else latest
-
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
-        fine = self._fine_channel(cells[axis].name)
-        return moments_of(self._counter, tuple(cells), axis, self._channel(tuple(cells)), fine, self.rows, self._copies)
-
-    @abstractmethod
-    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
-        """The channel over these cells."""
-
-    @abstractmethod
-    def _fine_channel(self, name: str) -> Channel:
-        """The channel over every value of one column."""
-
-    @property
-    def _copies(self) -> int:
-        return 1
 
     @cached_property
     def _baskets(self) -> Parts:
@@ -218,19 +227,17 @@ class Exact(TableSource):
         return Bits.stack([_one_hot(part.assign(column), part.size) for part, column in parts])
 
 
-@dataclass(frozen=True, eq=False)
-class Release(TableSource):
-    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their standard errors."""
-
-    def __post_init__(self) -> None:
-        if self.table.provenance is None:
-            raise EstimationError("this table carries no mechanism, so it is not a release", hint="use Exact for true records")
+class PerturbedSource(CountedSource):
+    """A source of reports: counts are undone through the channel of the mechanism that made them."""
 
     @property
+    @abstractmethod
     def provenance(self) -> Provenance:
-        """How the table was perturbed."""
-        assert self.table.provenance is not None
-        return self.table.provenance
+        """How the reports were made."""
+
+    @abstractmethod
+    def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
+        """The evidence of reports that cannot be counted cell by cell."""
 
     @property
     def mechanism(self) -> Mechanism:
@@ -249,14 +256,6 @@ class Release(TableSource):
     @property
     def domain(self) -> Domain:
         return self.mechanism.domain
-
-    @property
-    def rows(self) -> int:
-        return self.table.rows // self.copies
-
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the reports with their mechanism; `sfumato.open` reads them back."""
-        save(self.table, path, force=force)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         return Estimate(cells, self.rows, self._evidence(cells), self.copies)
@@ -290,6 +289,29 @@ class Release(TableSource):
         every = tuple(self.domain.cells_of(axis.name) for axis in self.domain.axes)
         fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
         return MergedEvidence.over(fine, [self.domain.axis(part.name) for part in cells], cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Release(TableSource, PerturbedSource):
+    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their standard errors."""
+
+    def __post_init__(self) -> None:
+        if self.table.provenance is None:
+            raise EstimationError("this table carries no mechanism, so it is not a release", hint="use Exact for true records")
+
+    @property
+    def provenance(self) -> Provenance:
+        """How the table was perturbed."""
+        assert self.table.provenance is not None
+        return self.table.provenance
+
+    @property
+    def rows(self) -> int:
+        return self.table.rows // self.copies
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the reports with their mechanism; `sfumato.open` reads them back."""
+        save(self.table, path, force=force)
 
     def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
         """For mechanisms that report items: a cell is the set of its values' items, and each report votes on it."""

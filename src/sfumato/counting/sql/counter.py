@@ -11,11 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
-from sfumato.counting.sql.writing import Writer
+from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import DataError, SfumatoError
 
@@ -33,7 +32,7 @@ class Relation(Protocol):
         """The name by which sqlglot knows the engine's SQL."""
 
     @property
-    def rows_from(self) -> exp.Expression:
+    def rows_from(self) -> Tree:
         """What stands after FROM."""
 
     @property
@@ -50,17 +49,20 @@ class SqlCounter:
 
     domain: Domain  # of the reports
     relation: Relation
+    stated_rows: int | None = None  # where the release says how many it has; every table counted is held against it
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rows(self) -> int:
+        if self.stated_rows is not None:
+            return self.stated_rows
         return int(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
     def _writer(self) -> Writer:
         return Writer(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
-    def _fetch(self, statement: exp.Expression) -> pa.Table:
+    def _fetch(self, statement: Tree) -> pa.Table:
         return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
 
     def statement(self, cells: Sequence[Cells]) -> str:
@@ -77,9 +79,17 @@ class SqlCounter:
         return self._remembered(question, table)
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
+        self._check_rows(int(table.sum()))
         if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
             self._asked[question] = table
         return table
+
+    def _check_rows(self, found: int) -> None:
+        if self.stated_rows is not None and found != self.stated_rows:
+            raise DataError(
+                f"this release has {found:,} rows, but its description speaks of {self.stated_rows:,}",
+                hint="it was cut short or changed after it was perturbed",
+            )
 
     def _listed(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
         """The cell that was not stated holds whatever the others of its column do not."""
@@ -99,9 +109,7 @@ class SqlCounter:
     def _spread(self, found: pa.Table, cells: Sequence[Cells], numbers: NDArray[Any]) -> NDArray[Any]:
         """Numbers that came with the keys of their cells, in their places; several groups may be of one cell."""
         places = tuple(
-            _cells_of_keys(found.column(f"k{place}"), part)
-            if part.size > 1
-            else np.zeros(found.num_rows, dtype=np.intp)
+            _cells_of_keys(found.column(f"k{place}"), part) if part.size > 1 else np.zeros(found.num_rows, dtype=np.intp)
             for place, part in enumerate(cells)
         )
         table = np.zeros([part.size for part in cells], dtype=numbers.dtype)
@@ -129,9 +137,7 @@ class SqlCounter:
         if math.prod(cells.size for cells, _ in fine.values()) > JOINED_CELLS:
             return self._count_in_sets(questions)
         whole = self.count([cells for cells, _ in fine.values()])
-        owners = {
-            key: owner for name, (_, groups) in fine.items() for key, owner in zip(by_axis[name], groups, strict=True)
-        }
+        owners = {key: owner for name, (_, groups) in fine.items() for key, owner in zip(by_axis[name], groups, strict=True)}
         axes = {name: axis for axis, name in enumerate(fine)}
         return [_margin(whole, cells, axes, owners) for cells in questions]
 

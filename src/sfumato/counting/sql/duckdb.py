@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from sqlglot import exp
 
+from sfumato.counting.sql.database import Database, table_of
+from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Domain, Numeric
-from sfumato.errors import FileError, SfumatoError
-from sfumato.table.readers import CsvReader, ParquetReader, Reader
+from sfumato.errors import FileError
+from sfumato.table import Table
+from sfumato.table.readers import CsvReader, FolderReader, ParquetReader, Reader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,13 +34,56 @@ class DuckRelation:
     dialect: ClassVar[str] = "duckdb"
 
     @property
-    def rows_from(self) -> exp.Expression:
-        return exp.table_(exp.to_identifier(self.table, quoted=True))
+    def rows_from(self) -> Tree:
+        return table_of(self.table)
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
             # A cursor each: a connection serves one thread at a time.
             return self.connection.cursor().sql(statement).to_arrow_table()
+
+
+@dataclass(frozen=True, eq=False)
+class DuckDatabase(Database):
+    """A DuckDB database file."""
+
+    connection: DuckDBPyConnection
+    where: str
+    dialect: ClassVar[str] = "duckdb"
+
+    @classmethod
+    def connect(cls, path: Path, *, writable: bool = False) -> DuckDatabase:
+        """The database in a file; to be written, it is made if it is not there."""
+        if not writable and not path.is_file():
+            raise FileError(f"no database file '{path}'")
+        return cls(connect(path, writable=writable), f"'{path}'")
+
+    def relation(self, name: str) -> DuckRelation:
+        return DuckRelation(self.connection, name, f"'{name}' of {self.where}")
+
+    def fetch(self, statement: str) -> pa.Table:
+        with _clear(self.where):
+            return self.connection.sql(statement).to_arrow_table()
+
+    def execute(self, statement: str) -> None:
+        with _clear(self.where):
+            self.connection.execute(statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    def create(self, name: str, table: Table) -> None:
+        with _clear(self.where):
+            self.connection.register("sfumato_rows", table.to_arrow())
+            self.connection.execute(f"CREATE TABLE {table_of(name).sql(dialect=self.dialect)} AS SELECT * FROM sfumato_rows")
+            self.connection.unregister("sfumato_rows")
 
 
 def connect(path: Path | None = None, *, writable: bool = False, threads: int | None = None) -> DuckDBPyConnection:
@@ -55,15 +100,19 @@ def connect(path: Path | None = None, *, writable: bool = False, threads: int | 
 def file_relation(reader: Reader, reports: Domain, *, threads: int | None = None) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
     connection = connect(threads=threads)
-    if not isinstance(reader, ParquetReader | CsvReader) or not isinstance(reader.path, Path):
-        raise FileError(f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory")
     with _clear(reader.where):
-        if isinstance(reader, ParquetReader):
-            found = connection.read_parquet(_literal(reader.path))
-        else:
-            found = connection.read_csv(_literal(reader.path), **_csv_options(reader, reports))
-        found.create_view(VIEW)
+        _opened(connection, reader, reports).create_view(VIEW)
     return DuckRelation(connection, VIEW, reader.where, flags=isinstance(reader, CsvReader))
+
+
+def _opened(connection: DuckDBPyConnection, reader: Reader, reports: Domain) -> Any:
+    if isinstance(reader, FolderReader):
+        return connection.read_parquet([_literal(part.path) for part in reader.parts if isinstance(part.path, Path)])
+    if isinstance(reader, ParquetReader) and isinstance(reader.path, Path):
+        return connection.read_parquet(_literal(reader.path))
+    if isinstance(reader, CsvReader) and isinstance(reader.path, Path):
+        return connection.read_csv(_literal(reader.path), **_csv_options(reader, reports))
+    raise FileError(f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory")
 
 
 def _literal(path: Path) -> str:

@@ -1,39 +1,165 @@
-"""Rows in a PostgreSQL server: counts are pushed down, a release is written by COPY."""
+"""Releases in a PostgreSQL server: counts are pushed down, rows are written by COPY."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
-from sfumato.errors import MissingExtraError, ParameterError, ServerError
+from sfumato.bits import Bits
+from sfumato.counting.sql.database import Database, table_of
+from sfumato.counting.sql.writing import Tree
+from sfumato.domain import Attribute, Codes, Items, Numeric
+from sfumato.errors import MissingExtraError, ServerError
+from sfumato.table import Table
+from sfumato.table.readers import BATCH_ROWS
+from sfumato.table.writing import csv_fields
 
 if TYPE_CHECKING:
-    import psycopg
+    from psycopg import Connection
+
+PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
 @dataclass(frozen=True, eq=False)
 class PostgresRelation:
     """A table of a PostgreSQL server."""
 
-    connection: psycopg.Connection[Any]
+    database: PostgresDatabase
     table: str
-    where: str
-    flags: ClassVar[bool] = False
     dialect: ClassVar[str] = "postgres"
+    flags: ClassVar[bool] = False
 
     @property
-    def rows_from(self) -> exp.Expression:
-        return table_name(self.table)
+    def rows_from(self) -> Tree:
+        return table_of(self.table)
 
     def fetch(self, statement: str) -> pa.Table:
-        with clear_errors(self.where):
-            found = self.connection.execute(statement)  # type: ignore[call-overload]
+        return self.database.fetch(statement)
+
+
+@dataclass(frozen=True, eq=False)
+class PostgresDatabase(Database):
+    """A database of a PostgreSQL server."""
+
+    connection: Connection[Any]
+    where: str
+    dialect: ClassVar[str] = "postgres"
+
+    @classmethod
+    def connect(cls, address: str) -> PostgresDatabase:
+        """A connection by its URL, postgresql://user:password@host:port/database."""
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtraError("PostgreSQL needs the package psycopg", hint="pip install 'sfumato[postgres]'") from None
+        try:
+            facts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(address)
+        except psycopg.Error:
+            # Its own message may show the address, and so the password.
+            raise ServerError(
+                "this is no PostgreSQL address", hint="use postgresql://user:password@host:port/database"
+            ) from None
+        where = _where(facts)
+        facts = {"connect_timeout": PATIENCE, "application_name": "sfumato"} | facts
+        try:
+            return cls(psycopg.connect(**facts, autocommit=True), where)
+        except psycopg.OperationalError as error:
+            raise _refused(error, where, facts) from None
+
+    def relation(self, name: str) -> PostgresRelation:
+        return PostgresRelation(self, name)
+
+    def fetch(self, statement: str) -> pa.Table:
+        with _clear(self.where):
+            found = self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
             names = [column.name for column in found.description or ()]
             rows = found.fetchall()
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         return pa.table({name: pa.array(column) for name, column in zip(names, columns, strict=True)})
+
+    def execute(self, statement: str) -> None:
+        with _clear(self.where):
+            self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        return self.connection.transaction()
+
+    def create(self, name: str, table: Table) -> None:
+        columns = [exp.ColumnDef(this=exp.to_identifier(a.name, quoted=True), kind=_type_of(a)) for a in table.domain]
+        made = exp.Create(this=exp.Schema(this=table_of(name), expressions=columns), kind="TABLE")
+        self._run(made)
+        target = table_of(name).sql(dialect=self.dialect)
+        with _clear(self.where), self.connection.cursor() as cursor:
+            with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:  # type: ignore[arg-type, unused-ignore]
+                for start in range(0, table.rows, BATCH_ROWS):
+                    copy.write(_lines(table.slice(start, start + BATCH_ROWS)))
+            cursor.execute(f"ANALYZE {target}")  # type: ignore[arg-type, unused-ignore]
+
+
+def _type_of(attribute: Attribute) -> Tree:
+    if isinstance(attribute, Numeric):
+        return exp.DataType.build("bigint" if attribute.whole else "double")
+    if not isinstance(attribute, Items):
+        return exp.DataType.build("text")
+    whole = pa.types.is_integer(attribute.decode(Bits.zeros(0, attribute.size)).type.value_type)
+    return exp.DataType.build("array<bigint>" if whole else "array<text>")
+
+
+def _lines(table: Table) -> bytes:
+    """Rows as COPY takes them: CSV, baskets as array literals."""
+    fields = [field for pair in zip(table.domain, table.columns, strict=True) for field in _fields(*pair)]
+    ended = pc.binary_join_element_wise(fields[-1], "\n", "")
+    return bytes(pc.binary_join_element_wise(*fields[:-1], ended, ",").buffers()[2])
+
+
+def _fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
+    if not isinstance(column, Bits):
+        return csv_fields(attribute, column)
+    offsets, items = column.to_csr()
+    words = pa.array([_element(label) for label in attribute.labels], pa.string()).take(pa.array(items))
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), words)
+    return [pc.binary_join_element_wise('"{', pc.binary_join(lists, ","), '}"', "")]
+
+
+def _element(word: str) -> str:
+    """One element of an array literal inside a quoted CSV field."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'.replace('"', '""')
+
+
+def _where(facts: dict[str, Any]) -> str:
+    """The server and database without user or password."""
+    host = facts.get("host") or facts.get("hostaddr") or "localhost"
+    return f"PostgreSQL at {host}:{facts.get('port') or 5432}/{facts.get('dbname') or facts.get('user') or ''}"
+
+
+def _refused(error: Exception, where: str, facts: dict[str, Any]) -> ServerError:
+    text, user = str(error), facts.get("user") or "this account"
+    if "password" in text:
+        return ServerError(f"{where} refuses the password of '{user}'", hint="check user and password in the address")
+    if "does not exist" in text:
+        return ServerError(f"{where}: {_reason(error)}")
+    return ServerError(f"cannot reach {where}: {_reason(error)}", hint="is the server running, and is this its address?")
+
+
+def _reason(error: Exception) -> str:
+    """What the server said, in its own last words."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return line.rpartition("failed: ")[2].removeprefix("FATAL:").strip().rstrip(".")
+
+
+@contextmanager
+def _clear(where: str) -> Iterator[None]:
+    """PostgreSQL's complaints as one line of ours."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ServerError(f"{where}: {_reason(error)}") from None

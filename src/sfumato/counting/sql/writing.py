@@ -16,13 +16,15 @@ from sfumato.bits import Bits
 from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
+Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
+
 
 @dataclass(frozen=True, eq=False)
 class Writer:
     """Writes the statements over one relation."""
 
     dialect: str
-    rows_from: exp.Expression
+    rows_from: Tree
     flags: bool = False
 
     def listed(self, cells: Sequence[Cells]) -> exp.Select:
@@ -36,14 +38,14 @@ class Writer:
             counts.append(_named(self._count_where([_column(name) for name in stated]), f"n{number}"))
         return exp.select(*counts).from_(self._inner(events))
 
-    def _count_where(self, events: Sequence[exp.Expression]) -> exp.Expression:
+    def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
             return _count()
         if self.dialect == "postgres":
             return exp.Filter(this=_count(), expression=exp.Where(this=exp.and_(*events)))
         return exp.CountIf(this=exp.and_(*events))  # many FILTERs in one statement are quadratic in DuckDB
 
-    def grouped(self, cells: Sequence[Cells], sums: Sequence[exp.Expression] = (), extra: Sequence[Any] = ()) -> exp.Select:
+    def grouped(self, cells: Sequence[Cells], sums: Sequence[Tree] = (), extra: Sequence[Any] = ()) -> exp.Select:
         """The count, and the given sums, of every combination of cells that occurs."""
         keys = [(f"k{place}", self.key(part)) for place, part in enumerate(cells) if part.size > 1]
         columns = [_column(name) for name, _ in keys]
@@ -83,15 +85,15 @@ class Writer:
         """How many rows there are."""
         return exp.select(_named(_count(), "n")).from_(self.rows_from.copy())
 
-    def _inner(self, columns: Sequence[exp.Expression]) -> exp.Expression:
+    def _inner(self, columns: Sequence[Tree]) -> Tree:
         selected = list(columns) or [_named(exp.Literal.number(1), "one")]
         return exp.select(*selected).from_(self.rows_from.copy()).subquery("r")
 
-    def column(self, name: str) -> exp.Expression:
+    def column(self, name: str) -> Tree:
         """A column of the rows."""
         return _column(name)
 
-    def holds(self, attribute: Items, item: int) -> exp.Expression:
+    def holds(self, attribute: Items, item: int) -> Tree:
         """Whether a basket holds an item."""
         label = attribute.labels[item]
         if self.flags:
@@ -101,7 +103,7 @@ class Writer:
             return exp.EQ(this=value, expression=exp.Any(this=exp.paren(_column(attribute.name))))
         return exp.ArrayContains(this=_column(attribute.name), expression=value)
 
-    def event(self, part: Cells, cell: int) -> exp.Expression:
+    def event(self, part: Cells, cell: int) -> Tree:
         """Whether a row lies in one cell."""
         attribute = part.attribute
         if isinstance(attribute, Items):
@@ -112,18 +114,18 @@ class Writer:
             return self._between(part, attribute, cell)
         return self._one_of(attribute, np.flatnonzero(part.group == cell))
 
-    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> exp.Expression:
+    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> Tree:
         words = [exp.Literal.string(attribute.labels[code]) for code in codes]
         if len(words) > 1:
             return exp.In(this=_column(attribute.name), expressions=words)
         return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
 
-    def _between(self, part: Cells, attribute: Numeric, cell: int) -> exp.Expression:
+    def _between(self, part: Cells, attribute: Numeric, cell: int) -> Tree:
         starts, owners = runs_of(part)
         numbers = attribute.numbers(starts)
         intervals = []
         for place in np.flatnonzero(owners == cell):
-            ends = []
+            ends: list[Tree] = []
             if starts[place] > 0:
                 ends.append(exp.GTE(this=_column(part.name), expression=_number(numbers[place])))
             if place + 1 < len(starts):
@@ -131,7 +133,7 @@ class Writer:
             intervals.append(exp.and_(*ends) if ends else exp.true())
         return exp.or_(*intervals) if intervals else exp.false()
 
-    def key(self, part: Cells) -> exp.Expression:
+    def key(self, part: Cells) -> Tree:
         """What rows are grouped by: a condition for two cells, the value itself, or the number of the cell."""
         attribute, stated = part.attribute, stated_cells(part)
         if part.size <= 2:
@@ -149,7 +151,7 @@ class Writer:
         return case
 
 
-def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> exp.Expression:
+def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
     """The cell of a number by halving: a row meets as many comparisons as the logarithm of the number of cuts."""
     if len(owners) == 1:
         return exp.Literal.number(int(owners[0]))
@@ -161,19 +163,19 @@ def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> exp.Express
     )
 
 
-def _column(name: str) -> exp.Expression:
+def _column(name: str) -> Tree:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _named(expression: exp.Expression, name: str) -> exp.Expression:
+def _named(expression: Tree, name: str) -> Tree:
     return exp.alias_(expression, name, quoted=True)
 
 
-def _count() -> exp.Expression:
+def _count() -> Tree:
     return exp.Count(this=exp.Star(), big_int=True)
 
 
-def _number(value: Any) -> exp.Expression:
+def _number(value: Any) -> Tree:
     """A literal that every engine reads as this very number: with an exponent where it is a double, not a decimal."""
     number = value.item() if isinstance(value, np.generic) else value
     text = str(abs(number)) if isinstance(number, int) else repr(abs(float(number)))
@@ -183,7 +185,7 @@ def _number(value: Any) -> exp.Expression:
     return exp.Neg(this=literal) if number < 0 else literal
 
 
-def _item_literal(attribute: Items, label: str) -> exp.Expression:
+def _item_literal(attribute: Items, label: str) -> Tree:
     """An item as files hold it: a whole number where all items are."""
     held = attribute.decode(Bits.zeros(0, attribute.size)).type.value_type
     return exp.Literal.number(label) if pa.types.is_integer(held) else exp.Literal.string(label)
