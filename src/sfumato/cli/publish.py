@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
-SHOWN = 10
+SHOWN, DRAWN = 10, 8
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="True records: .csv, .csv.gz or .parquet; - is standard input.")]
 Confidential = Annotated[
@@ -485,11 +485,11 @@ def draw_identification(found: Identification, path: Path) -> None:
     from sfumato import plots
     from sfumato.report import save_figure
 
-    whole = found.risk.identifiable
+    telling = found.columns[:DRAWN]
     axes = plots.risk(
-        [f"without {role.name}" for role in found.columns],
-        [whole] * len(found.columns),
-        [role.identifiable_if_dropped for role in found.columns],
+        [f"without {role.name}" for role in telling],
+        [found.risk.identifiable] * len(telling),
+        [role.identifiable_if_dropped for role in telling],
         quantity="identifiable records",
     )
     save_figure(axes, path, title="Identifiable records")

@@ -174,7 +174,9 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Progress | None = Non
             moved = int(np.abs(np.bincount(assigned, minlength=exchange.values) - exchange.totals()).sum())
             return Assignment(assigned, exchange.cost(assigned), sweep.bound, settled.proved, moved)
         if not np.isfinite(moves.reach):
-            raise EstimationError("no exchange changes that many records", hint="lower the proportion")
+            raise EstimationError(
+                f"no exchange was found within {_SECONDS:g} s", hint="use the greedy method, or a lower proportion"
+            )
         limit *= 8
 
 
