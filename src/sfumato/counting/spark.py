@@ -1,0 +1,204 @@
+"""Counts by Spark: cells by SQL, itemsets by bitmaps that each partition packs once and keeps; only counts reach the driver."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sfumato.bits import Bits
+from sfumato.counting.bitmaps import itemset_counts
+from sfumato.domain import Cells, Domain, Items, Numeric
+from sfumato.errors import FileError
+from sfumato.spark.perturbing import told
+from sfumato.spark.records import map_in_arrow, quoted
+from sfumato.spark.storage import Place
+from sfumato.table.readers import flat_names
+from sfumato.table.table import Provenance, check_names, encode_batch
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+PACKED_BITS = 1 << 25  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
+PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRelation:
+    """The rows of a Spark frame, under a name that SQL knows."""
+
+    frame: DataFrame
+    where: str = "this frame"
+    flags: bool = False
+    dialect: ClassVar[str] = "spark"
+
+    @cached_property
+    def _view(self) -> str:
+        name = f"sfumato_{uuid.uuid4().hex}"
+        self.frame.createOrReplaceTempView(name)
+        return name
+
+    @property
+    def rows_from(self) -> exp.Expression:
+        return exp.table_(exp.to_identifier(self._view, quoted=True))
+
+    def fetch(self, statement: str) -> pa.Table:
+        with told(self.where):
+            return self.frame.sparkSession.sql(statement).toArrow()
+
+
+def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance]:
+    """The rows of a perturbed file or folder, and how they were perturbed."""
+    provenance = Place(session, url).provenance()
+    if provenance is None:
+        raise FileError(
+            f"'{url}' carries no mechanism, so how it was perturbed, or whether, is not known",
+            hint="perturb it first: sfumato perturb … --engine",
+        )
+    return spark_relation(session, url, provenance.mechanism.reports), provenance
+
+
+def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
+    """The rows of a file or folder over a domain: Parquet, CSV or FIMI by its name."""
+    name = url.lower().removesuffix(".gz")
+    with told(f"'{url}'"):
+        if name.endswith(".csv"):
+            return SparkRelation(_typed(session.read.csv(url, header=True, escape='"', emptyValue=""), domain), url, flags=True)
+        if name.endswith(".dat"):
+            return SparkRelation(_baskets(session.read.text(url), domain), url)
+        frame = session.read.parquet(url)
+    check_names(domain.names, frame.columns, f"'{url}'")
+    return SparkRelation(frame, url)
+
+
+def _typed(frame: DataFrame, domain: Domain) -> DataFrame:
+    """The words of a CSV file with the numbers made numbers."""
+    columns = []
+    for attribute in domain:
+        for name in flat_names(attribute):
+            column = quoted(name)
+            if isinstance(attribute, Numeric):
+                column = f"CAST({column} AS {'BIGINT' if attribute.whole else 'DOUBLE'}) AS {column}"
+            columns.append(column)
+    return frame.selectExpr(*columns)
+
+
+def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
+    """The lines of a FIMI file as lists of item ids."""
+    words = r"filter(split(value, '\\s+'), word -> word <> '')"
+    return frame.selectExpr(f"transform({words}, word -> CAST(word AS BIGINT)) AS {quoted(domain.names[0])}")
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Baskets as blocks of packed bits: the items of a column, then one bit a cell of each further partition."""
+
+    domain: Domain
+    parts: tuple[Items | Cells, ...]
+
+    @property
+    def items(self) -> int:
+        """How many bits a row has."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def columns(self) -> Domain:
+        """The attributes that are read."""
+        return self.domain.project(dict.fromkeys(self._name(part) for part in self.parts))
+
+    def _name(self, part: Items | Cells) -> str:
+        return part.name if isinstance(part, Items) else part.attribute.name
+
+    def pack(self, batch: pa.RecordBatch) -> Bits:
+        """The bits of a batch of rows."""
+        domain = self.columns
+        columns = dict(zip(domain.names, encode_batch(batch.rename_columns(list(domain.names)), domain, 1), strict=True))
+        return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        most = max(64, PACKED_BITS // max(self.items, 1))
+        for batch in batches:
+            for start in range(0, batch.num_rows, most):
+                bits = self.pack(batch.slice(start, most))
+                yield pa.record_batch([pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"])
+
+
+def _bits(part: Items | Cells, column: Any) -> Bits:
+    if isinstance(part, Items):
+        assert isinstance(column, Bits)
+        return column
+    cells = part.assign(column)
+    return Bits.from_csr(np.arange(len(cells) + 1), cells.astype(np.int32), part.size)
+
+
+@dataclass(frozen=True, eq=False)
+class SparkBaskets:
+    """Counts of itemsets among the baskets of a Spark frame.
+
+    Each partition packs its baskets once and Spark keeps them, in memory or on disk; a candidate is counted block by block
+    where the blocks are, and the counts of all partitions are added up by the engine before the driver sees them.
+    """
+
+    frame: DataFrame
+    packing: Packing
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return self.packing.items
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of baskets."""
+        return int(self.frame.count())
+
+    @cached_property
+    def _packed(self) -> DataFrame:
+        from pyspark import StorageLevel
+
+        names = self.packing.columns.names
+        numbered = self.frame.select([quoted(name) for name in names]).toDF(*map(str, range(len(names))))
+        return map_in_arrow(numbered, self.packing, PACKED).persist(StorageLevel.MEMORY_AND_DISK)
+
+    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of baskets that hold each itemset (n, k)."""
+        if not len(itemsets) or not itemsets.shape[1]:
+            return np.full(len(itemsets), self.rows, dtype=np.int64)
+        wanted = self.frame.sparkSession.sparkContext.broadcast(np.ascontiguousarray(itemsets, dtype=np.int32))
+        counted = map_in_arrow(self._packed, PartitionCounts(wanted, self.items), COUNTED)
+        with told("the baskets"):
+            found = counted.groupBy("itemset").sum("count").toArrow()
+        wanted.destroy()
+        counts = np.zeros(len(itemsets), dtype=np.int64)
+        counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
+        return counts
+
+    def release(self) -> None:
+        """Let Spark forget the packed baskets."""
+        self._packed.unpersist()
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionCounts:
+    """The counts of the wanted itemsets in the blocks of one partition."""
+
+    wanted: Broadcast[NDArray[np.int32]]
+    items: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        itemsets = self.wanted.value
+        total = np.zeros(len(itemsets), dtype=np.int64)
+        for batch in batches:
+            for rows, words in zip(batch.column("rows").to_pylist(), batch.column("words"), strict=True):
+                block = np.frombuffer(words.as_buffer(), dtype=np.uint64).reshape(self.items, -1)
+                total += itemset_counts(Bits(block, rows), itemsets)
+        held = np.flatnonzero(total)
+        yield pa.record_batch([pa.array(held), pa.array(total[held])], ["itemset", "count"])
