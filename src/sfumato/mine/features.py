@@ -135,16 +135,24 @@ def _fine_cells(domain: Domain, name: str) -> Cells:
 
 def _binned(estimate: Estimate, most: int) -> Estimate:
     """The table of a number with at most this many cells, each with about as many people; others as they are."""
+    if most < 2:
+        raise ParameterError(f"most_cells={most}; a number is cut into at least 2 cells")
     cells, classes = estimate.cells
     if not isinstance(cells.attribute, Numeric) or cells.size <= most:
         return estimate
-    counts = _margin(estimate)
-    share = (np.cumsum(counts) - counts / 2) / counts.sum()
-    starts = np.searchsorted(share, np.arange(1, most) / most)
-    starts = np.unique(starts[(starts > 0) & (starts < cells.size)])
+    starts = _even_starts(_margin(estimate), most)
     assert cells.starts is not None
     coarse = cells.attribute.cells_by_cuts(cells.attribute.numbers(cells.starts[starts]).tolist())
     return estimate.coarsen([coarse, classes])
+
+
+def _even_starts(counts: NDArray[Any], most: int) -> NDArray[Any]:
+    """Where cells begin that hold about as many people each; a value that many people share does not use up more than one."""
+    for _ in range(5):
+        counts = np.minimum(counts, counts.sum() / most)
+    share = (np.cumsum(counts) - counts / 2) / counts.sum()
+    starts = np.searchsorted(share, np.arange(1, most) / most)
+    return np.unique(starts[(starts > 0) & (starts < len(counts))])
 
 
 def _margin(table: Estimate) -> NDArray[Any]:
