@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Retain
 from sfumato.counting.arrays import ArrayCounter, JoinedCounter
-from sfumato.counting.base import Counter
+from sfumato.counting.base import Baskets, Counter
 from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
@@ -239,6 +239,15 @@ class PerturbedSource(CountedSource):
     def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
         """The evidence of reports that cannot be counted cell by cell."""
 
+    @abstractmethod
+    def _votes(self, items: Sequence[int]) -> NDArray[Any]:  # (reports,)
+        """Each report's vote on whether its record holds all these items, for reports that are baskets."""
+
+    @property
+    @abstractmethod
+    def _baskets(self) -> Baskets:
+        """Whoever counts itemsets among the reports, the public columns' values being items too."""
+
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism that made the reports."""
@@ -290,6 +299,47 @@ class PerturbedSource(CountedSource):
         fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
         return MergedEvidence.over(fine, [self.domain.axis(part.name) for part in cells], cells)
 
+    def supports(self) -> Supports:
+        if self.mechanism.item_keeps is not None:
+            return self._flipped_supports(*self.mechanism.item_keeps)
+        if self.mechanism.reports_in_items:
+            return self._voted_supports()
+        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
+        if self.domain.baskets:
+            raise EstimationError(f"{self.mechanism.name} gives no supports of items")
+        small = math.prod(part.size for part in columns) <= MINED_TABLE
+        return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False)
+
+    def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
+        names, attributes = self._items
+        extra = np.ones(len(names) - len(keep_ones))  # public columns are reported as they are
+        keeps = np.r_[keep_ones, extra], np.r_[keep_zeros, extra]
+        return FlippedSupports(self._baskets, names, *keeps, attributes, self.copies)
+
+    def _voted_supports(self) -> Supports:
+        names, attributes = self._items
+        facts: dict[str, Any] = {"copies": self.copies, "longest": self.mechanism.longest_itemset}
+        if self.mechanism.number_votes(1) is not None and not self._public:
+            facts |= {"baskets": self._baskets, "weights": self.mechanism.number_votes}
+            return PartialSupports(names, attributes, self.rows, self._votes, **facts)
+        return VotedSupports(names, attributes, self.rows, self._votes, **facts)
+
+    @cached_property
+    def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:
+        """The names of the reported items, then of the public columns' values; and the attribute of each."""
+        names = self.mechanism.private_reports.attributes[0].labels
+        attributes = np.arange(len(names))
+        if not self.domain.private.baskets:
+            attributes = np.repeat(np.arange(len(self.domain.private)), [a.size for a in self.domain.private])
+        for place, part in enumerate(self._public, len(names)):
+            names = (*names, *(f"{part.name}={label}" for label in part.labels))
+            attributes = np.r_[attributes, np.full(part.size, place)]
+        return names, attributes
+
+    @cached_property
+    def _public(self) -> list[Cells]:
+        return [self.cells(attribute.name) for attribute in self.domain if attribute.public]
+
 
 @dataclass(frozen=True, eq=False)
 class Release(TableSource, PerturbedSource):
@@ -340,59 +390,19 @@ class Release(TableSource, PerturbedSource):
         labels = np.array(cells.attribute.labels)[cells.group == place]
         return [_Term(1, (items.code(f"{cells.attribute.name}={label}"),)) for label in labels]
 
-    def supports(self) -> Supports:
-        if self.mechanism.item_keeps is not None:
-            return self._flipped_supports(*self.mechanism.item_keeps)
-        if self.mechanism.reports_in_items:
-            return self._voted_supports()
-        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
-        if self.domain.baskets:
-            raise EstimationError(f"{self.mechanism.name} gives no supports of items")
-        small = math.prod(part.size for part in columns) <= MINED_TABLE
-        return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False)
-
-    def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
-        names, attributes = self._items
-        extra = np.ones(len(names) - len(keep_ones))  # public columns are reported as they are
-        keeps = np.r_[keep_ones, extra], np.r_[keep_zeros, extra]
-        return FlippedSupports(self._baskets, names, *keeps, attributes, self.copies)
-
-    def _voted_supports(self) -> Supports:
-        names, attributes = self._items
-        inside, bits = self.mechanism.private_reports.attributes[0].size, self._bits_of(self.table)
-
-        def votes(items: Sequence[int]) -> NDArray[Any]:
-            result = np.ones(self.table.rows)
-            private = [item for item in items if item < inside]
-            if private:
-                result = self.mechanism.item_votes(self.table.columns, private)
-            for item in items:
-                if item >= inside:
-                    result = result * bits.column(item)
-            return result
-
-        facts: dict[str, Any] = {"copies": self.copies, "longest": self.mechanism.longest_itemset}
-        if self.mechanism.number_votes(1) is not None and not self._public:
-            return PartialSupports(
-                names, attributes, self.rows, votes, baskets=self._baskets, weights=self.mechanism.number_votes, **facts
-            )
-        return VotedSupports(names, attributes, self.rows, votes, **facts)
+    def _votes(self, items: Sequence[int]) -> NDArray[Any]:
+        inside, result = self.mechanism.private_reports.attributes[0].size, np.ones(self.table.rows)
+        private = [item for item in items if item < inside]
+        if private:
+            result = self.mechanism.item_votes(self.table.columns, private)
+        for item in items:
+            if item >= inside:
+                result = result * self._all_bits.column(item)
+        return result
 
     @cached_property
-    def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:
-        """The names of the reported items, then of the public columns' values; and the attribute of each."""
-        names = self.mechanism.private_reports.attributes[0].labels
-        attributes = np.arange(len(names))
-        if not self.domain.private.baskets:
-            attributes = np.repeat(np.arange(len(self.domain.private)), [a.size for a in self.domain.private])
-        for place, part in enumerate(self._public, len(names)):
-            names = (*names, *(f"{part.name}={label}" for label in part.labels))
-            attributes = np.r_[attributes, np.full(part.size, place)]
-        return names, attributes
-
-    @cached_property
-    def _public(self) -> list[Cells]:
-        return [self.cells(attribute.name) for attribute in self.domain if attribute.public]
+    def _all_bits(self) -> Bits:
+        return self._bits_of(self.table)
 
     def _bits_of(self, table: Table) -> Bits:
         items = self.mechanism.private_reports.attributes[0]

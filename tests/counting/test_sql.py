@@ -139,7 +139,7 @@ def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     items = DOMAIN[name]
     assert isinstance(items, Items)
     itemsets = np.array([[0, 1], [0, 2], [1, 2]], dtype=np.int32)
-    baskets = ItemsetCounter(items, files)
+    baskets = ItemsetCounter.of(items, files)
     dense = TABLE.column(name).to_dense()
     assert baskets.counts(itemsets).tolist() == [int(dense[:, row].all(axis=1).sum()) for row in itemsets]
     assert baskets.counts(np.zeros((1, 0), dtype=np.int32)).tolist() == [ROWS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
@@ -26,3 +27,18 @@ class Counter(Protocol):
 
     def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:  # (*cells, 5)
         """Σ z^p, p = 0..4, over the rows of each cell, z = (number - middle) / half, the number being that of cells[axis]."""
+
+
+class Baskets(Protocol):
+    """Whoever can say how many baskets hold all items of an itemset."""
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets."""
+
+    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of baskets that hold each itemset (n, k)."""

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.parts import Parts
+from sfumato.counting.base import Baskets
 from sfumato.estimation.supports import Floats, Measured
 from sfumato.estimation.voted import VotedSupports
 
@@ -23,7 +23,7 @@ class PartialSupports(VotedSupports):
     itemsets one shorter, so T_j is the sum of theirs over k-j, and a candidate costs one new intersection.
     """
 
-    baskets: Parts = field(kw_only=True)
+    baskets: Baskets = field(kw_only=True)
     weights: Callable[[int], Floats | None] = field(kw_only=True)  # of a report that shows 0, 1, … k of k items
 
     def empty(self) -> Measured:

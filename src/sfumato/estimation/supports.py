@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.bits import Bits
+from sfumato.counting.base import Baskets
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.parts import Parts
 from sfumato.errors import EstimationError, ParameterError
 
 __all__ = ["FlippedSupports", "Measured", "Supports"]
@@ -98,7 +98,7 @@ class FlippedSupports:
     (True, 2)
     """
 
-    bits: Bits | Parts
+    bits: Bits | Baskets
     names: tuple[str, ...]
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0
@@ -151,7 +151,7 @@ class FlippedSupports:
         return Measured(observed, estimates[-1] / self.copies, stderr / self.copies, (estimates, squares))
 
     def _observed(self, itemsets: NDArray[np.int32]) -> Integers:
-        return self.bits.counts(itemsets) if isinstance(self.bits, Parts) else itemset_counts(self.bits, itemsets)
+        return itemset_counts(self.bits, itemsets) if isinstance(self.bits, Bits) else self.bits.counts(itemsets)
 
     def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
         """cov(S, I) = sum over rows of the product of g² over S and g over the rest of I, less the estimate of I.

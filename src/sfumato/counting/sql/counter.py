@@ -170,15 +170,20 @@ class SqlCounter:
 
 @dataclass(frozen=True, eq=False)
 class ItemsetCounter:
-    """Counts of itemsets among the baskets of a relation, some hundred itemsets a scan."""
+    """Counts of itemsets among the rows of a relation, some hundred itemsets a scan; an item is one cell of a column."""
 
-    attribute: Items
+    cells: Sequence[tuple[Cells, int]]
     counter: SqlCounter
+
+    @classmethod
+    def of(cls, attribute: Items, counter: SqlCounter) -> ItemsetCounter:
+        """The itemsets of one column of baskets."""
+        return cls([(attribute.item_cells(label), 1) for label in attribute.labels], counter)
 
     @property
     def items(self) -> int:
         """The number of items."""
-        return self.attribute.size
+        return len(self.cells)
 
     @property
     def rows(self) -> int:
@@ -191,7 +196,7 @@ class ItemsetCounter:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
         total = np.empty(len(itemsets), dtype=np.int64)
         for start in range(0, len(itemsets), ITEMSETS):
-            found = self.counter._fetch(self.counter._writer.itemsets(self.attribute, itemsets[start : start + ITEMSETS]))
+            found = self.counter._fetch(self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS]))
             total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
         return total
 

@@ -66,11 +66,11 @@ class PostgresDatabase(Database):
                 "this is no PostgreSQL address", hint="use postgresql://user:password@host:port/database"
             ) from None
         where = _where(facts)
-        facts = {"connect_timeout": PATIENCE, "application_name": "sfumato"} | facts
         try:
-            return cls(psycopg.connect(**facts, autocommit=True), where)
+            found = psycopg.connect(address, autocommit=True, connect_timeout=PATIENCE, application_name="sfumato")
         except psycopg.OperationalError as error:
             raise _refused(error, where, facts) from None
+        return cls(found, where)
 
     def relation(self, name: str) -> PostgresRelation:
         return PostgresRelation(self, name)

@@ -72,9 +72,9 @@ class Writer:
         selected = [*(column.copy() for column in columns), _named(_count(), "n"), _named(grouping, "g")]
         return exp.select(*selected).from_(inner).group_by(exp.GroupingSets(expressions=groups))
 
-    def itemsets(self, attribute: Items, itemsets: NDArray[np.int32]) -> exp.Select:  # (n, k)
-        """How many baskets hold each itemset: one row, one column an itemset."""
-        events = [_named(self.holds(attribute, int(item)), f"i{item}") for item in np.unique(itemsets)]
+    def itemsets(self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]) -> exp.Select:  # (n, k)
+        """How many rows hold each itemset, an item being one cell of a column: one row, one column an itemset."""
+        events = [_named(self.event(*items[item]), f"i{item}") for item in np.unique(itemsets).tolist()]
         counts = [
             _named(self._count_where([_column(f"i{item}") for item in row]), f"n{place}")
             for place, row in enumerate(itemsets.tolist())
