@@ -105,7 +105,7 @@ CASES = {
     "no data set": ("generate quest T10.X4 -o o.dat", "does not name a Quest data set"),
     # usage
     "unknown option": ("perturb census.csv -o o.csv --gama 19", "No such option: --gama"),
-    "unknown command": ("decribe o.csv", "No such command 'decribe'. Did you mean 'describe'?"),
+    "unknown command": ("decribe o.csv", "No such command 'decribe'"),
     "no output": ("perturb census.csv --gamma 19", "Missing option"),
     "gamma a word": ("perturb census.csv -o o.csv --gamma much", "Invalid value for '--gamma'"),
 }

@@ -111,3 +111,11 @@ def test_public_data(data_dir):
     assert adult["age"] == Numeric("age", 17, 90, cuts=adult["age"].cuts)
     assert adult["native_country"].other == "other"
     assert read(data_dir / "adult.csv.gz", adult).rows == 48_842
+
+
+def test_numbers_a_hair_beyond_their_decimals_still_fit():
+    values = [0.1 - 1e-13, 0.3 + 1e-13, 2.0000000001, *(place / 10 for place in range(2, 20))]
+    frame = pa.table({"x": values, "y": [-value for value in values]})
+    assert read(frame, propose_schema(frame)).rows == len(values)
+    whole = pa.table({"x": [*range(20), 5.0000000001]})
+    assert read(whole, propose_schema(whole)).rows == 21

@@ -44,7 +44,7 @@ def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
         _complain(error.to_dict(), as_json)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        print("sfumato: interrupted; nothing was changed", file=sys.stderr)
+        print("sfumato: interrupted; nothing was changed", file=sys.stderr, flush=True)
         return INTERRUPTED
     except BrokenPipeError:
         _leave_pipe()
@@ -72,7 +72,7 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
         print(json.dumps({"error": error}, ensure_ascii=False))
         return
     hint = f"; {error['hint']}" if error["hint"] else ""
-    print(_one_line(f"sfumato: {error['message']}{hint}"), file=sys.stderr)
+    print(_one_line(f"sfumato: {error['message']}{hint}"), file=sys.stderr, flush=True)
 
 
 def _one_line(text: str) -> str:

@@ -22,7 +22,7 @@ def print_json(result: Mapping[str, Any]) -> None:
 def print_notes(notes: Sequence[str]) -> None:
     """Remarks, on standard error so that they do not mix with results."""
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

@@ -164,7 +164,10 @@ class Summary:
         step = 10.0**-self.decimals
         if self.decimals > MOST_DECIMALS or (self.high - self.low) / step >= 1 << 31:
             return self.low, self.high, None
-        return round(self.low, self.decimals), round(self.high, self.decimals), round(step, self.decimals)
+        low, high = round(self.low, self.decimals), round(self.high, self.decimals)
+        low = low if low <= self.low else round(low - step, self.decimals)
+        high = high if high >= self.high else round(high + step, self.decimals)
+        return low, high, round(step, self.decimals)
 
 
 def _numbers(column: pa.Array) -> NDArray[np.float64] | None:
@@ -182,7 +185,9 @@ def _numbers(column: pa.Array) -> NDArray[np.float64] | None:
 
 def _decimals(numbers: NDArray[np.float64]) -> int:
     """How many decimals the numbers are written with; one more than the most where there are too many."""
-    for decimals in range(MOST_DECIMALS + 1):
+    if (numbers == np.rint(numbers)).all():
+        return 0
+    for decimals in range(1, MOST_DECIMALS + 1):
         if (np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))).all():
             return decimals
     return MOST_DECIMALS + 1

@@ -39,6 +39,7 @@ BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
+GZIP_MARK = b"\x1f\x8b"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
 # What spreadsheets and data frames write for a number that is not there.
@@ -266,7 +267,7 @@ class TextReader(Reader):
 
     path: Path | bytes  # the file, or its whole contents where they came down a pipe
     where: str
-    _raw: BinaryIO | None = field(default=None, init=False)
+    _raw: Any = field(default=None, init=False)  # what is being read, to tell how far it has come
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
@@ -275,9 +276,20 @@ class TextReader(Reader):
             raw: BinaryIO = io.BytesIO(self.path) if isinstance(self.path, bytes) else self.path.open("rb")
             with raw:
                 self._raw = raw
-                zipped = raw.read(2) == b"\x1f\x8b"
+                zipped = raw.read(2) == GZIP_MARK
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw, mode="rb") if zipped else raw  # type: ignore[misc]
+
+    @contextmanager
+    def _opened_by_arrow(self) -> Iterator[Any]:
+        """The same for Arrow, which reads ahead in a thread of its own and must not need the interpreter to do so."""
+        with _readable_text(self.where):
+            raw = pa.BufferReader(self.path) if isinstance(self.path, bytes) else pa.OSFile(str(self.path))
+            with raw:
+                self._raw = raw
+                zipped = raw.read(2) == GZIP_MARK
+                raw.seek(0)
+                yield pa.CompressedInputStream(raw, "gzip") if zipped else raw
 
     @property
     def fraction(self) -> float | None:
@@ -341,7 +353,7 @@ class CsvReader(RecordReader, TextReader):
         )
         parse = ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
         rows = 0
-        with self._opened() as stream, _readable_csv(self.where, ragged):
+        with self._opened_by_arrow() as stream, _readable_csv(self.where, ragged):
             options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
             for batch in open_csv(stream, read_options=options, parse_options=parse, convert_options=convert):
                 rows += batch.num_rows
@@ -410,6 +422,8 @@ def _readable_text(where: str) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, SfumatoError):
             raise
+        if "zlib" in str(error) or "Truncated compressed" in str(error):
+            raise FileError(f"{where} is not readable gzip", hint="it may be truncated") from None
         raise FileError(f"cannot read {where}: {error.strerror or _first_line(error)}") from None
 
 
