@@ -17,8 +17,10 @@ from sfumato.domain import Numeric
 from sfumato.errors import ConvergenceWarning, QueryError
 from sfumato.estimation.estimate import Answer, Estimate
 from sfumato.estimation.moments import Moments
-from sfumato.mine.cube.columns import FINE_CELLS, Columns, Grid, numbers_of
-from sfumato.mine.cube.conditions import Condition, case_branches, choose, condition, constant
+from sfumato.mine.cube.columns import FINE_CELLS, Column, Columns, Grid, numbers_of
+from sfumato.mine.cube.conditions import Condition, case_branches, condition, constant, is_constant
+from sfumato.mine.cube.derived import Derived, keeps_numbers
+from sfumato.mine.cube.grammar import bare
 from sfumato.mine.cube.quantity import Quantity
 
 Mask = NDArray[np.bool_]
@@ -80,29 +82,56 @@ class Sheet:
 Compute = Callable[[Sheet, Mask], Quantity]
 
 
+@dataclass(frozen=True)
+class Measure:
+    """A number of each record: the sums of its powers over a group, and where it is not NULL (None: everywhere)."""
+
+    total: Callable[[Sheet, Mask, int], Quantity]
+    present: Condition | None = None
+
+    def inside(self, grid: Grid, mask: Mask) -> Mask:
+        """The cells of a group where the number is not NULL."""
+        return mask if self.present is None else mask & self.present(grid)
+
+
 @dataclass
 class Measures:
     """The aggregates of a question as functions of a group, and the numbers they measure."""
 
     columns: Columns
     keyed_cells: int  # numbers with at most so many values are counted value by value
+    fine: set[str] = field(default_factory=set)  # the others, whose powers are summed
 
     def compute(self, expression: exp.Expression) -> Compute:
         """An expression of aggregates and constants."""
-        if isinstance(expression, exp.Paren | exp.Cast):
+        if isinstance(expression, exp.Paren):
             return self.compute(expression.this)
+        if isinstance(expression, exp.Cast) and (keeps_numbers(expression) or isinstance(expression.this, exp.Count)):
+            return self.compute(expression.this)
+        if isinstance(expression, exp.Nullif) and constant(expression.expression) == 0:
+            return self.compute(expression.this)  # a quotient by 0 has no value anyway
         if isinstance(expression, exp.Neg):
             inner = self.compute(expression.this)
             return lambda sheet, mask: inner(sheet, mask).scaled(-1.0)
+        if isinstance(expression, exp.Sqrt):
+            radicand = self.compute(expression.this)
+            return lambda sheet, mask: radicand(sheet, mask).sqrt()
         if isinstance(expression, exp.Add | exp.Sub | exp.Mul | exp.Div):
             return self._arithmetic(expression)
-        if isinstance(expression, exp.Literal):
-            number = float(constant(expression))
+        if is_constant(expression):
+            number = self._number(expression)
             return lambda sheet, mask: Quantity(number)
         if isinstance(expression, exp.Filter):
             inner, holds = self.compute(expression.this), condition(expression.expression.this, self.columns)
             return lambda sheet, mask: inner(sheet, mask & holds(sheet.tables.grid))
         return self._aggregate(expression)
+
+    @staticmethod
+    def _number(expression: exp.Expression) -> float:
+        value = constant(expression)
+        if isinstance(value, str):
+            raise QueryError(f"{expression.sql()} is not a number")
+        return float(value)
 
     def _arithmetic(self, expression: exp.Expression) -> Compute:
         left, right = self.compute(expression.this), self.compute(expression.expression)
@@ -118,94 +147,131 @@ class Measures:
 
     def _aggregate(self, expression: exp.Expression) -> Compute:
         if isinstance(expression, exp.Count):
-            if isinstance(expression.this, exp.Column):
-                self.columns.domain.axis(self.columns._exact(expression.this.name))
-            return lambda sheet, mask: sheet.linear(mask)
+            return self._count(expression)
         if isinstance(expression, exp.CountIf):
             holds = condition(expression.this, self.columns)
             return lambda sheet, mask: sheet.linear(mask & holds(sheet.tables.grid))
         if isinstance(expression, MEASURED):
             return self._measured(expression)
+        if isinstance(expression, exp.Round | exp.Cast):
+            raise QueryError(f"{expression.sql()} would round an estimate", hint="leave it out: rounding is for display")
+        if isinstance(expression, (*DISTRIBUTIONS, exp.WithinGroup)):
+            raise QueryError(f"{expression.sql()} cannot be part of an expression", hint="ask for it on its own")
         raise QueryError(
             f"{expression.sql()} is not an aggregate that can be answered",
             hint="COUNT, SUM, AVG, VAR, STDDEV, MEDIAN, PERCENTILE_CONT, and arithmetic of these",
         )
 
+    def _count(self, expression: exp.Count) -> Compute:
+        """COUNT(*), or COUNT of something that only a CASE can make NULL."""
+        counted = bare(expression.this) if expression.this is not None else exp.Star()
+        for column in counted.find_all(exp.Column):
+            self.columns.domain.axis(column.name)
+        if not isinstance(counted, exp.Case):
+            return lambda sheet, mask: sheet.linear(mask)
+        present = [branch.holds for branch in case_branches(counted, self.columns) if branch.result is not None]
+        return lambda sheet, mask: sheet.linear(
+            mask & sum((holds(sheet.tables.grid) for holds in present), np.zeros((), dtype=bool))
+        )
+
     def _measured(self, expression: exp.Expression) -> Compute:
-        power_sum = self._power_sum(expression.this)
+        measure = self._measure(expression.this)
         kind = type(expression)
 
         def result(sheet: Sheet, mask: Mask) -> Quantity:
-            first = power_sum(sheet, mask, 1)
+            inside = measure.inside(sheet.tables.grid, mask)
+            first = measure.total(sheet, inside, 1)
             if kind is exp.Sum:
                 return first
-            count = sheet.linear(mask)
+            count = sheet.linear(inside)
             mean = first / count
             if kind is exp.Avg:
                 return mean
-            spread = power_sum(sheet, mask, 2) / count - mean * mean
+            spread = measure.total(sheet, inside, 2) / count - mean * mean
             if kind in (exp.Variance, exp.Stddev, exp.StddevSamp):
                 spread = spread * (count / (count - Quantity(1.0)))
             return spread if kind in (exp.Variance, exp.VariancePop) else spread.sqrt()
 
         return result
 
-    def _power_sum(self, expression: exp.Expression) -> Callable[[Sheet, Mask, int], Quantity]:
-        """Σ x^power over a group, x being a number, a category of numbers, an item, a condition or a CASE of constants."""
-        if isinstance(expression, exp.Paren | exp.Cast):
-            return self._power_sum(expression.this)
-        if isinstance(expression, exp.Column):
-            return self._column_sum(expression.name)
-        value: Callable[[Grid], NDArray[Any]]
-        if isinstance(expression, exp.Case):
-            tests, results = case_branches(expression, self.columns)
-            numbers = [0.0 if result is None else float(result) for result in results]
-            value = lambda grid: choose(grid, tests, numbers).astype(np.float64)  # noqa: E731
-        elif isinstance(expression, exp.Literal):
-            number = float(constant(expression))
-            value = lambda grid: np.full((1,) * len(grid.columns), number)  # noqa: E731
-        else:
-            holds: Condition = condition(expression, self.columns)
-            value = lambda grid: holds(grid).astype(np.float64)  # noqa: E731
-        return lambda sheet, mask, power: sheet.linear(mask * value(sheet.tables.grid) ** power)
+    def _measure(self, expression: exp.Expression) -> Measure:
+        """A column of numbers or arithmetic of one, an item, a constant, a condition, or a CASE of these."""
+        inner = bare(expression)
+        if isinstance(inner, exp.Column):
+            return Measure(self._column_sum(inner.name))
+        if isinstance(inner, exp.Case):
+            return self._case(inner)
+        if is_constant(inner):
+            number = self._number(inner)
+            return Measure(lambda sheet, mask, power: sheet.linear(mask).scaled(number**power))
+        derived = Derived.of(inner, self.columns)
+        if derived is not None:
+            return Measure(self._derived_sum(inner, derived))
+        holds = condition(inner.this if isinstance(inner, exp.Cast) else inner, self.columns)
+        return Measure(lambda sheet, mask, power: sheet.linear(mask & holds(sheet.tables.grid)))
+
+    def _case(self, expression: exp.Case) -> Measure:
+        branches = case_branches(expression, self.columns)
+        parts = [(branch.holds, self._measure(branch.result)) for branch in branches if branch.result is not None]
+
+        def total(sheet: Sheet, mask: Mask, power: int) -> Quantity:
+            grid = sheet.tables.grid
+            shares = ((part, part.inside(grid, mask & holds(grid))) for holds, part in parts)
+            return sum((part.total(sheet, share, power) for part, share in shares), Quantity(0.0))
+
+        def present(grid: Grid) -> Mask:
+            shares = (part.inside(grid, holds(grid)) for holds, part in parts)
+            return sum(shares, np.zeros((1,) * len(grid.columns), dtype=bool))
+
+        return Measure(total, present)
 
     def _column_sum(self, name: str) -> Callable[[Sheet, Mask, int], Quantity]:
         column = self.columns.column(name)
         numbers_of(column, np.arange(1))  # a column of words or bins is refused here
-        if not isinstance(column.attribute, Numeric) or column.attribute.size <= self.keyed_cells:
+        if not self._too_fine(column):
             column.keyed = True
             return lambda sheet, mask, power: sheet.linear(
                 mask * numbers_of(column, sheet.tables.grid.axis(column.name)) ** power
             )
+        self.fine.add(name)
 
         def total(sheet: Sheet, mask: Mask, power: int) -> Quantity:
             assert sheet.measure == column.name
             scale = sheet.tables.moments[column.name].scale
-            parts = [math.comb(power, p) * scale.half**p * scale.middle ** (power - p) for p in range(power + 1)]
-            terms = [sheet.linear(mask, p).scaled(part) for p, part in enumerate(parts)]
-            return sum(terms[1:], terms[0])
+            return _expanded(lambda p: sheet.linear(mask, p), scale.half, scale.middle, power)
 
         return total
 
-    def measure(self, expression: exp.Expression) -> str | None:
-        """The number whose sums an expression needs, where it is too fine to be counted value by value."""
-        names = {
-            self.columns.column(column.name).name
-            for kind in MEASURED
-            for found in expression.find_all(kind)
-            for column in [_plain_column(found.this)]
-            if column is not None
-        }
-        fine = [name for name in names if self._too_fine(name)]
-        if len(fine) > 1:
+    def _derived_sum(self, expression: exp.Expression, derived: Derived) -> Callable[[Sheet, Mask, int], Quantity]:
+        column = derived.column
+        if not self._too_fine(column):
+            column.keyed = True
+            return lambda sheet, mask, power: sheet.linear(mask * derived.values[sheet.tables.grid.axis(column.name)] ** power)
+        line = derived.line()
+        if line is None:
             raise QueryError(
-                f"sums of {' and '.join(sorted(fine))} cannot be mixed in one expression", hint="ask for each on its own"
+                f"{expression.sql()} is not a·{column.name} + b, and {column.name} has too many values to count each",
+                hint="sum the column itself, or CASE of its ranges",
             )
-        return fine[0] if fine else None
+        plain = self._column_sum(column.name)
+        return lambda sheet, mask, power: _expanded(lambda p: plain(sheet, mask, p), *line, power)
 
-    def _too_fine(self, name: str) -> bool:
-        attribute = self.columns.column(name).attribute
-        return isinstance(attribute, Numeric) and attribute.size > self.keyed_cells
+    def measure(self) -> str | None:
+        """The number whose sums what was computed needs, where it is too fine to be counted value by value."""
+        if len(self.fine) > 1:
+            raise QueryError(
+                f"sums of {' and '.join(sorted(self.fine))} cannot be mixed in one expression", hint="ask for each on its own"
+            )
+        return next(iter(self.fine), None)
+
+    def _too_fine(self, column: Column) -> bool:
+        return isinstance(column.attribute, Numeric) and column.attribute.size > self.keyed_cells
+
+
+def _expanded(sums: Callable[[int], Quantity], slope: float, start: float, power: int) -> Quantity:
+    """Σ (slope·x + start)^power from the sums of the powers of x."""
+    parts = (sums(p).scaled(math.comb(power, p) * slope**p * start ** (power - p)) for p in range(power + 1))
+    return sum(parts, Quantity(0.0))
 
 
 def _plain_column(expression: exp.Expression) -> exp.Column | None:
@@ -220,22 +286,19 @@ class Distribution:
 
     name: str
     share: float
+    holds: Condition | None = None  # FILTER
 
     @classmethod
     def of(cls, expression: exp.Expression, columns: Columns) -> Distribution | None:
         """The quantile that an expression asks for; None where it asks for something else."""
-        inner, ordered = expression, None
-        if isinstance(expression, exp.WithinGroup):
-            inner, ordered = expression.this, expression.expression.expressions[0].this
+        inner, ordered, where = expression, None, None
+        if isinstance(inner, exp.Filter):
+            inner, where = inner.this, inner.expression.this
+        if isinstance(inner, exp.WithinGroup):
+            inner, ordered = inner.this, inner.expression.expressions[0]
         if not isinstance(inner, DISTRIBUTIONS):
             return None
-        target = inner.this if ordered is None else ordered
-        share = 0.5
-        if not isinstance(inner, exp.Median):
-            share = float(constant(inner.this if ordered is not None else inner.args.get("quantile") or inner.expression))
-        if not 0 < share < 1:
-            raise QueryError(f"{expression.sql()} needs a share strictly between 0 and 1")
-        column = _plain_column(target)
+        column = _plain_column(inner.this if ordered is None else ordered.this)
         if column is None:
             raise QueryError(f"{expression.sql()} needs a column of numbers")
         found = columns.column(column.name)
@@ -243,7 +306,16 @@ class Distribution:
             raise QueryError(f"'{found.name}' has no quantiles: it was not perturbed as a number")
         step = max(1, found.attribute.size // FINE_CELLS)
         found.cuts |= set(range(0, found.attribute.size, step))
-        return cls(found.name, share)
+        return cls(found.name, cls._share(expression, inner, ordered), None if where is None else condition(where, columns))
+
+    @staticmethod
+    def _share(expression: exp.Expression, inner: exp.Expression, ordered: exp.Expression | None) -> float:
+        if isinstance(inner, exp.Median):
+            return 0.5
+        share = constant(inner.this if ordered is not None else inner.args.get("quantile") or inner.expression)
+        if isinstance(share, str | bool) or not 0 < share < 1:
+            raise QueryError(f"{expression.sql()} needs a share strictly between 0 and 1")
+        return 1 - share if ordered is not None and ordered.args.get("desc") else float(share)
 
     def answer(self, tables: Tables, mask: Mask) -> Answer:
         """The quantile, and by Woodruff's method its error: where the distribution reaches the share ± its own error."""
@@ -251,7 +323,7 @@ class Distribution:
         place = tables.grid.place(self.name)
         attribute = tables.grid.columns[place].attribute
         assert isinstance(attribute, Numeric)
-        inside = np.broadcast_to(mask, tables.grid.shape)
+        inside = np.broadcast_to(mask if self.holds is None else mask & self.holds(tables.grid), tables.grid.shape)
         others = tuple(axis for axis in range(inside.ndim) if axis != place)
         total = float((tables.value * inside).sum())
         if total <= 0:

@@ -91,22 +91,11 @@ class Columns:
     found: dict[str, Column] = field(default_factory=dict)
 
     def column(self, name: str) -> Column:
-        """The axis of this name, known from now on; names are matched without regard to case where that is unambiguous."""
+        """The axis of this name, known from now on."""
         if name not in self.found:
-            exact = self._exact(name)
-            if exact in self.found:
-                return self.found[exact]
-            axis = self.domain.axes[self.domain.axis(exact)]
-            self.found[exact] = Column(exact, self.domain.attributes[axis.attribute], axis.item)
-            return self.found[exact]
+            axis = self.domain.axes[self.domain.axis(name)]
+            self.found[name] = Column(name, self.domain.attributes[axis.attribute], axis.item)
         return self.found[name]
-
-    def _exact(self, name: str) -> str:
-        names = [axis.name for axis in self.domain.axes]
-        if name in names:
-            return name
-        alike = [known for known in names if known.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else name
 
     def condition(self, name: str, operator: str, values: list[Any]) -> Callable[[Grid], NDArray[np.bool_]]:
         """A comparison of a column with constants; says of each cell whether it holds."""
@@ -140,7 +129,7 @@ def _label_holds(attribute: Attribute, operator: str, values: list[Any]) -> Hold
             chosen[_label_code(attribute, value)] = True
         table = chosen if operator == "in" else ~chosen
     else:
-        table = _compare(operator, _label_numbers(attribute, operator), [_as_number(attribute, value) for value in values])
+        table = compares(operator, _label_numbers(attribute, operator), [_as_number(attribute, value) for value in values])
     return lambda codes: table[codes]
 
 
@@ -161,7 +150,10 @@ def _label_numbers(attribute: Attribute, operator: str) -> NDArray[Any]:
         ) from None
 
 
-def _compare(operator: str, numbers: NDArray[Any], values: list[float]) -> NDArray[np.bool_]:
+def compares(operator: str, numbers: NDArray[Any], values: list[float]) -> NDArray[np.bool_]:
+    """Of which numbers a comparison with these values holds."""
+    if operator in ("in", "not in"):
+        return np.isin(numbers, values) == (operator == "in")
     if operator == "between":
         return (numbers >= values[0]) & (numbers <= values[1])
     return {
@@ -218,10 +210,11 @@ def _code_above(attribute: Numeric, number: float) -> int:
 
 def _check_inside(attribute: Numeric | Bins, operator: str, numbers: list[float]) -> None:
     low, high = (attribute.min, attribute.max) if isinstance(attribute, Numeric) else (attribute.edges[0], attribute.edges[-1])
+    sign = "=" if operator in ("in", "not in") else operator.upper()
     for number in numbers:
         if not low <= number <= high:
             raise DataError(
-                f"{attribute.name} {operator.upper()} {number:g} lies outside its domain [{low:g}, {high:g}]",
+                f"{attribute.name} {sign} {number:g} lies outside its domain [{low:g}, {high:g}]",
                 hint="ask within the domain",
             )
 

@@ -13,6 +13,8 @@ from sqlglot import exp
 from sfumato.domain import Items, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.columns import Columns, Grid, check_keyed, numbers_of
+from sfumato.mine.cube.derived import STEPS, Derived, is_whole_type, keeps_numbers
+from sfumato.mine.cube.grammar import bare
 
 Condition = Callable[[Grid], NDArray[np.bool_]]
 
@@ -30,6 +32,14 @@ class Key:
     index: Callable[[Grid], NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Branch:
+    """One result of a CASE, and the cells where it is the one that applies."""
+
+    holds: Condition
+    result: exp.Expression | None  # None for NULL
+
+
 def condition(expression: exp.Expression, columns: Columns) -> Condition:
     """Where a Boolean expression holds, cell by cell; each comparison cuts its column."""
     if isinstance(expression, exp.Paren):
@@ -42,33 +52,76 @@ def condition(expression: exp.Expression, columns: Columns) -> Condition:
         inner = condition(expression.this, columns)
         return lambda grid: ~inner(grid)
     if isinstance(expression, exp.Boolean):
-        return lambda grid: np.full((1,) * len(grid.columns), bool(expression.this))
+        return _everywhere(bool(expression.this))
+    if _compares_truth(expression):
+        wanted = bool(expression.expression.this) != isinstance(expression, exp.NEQ)
+        inner = condition(expression.this, columns)
+        return lambda grid: inner(grid) == wanted
     return _comparison(expression, columns)
+
+
+def _compares_truth(expression: exp.Expression) -> bool:
+    """Whether a condition is compared with TRUE or FALSE; of a column these may be labels."""
+    if not isinstance(expression, exp.Is | exp.EQ | exp.NEQ) or not isinstance(expression.expression, exp.Boolean):
+        return False
+    return isinstance(expression, exp.Is) or not isinstance(bare(expression.this), exp.Column | exp.Boolean)
+
+
+def _everywhere(truth: bool) -> Condition:
+    return lambda grid: np.full((1,) * len(grid.columns), truth)
 
 
 def _comparison(expression: exp.Expression, columns: Columns) -> Condition:
     if isinstance(expression, exp.Between):
-        low, high = constant(expression.args["low"]), constant(expression.args["high"])
-        return columns.condition(_column(expression.this), "between", [low, high])
+        return _between(expression, columns)
     if isinstance(expression, exp.In):
         if not expression.expressions:
             raise QueryError(f"{expression.sql()} lists no values")
-        return columns.condition(_column(expression.this), "in", [constant(value) for value in expression.expressions])
+        return _compared(expression.this, "in", [constant(value) for value in expression.expressions], columns)
     if isinstance(expression, exp.Column):
         return columns.condition(expression.name, "in", [True])
     for kind, (forward, backward) in COMPARISONS.items():
         if type(expression) is kind:
-            left, right = _unwrapped(expression.this), _unwrapped(expression.expression)
-            if isinstance(left, exp.Column):
-                return columns.condition(left.name, forward, [constant(right)])
-            if isinstance(right, exp.Column):
-                return columns.condition(right.name, backward, [constant(left)])
-            truth = _constants_compare(forward, constant(left), constant(right))
-            return lambda grid: np.full((1,) * len(grid.columns), truth)
+            left, right = expression.this, expression.expression
+            if left.find(exp.Column) is not None:
+                return _compared(left, forward, [constant(right)], columns)
+            if right.find(exp.Column) is not None:
+                return _compared(right, backward, [constant(left)], columns)
+            return _everywhere(_constants_compare(expression, forward, constant(left), constant(right)))
     raise QueryError(
         f"{expression.sql()} is not a comparison of a column with constants",
         hint="use =, <>, <, <=, >, >=, BETWEEN, IN, NOT, AND, OR",
     )
+
+
+def _between(expression: exp.Between, columns: Columns) -> Condition:
+    low, high = expression.args["low"], expression.args["high"]
+    if low.find(exp.Column) is None and high.find(exp.Column) is None:
+        return _compared(expression.this, "between", [constant(low), constant(high)], columns)
+    above = exp.GTE(this=expression.this.copy(), expression=low.copy())
+    return condition(exp.And(this=above, expression=exp.LTE(this=expression.this.copy(), expression=high.copy())), columns)
+
+
+def _compared(expression: exp.Expression, operator: str, values: list[Any], columns: Columns) -> Condition:
+    """A column, or a number computed from one, compared with constants."""
+    name = _column_name(expression, columns)
+    if name is not None:
+        return columns.condition(name, operator, values)
+    derived = Derived.of(expression, columns)
+    if derived is None:
+        raise QueryError(f"{expression.sql()} is not a column", hint="compare a column with constants")
+    return derived.condition(operator, values)
+
+
+def _column_name(expression: exp.Expression, columns: Columns) -> str | None:
+    """The column that an expression is, bare or in parentheses or cast to a type that leaves it as it is."""
+    inner = bare(expression)
+    if isinstance(inner, exp.Cast):
+        name = _column_name(inner.this, columns)
+        attribute = None if name is None else columns.column(name).attribute
+        fractions = isinstance(attribute, Numeric) and not attribute.whole
+        return name if keeps_numbers(inner) or (is_whole_type(inner) and not fractions) else None
+    return inner.name if isinstance(inner, exp.Column) else None
 
 
 def _unwrapped(expression: exp.Expression) -> exp.Expression:
@@ -77,25 +130,26 @@ def _unwrapped(expression: exp.Expression) -> exp.Expression:
     return expression
 
 
-def _constants_compare(operator: str, left: Any, right: Any) -> bool:
-    return {
-        "in": left == right, "not in": left != right,
-        "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right,
-    }[operator]  # fmt: skip
+def _constants_compare(expression: exp.Expression, operator: str, left: Any, right: Any) -> bool:
+    try:
+        return {
+            "in": lambda: left == right, "not in": lambda: left != right,
+            "<": lambda: left < right, "<=": lambda: left <= right, ">": lambda: left > right, ">=": lambda: left >= right,
+        }[operator]()  # fmt: skip
+    except TypeError:
+        raise QueryError(f"{expression.sql()} compares a word with a number") from None
 
 
-def _column(expression: exp.Expression) -> str:
-    inner = _unwrapped(expression)
-    if not isinstance(inner, exp.Column):
-        raise QueryError(f"{expression.sql()} is not a column", hint="compare a column with constants")
-    return inner.name
+def is_constant(expression: exp.Expression) -> bool:
+    """Whether an expression has no column, so that it is the same for everyone."""
+    return expression.find(exp.Column, exp.Star, exp.AggFunc) is None
 
 
 def constant(expression: exp.Expression) -> Any:
-    """The value of a literal."""
+    """The value of a literal, or of arithmetic of literals; None of NULL."""
     inner = _unwrapped(expression)
-    if isinstance(inner, exp.Neg):
-        return -constant(inner.this)
+    if isinstance(inner, exp.Null):
+        return None
     if isinstance(inner, exp.Boolean):
         return bool(inner.this)
     if isinstance(inner, exp.Literal):
@@ -103,23 +157,50 @@ def constant(expression: exp.Expression) -> Any:
             return inner.name
         number = float(inner.name)
         return int(number) if number.is_integer() and "." not in inner.name and "e" not in inner.name.lower() else number
-    if isinstance(inner, exp.Column):
+    if isinstance(inner, exp.Neg):
+        return -_number(inner.this)
+    if inner.find(exp.Column) is None and type(inner) in STEPS:
+        return _folded(inner)
+    if inner.find(exp.Column) is None and type(inner) in COMPARISONS:
+        return _constants_compare(inner, COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression))
+    if inner.find(exp.Column) is not None:
         raise QueryError(
             f"{inner.sql()} is compared with another column", hint="compare a column with constants; words go in single quotes"
         )
     raise QueryError(f"{expression.sql()} is not a constant")
 
 
+def _folded(expression: exp.Expression) -> Any:
+    left, right = _number(expression.this), _number(expression.expression)
+    with np.errstate(all="ignore"):
+        value = float(STEPS[type(expression)](np.asarray(left), np.asarray(right)))
+    if not np.isfinite(value):
+        raise QueryError(f"{expression.sql()} has no value")
+    return int(value) if isinstance(left, int) and isinstance(right, int) and value.is_integer() else value
+
+
+def _number(expression: exp.Expression) -> Any:
+    value = constant(expression)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise QueryError(f"{expression.sql()} is not a number")
+    return value
+
+
 def key(expression: exp.Expression, columns: Columns) -> Key:
     """The groups that an expression of GROUP BY makes."""
-    inner = _unwrapped(expression)
-    if isinstance(inner, exp.Column):
-        return _column_key(inner.name, columns)
-    if isinstance(inner, exp.Case):
-        return _case_key(inner, columns)
-    if isinstance(inner, exp.WidthBucket):
-        return _bucket_key(inner, columns)
-    holds = condition(inner, columns)
+    name = _column_name(expression, columns)
+    if name is not None:
+        return _column_key(name, columns)
+    if isinstance(expression, exp.Case):
+        return _case_key(expression, columns)
+    if isinstance(expression, exp.WidthBucket):
+        return _bucket_key(expression, columns)
+    if is_constant(expression):
+        return Key((constant(expression),), lambda grid: np.zeros((1,) * len(grid.columns), np.intp))
+    derived = Derived.of(expression, columns)
+    if derived is not None:
+        return Key(*derived.groups())
+    holds = condition(expression, columns)
     return Key((False, True), lambda grid: holds(grid).astype(np.intp))
 
 
@@ -137,33 +218,43 @@ def _column_key(name: str, columns: Columns) -> Key:
 
 
 def _case_key(expression: exp.Case, columns: Columns) -> Key:
-    tests, labels = case_branches(expression, columns)
+    branches = case_branches(expression, columns)
+    labels = [None if branch.result is None else constant(branch.result) for branch in branches]
     names = list(dict.fromkeys(labels))
-    return Key(tuple(names), lambda grid: choose(grid, tests, [names.index(label) for label in labels]).astype(np.intp))
+
+    def index(grid: Grid) -> NDArray[Any]:
+        places = ((names.index(label), branch.holds(grid)) for label, branch in zip(labels, branches, strict=True))
+        return sum((place * holds for place, holds in places), np.zeros((1,) * len(grid.columns), np.intp))
+
+    return Key(tuple(names), index)
 
 
-def case_branches(expression: exp.Case, columns: Columns) -> tuple[list[Condition], list[Any]]:
-    """The conditions of a CASE and its results, that of ELSE last (None where there is none)."""
-    if expression.this is not None:
-        tests = [
-            condition(exp.EQ(this=expression.this.copy(), expression=branch.this.copy()), columns)
-            for branch in expression.args["ifs"]
-        ]
-    else:
-        tests = [condition(branch.this, columns) for branch in expression.args["ifs"]]
-    default = expression.args.get("default")
-    results = [constant(branch.args["true"]) for branch in expression.args["ifs"]]
-    return tests, [*results, None if default is None else constant(default)]
+def case_branches(expression: exp.Case, columns: Columns) -> list[Branch]:
+    """The results of a CASE, that of ELSE last, each with the cells where it is the first that applies."""
+    rest: Condition = _everywhere(True)
+    branches = []
+    for branch in expression.args["ifs"]:
+        test = branch.this
+        if expression.this is not None:
+            test = exp.EQ(this=expression.this.copy(), expression=test.copy())
+        holds = condition(test, columns)
+        branches.append(Branch(_both(rest, holds), _result(branch.args["true"])))
+        rest = _both(rest, holds, negated=True)
+    return [*branches, Branch(rest, _result(expression.args.get("default")))]
 
 
-def choose(grid: Grid, tests: list[Condition], results: list[Any]) -> NDArray[Any]:
-    """The result of the first condition that holds, cell by cell; of none, the last."""
-    return np.select([np.broadcast_to(test(grid), grid.shape) for test in tests], results[:-1], results[-1])
+def _both(first: Condition, second: Condition, *, negated: bool = False) -> Condition:
+    return lambda grid: first(grid) & (second(grid) != negated)
+
+
+def _result(expression: exp.Expression | None) -> exp.Expression | None:
+    inner = None if expression is None else bare(expression)
+    return None if isinstance(inner, exp.Null) else inner
 
 
 def _bucket_key(expression: exp.WidthBucket, columns: Columns) -> Key:
     """WIDTH_BUCKET(x, low, high, n): 1..n for n bins of equal width, 0 below, n+1 from high on."""
-    column = columns.column(_column(expression.this))
+    column = columns.column(_bucketed(expression.this, columns))
     low, high = (float(constant(expression.args[word])) for word in ("min_value", "max_value"))
     count = int(constant(expression.args["num_buckets"]))
     if not low < high or count < 1:
@@ -178,6 +269,13 @@ def _bucket_key(expression: exp.WidthBucket, columns: Columns) -> Key:
         return below + sum((test(grid).astype(np.intp) for test in tests), np.zeros((1,) * len(grid.columns), np.intp))
 
     return Key(tuple(range(count + 2)), index)
+
+
+def _bucketed(expression: exp.Expression, columns: Columns) -> str:
+    name = _column_name(expression, columns)
+    if name is None:
+        raise QueryError(f"{expression.sql()} is not a column", hint="WIDTH_BUCKET takes a column and constants")
+    return name
 
 
 def _ends(attribute: Any) -> tuple[float, float]:

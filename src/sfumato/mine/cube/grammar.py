@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -37,8 +38,10 @@ REFUSED: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Max: ("MAX", "an extreme is one person's value; use PERCENTILE_CONT"),
     exp.Min: ("MIN", "an extreme is one person's value; use PERCENTILE_CONT"),
     exp.Like: ("LIKE", "use = or IN with the values themselves"),
+    exp.TableSample: ("a sample", "all reports are counted at once; leave it out"),
     exp.Null: ("NULL", "perturbed records have no nulls"),
 }
+CLAUSES = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Order:
+    """One entry of ORDER BY."""
+
+    expression: exp.Expression
+    descends: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
 class Query:
     """A parsed question: what to compute, for which rows, by which groups, and how to list the answer."""
 
@@ -58,34 +70,35 @@ class Query:
     keys: tuple[exp.Expression, ...]
     sets: tuple[tuple[int, ...], ...]  # the groupings: positions of the keys of each
     having: exp.Expression | None
-    order: tuple[tuple[exp.Expression, bool], ...]  # with whether it descends
+    order: tuple[Order, ...]
     limit: int | None
     offset: int
 
 
-def parse(sql: str) -> Query:
+def parse(sql: str, names: Sequence[str] = ()) -> Query:
     """The question that a SELECT asks; what does not parse is shown where, what cannot be answered is named.
 
-    >>> parse("SELECT sex, COUNT(*) FROM t GROUP BY sex").outputs[1].name
-    'count'
+    `names` are the columns as the domain spells them; the question may spell them in other cases.
+
+    >>> [output.name for output in parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"]).outputs]
+    ['sex', 'count']
     """
-    select = _parsed(sql)
+    select = _spelt(_parsed(sql), names)
     _check(select)
     outputs = _outputs(select)
-    keys, sets = _groups(select, outputs)
+    keys, sets = _groups(select, outputs, names)
     if not any(is_aggregate(output.expression) for output in outputs) and not keys:
         raise QueryError(
             "this selects rows, and a perturbed table has none to show", hint="ask for COUNT(*), SUM, AVG, … instead"
         )
     where, having = select.args.get("where"), select.args.get("having")
-    order = tuple((ordered.this, bool(ordered.args.get("desc"))) for ordered in _listed(select.args.get("order")))
     return Query(
         outputs,
         where.this if where else None,
         keys,
         sets,
-        having.this if having else None,
-        order,
+        _unnamed(having.this, outputs) if having else None,
+        tuple(_orders(select.args.get("order"), outputs)),
         _number(select.args.get("limit")),
         _number(select.args.get("offset")) or 0,
     )
@@ -96,12 +109,19 @@ def is_aggregate(expression: exp.Expression) -> bool:
     return expression.find(*AGGREGATES) is not None
 
 
+def bare(expression: exp.Expression) -> exp.Expression:
+    """An expression without the parentheses around it."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    return expression
+
+
 def _parsed(sql: str) -> exp.Select:
     try:
-        statements = sqlglot.parse(sql, read="duckdb")
+        statements = [statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None]
     except (ParseError, TokenError) as error:
         raise QueryError(_where(sql, error)) from None
-    if len(statements) != 1 or statements[0] is None:
+    if len(statements) != 1:
         raise QueryError(f"one SELECT is answered at a time; found {len(statements)} statements")
     statement = statements[0]
     if isinstance(statement, exp.SetOperation):
@@ -109,6 +129,27 @@ def _parsed(sql: str) -> exp.Select:
     if not isinstance(statement, exp.Select):
         raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
     return statement
+
+
+def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
+    """The same SELECT with its columns spelt as the domain spells them, IF written as CASE, and MEAN as AVG."""
+    for choice in list(select.find_all(exp.If)):
+        if not isinstance(choice.parent, exp.Case):
+            branch = exp.If(this=choice.this, true=choice.args["true"])
+            choice.replace(exp.Case(ifs=[branch], default=choice.args.get("false")))
+    for call in list(select.find_all(exp.Anonymous)):
+        if call.name.upper() == "MEAN" and len(call.expressions) == 1:
+            call.replace(exp.Avg(this=call.expressions[0]))
+    for column in list(select.find_all(exp.Column)):
+        if not isinstance(column.this, exp.Star):
+            column.replace(exp.column(exp.to_identifier(_alike(column.name, names) or column.name, quoted=False)))
+    return select
+
+
+def _alike(name: str, names: Iterable[str]) -> str | None:
+    """The one of the names that is meant: the same, or the only one that differs just in case."""
+    alike = [known for known in names if known.casefold() == name.casefold()]
+    return name if name in alike else alike[0] if len(alike) == 1 else None
 
 
 def _where(sql: str, error: Any) -> str:
@@ -122,8 +163,11 @@ def _where(sql: str, error: Any) -> str:
 
 def _check(select: exp.Select) -> None:
     for kind, (name, hint) in REFUSED.items():
-        if select.find(kind) is not None:
+        if any(not _is_result(found) for found in select.find_all(kind)):
             raise QueryError(f"{name} cannot be answered from perturbed counts", hint=hint)
+    for clause, content in select.args.items():
+        if content and clause not in CLAUSES:
+            raise QueryError(f"{clause.upper()} cannot be answered from perturbed counts", hint="leave it out")
     tables = [table for table in select.find_all(exp.Table)]
     if len(tables) > 1:
         raise QueryError("a join cannot be answered from perturbed counts", hint=REFUSED[exp.Join][1])
@@ -131,6 +175,13 @@ def _check(select: exp.Select) -> None:
         raise QueryError(
             "SELECT * selects rows, and a perturbed table has none to show", hint="ask for COUNT(*), SUM, AVG, … instead"
         )
+
+
+def _is_result(expression: exp.Expression) -> bool:
+    """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an aggregate."""
+    return isinstance(expression, exp.Null) and (
+        isinstance(expression.parent, exp.Case) or (isinstance(expression.parent, exp.If) and expression.arg_key == "true")
+    )
 
 
 def _outputs(select: exp.Select) -> tuple[Output, ...]:
@@ -159,14 +210,18 @@ def _default_name(expression: exp.Expression) -> str:
     return word if star else f"{word}_{column.name}" if column is not None else word
 
 
-def _groups(select: exp.Select, outputs: tuple[Output, ...]) -> tuple[tuple[exp.Expression, ...], tuple[tuple[int, ...], ...]]:
+def _groups(
+    select: exp.Select, outputs: tuple[Output, ...], names: Sequence[str]
+) -> tuple[tuple[exp.Expression, ...], tuple[tuple[int, ...], ...]]:
     """The keys and the groupings: GROUP BY is one grouping, ROLLUP, CUBE and GROUPING SETS are several, crossed."""
-    group = select.args.get("group")
-    if group is None:
+    if select.args.get("group") is None:
         return (), ((),)
+    group = _unnamed(select.args["group"], [output for output in outputs if output.name not in names])
     keys: list[exp.Expression] = []
     crossed: list[tuple[int, ...]] = [()]
     parts = [*group.expressions, *(part for word in ("rollup", "cube", "grouping_sets") for part in group.args.get(word) or [])]
+    if group.args.get("all"):
+        parts = [output.expression for output in outputs if not is_aggregate(output.expression)]
     for part in parts:
         choices = _choices(part, keys, outputs)
         crossed = [(*chosen, *more) for chosen in crossed for more in choices]
@@ -191,14 +246,8 @@ def _members(entry: exp.Expression) -> list[exp.Expression]:
 
 
 def _key(entry: exp.Expression, keys: list[exp.Expression], outputs: tuple[Output, ...]) -> int:
-    """The position of a key: a column, an expression, an output's name or its number."""
-    if isinstance(entry, exp.Literal) and not entry.is_string:
-        place = int(entry.name) - 1
-        if not 0 <= place < len(outputs):
-            raise QueryError(f"GROUP BY {entry.name} names no output; there are {len(outputs)}")
-        entry = outputs[place].expression
-    named = [output.expression for output in outputs if isinstance(entry, exp.Column) and output.name == entry.name]
-    entry = named[0] if named else entry
+    """The position of a key: a column, an expression, or the number of an output."""
+    entry = bare(_numbered(entry, outputs, "GROUP BY"))
     if is_aggregate(entry):
         raise QueryError(f"GROUP BY {entry.sql()} groups by an aggregate", hint="use HAVING or ORDER BY")
     if entry not in keys:
@@ -206,14 +255,44 @@ def _key(entry: exp.Expression, keys: list[exp.Expression], outputs: tuple[Outpu
     return keys.index(entry)
 
 
-def _listed(order: Any) -> list[exp.Ordered]:
-    return list(order.expressions) if order is not None else []
+def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterable[Order]:
+    for ordered in order.expressions if order is not None else []:
+        entries = [_unnamed(_numbered(ordered.this, outputs, "ORDER BY"), outputs)]
+        if isinstance(ordered.this, exp.Var) and ordered.this.name.upper() == "ALL":
+            entries = [output.expression for output in outputs]
+        for entry in entries:
+            yield Order(entry, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
+
+
+def _numbered(entry: exp.Expression, outputs: tuple[Output, ...], clause: str) -> exp.Expression:
+    """The output that a number stands for; anything else stands for itself."""
+    if not isinstance(entry, exp.Literal) or entry.is_string:
+        return entry
+    if not entry.name.isdigit() or not 1 <= int(entry.name) <= len(outputs):
+        raise QueryError(f"{clause} {entry.name} names no output; there are {len(outputs)}")
+    return outputs[int(entry.name) - 1].expression
+
+
+def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expression:
+    """The expression with the names of outputs replaced by what they stand for; inside an aggregate a name is a column."""
+    meant = {output.name: output.expression for output in reversed(outputs)}
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        name = _alike(node.name, meant) if isinstance(node, exp.Column) else None
+        if name is None or node.find_ancestor(*AGGREGATES, exp.Filter, exp.WithinGroup) is not None:
+            return node
+        return exp.paren(meant[name].copy()) if node.parent is not None else meant[name].copy()
+
+    return expression.transform(replaced)
 
 
 def _number(clause: Any) -> int | None:
     if clause is None:
         return None
+    options = clause.args.get("limit_options")
     try:
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise ValueError
         return int(clause.expression.name)
     except (AttributeError, ValueError):
         raise QueryError(f"{clause.sql()} needs a whole number") from None

@@ -17,8 +17,8 @@ from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
 from sfumato.estimation.moments import own_factor
 from sfumato.mine.cube.aggregates import Comparison, Distribution, Mask, Measures, Sheet, Tables
 from sfumato.mine.cube.columns import Columns, Grid
-from sfumato.mine.cube.conditions import COMPARISONS, Condition, Key, condition, constant, key
-from sfumato.mine.cube.grammar import Query, is_aggregate, parse
+from sfumato.mine.cube.conditions import COMPARISONS, Condition, Key, condition, constant, is_constant, key
+from sfumato.mine.cube.grammar import Order, Query, bare, is_aggregate, parse
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.source import Source
 
@@ -40,7 +40,7 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """
     if method not in ("invert", "em"):
         raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, ("invert", "em")))
-    return _Question(source, parse(sql), method).answer()
+    return _Question(source, parse(sql, [axis.name for axis in source.domain.axes]), method).answer()
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Question:
         self.base = self._frame()
         self.entries = {output.name: self._entry(output.expression) for output in asked.outputs}
         self.having = self._predicate(asked.having) if asked.having is not None else None
-        self.order = [(self._entry(expression), descends) for expression, descends in asked.order]
+        self.order = [(self._entry(order.expression), order) for order in asked.order]
 
     def _frame(self) -> Frame:
         columns = Columns(self.source.domain)
@@ -107,8 +107,8 @@ class _Question:
         groups = [group for grouping in self.asked.sets for group in self._groups(grouping)]
         if self.having is not None:
             groups = [group for group in groups if self.having(group)]
-        for entry, descends in reversed(self.order):
-            groups.sort(key=lambda group, entry=entry: _sortable(entry(group)), reverse=descends)  # type: ignore[misc]
+        for entry, order in reversed(self.order):
+            groups.sort(key=lambda group, e=entry, o=order: _sortable(e(group), o), reverse=order.descends)  # type: ignore[misc]
         stop = None if self.asked.limit is None else self.asked.offset + self.asked.limit
         groups = groups[self.asked.offset : stop]
         rows = tuple({name: entry(group) for name, entry in self.entries.items()} for group in groups)
@@ -172,16 +172,15 @@ class _Question:
             yield Group({place: int(label) for place, label in zip(grouping, places, strict=True)})
 
     def _entry(self, expression: exp.Expression) -> Entry:
-        """What an expression is in a group: a label where it is a key, else an estimate."""
+        """What an expression is in a group: a label where it is a key, itself where it is constant, else an estimate."""
+        expression = bare(expression)
         if expression in self.asked.keys:
             place = self.asked.keys.index(expression)
             labels = self.base.keys[place].labels
             return lambda group: labels[group.labels[place]] if place in group.labels else None
-        named = [output.expression for output in self.asked.outputs if self._names(expression, output.name)]
-        if named and named[0] is not expression:
-            return self._entry(named[0])
-        if isinstance(expression, exp.Literal) and not expression.is_string and self._ordinal(expression) is not None:
-            return self._entry(self.asked.outputs[self._ordinal(expression) or 0].expression)
+        if is_constant(expression):
+            value = constant(expression)
+            return lambda group: value
         if isinstance(expression, exp.Column) or not is_aggregate(expression):
             raise self._not_grouped(expression)
         frame = self._frame()
@@ -190,21 +189,13 @@ class _Question:
             return lambda group: quantile.answer(frame.counted(), frame.mask(group))
         measures = Measures(frame.columns, KEYED_CELLS)
         compute = measures.compute(expression)
-        frame.measure = measures.measure(expression)
+        frame.measure = measures.measure()
 
         def estimate(group: Group) -> Answer:
             sheet = Sheet(frame.counted(), frame.measure)
             return sheet.answer(compute(sheet, frame.mask(group)))
 
         return estimate
-
-    @staticmethod
-    def _names(expression: exp.Expression, name: str) -> bool:
-        return isinstance(expression, exp.Column) and expression.name == name
-
-    def _ordinal(self, expression: exp.Literal) -> int | None:
-        place = int(float(expression.name)) - 1
-        return place if 0 <= place < len(self.asked.outputs) else None
 
     def _not_grouped(self, expression: exp.Expression) -> Exception:
         if isinstance(expression, exp.Column):
@@ -223,17 +214,20 @@ class _Question:
             left, right = self._predicate(expression.this), self._predicate(expression.expression)
             both = isinstance(expression, exp.And)
             return lambda group: (left(group) and right(group)) if both else (left(group) or right(group))
+        if isinstance(expression, exp.Between):
+            value, low, high = (self._entry(expression.args[word]) for word in ("this", "low", "high"))
+            return lambda group: _compares(">=", value(group), low(group)) and _compares("<=", value(group), high(group))
+        if isinstance(expression, exp.In):
+            value, listed = self._entry(expression.this), [self._entry(entry) for entry in expression.expressions]
+            return lambda group: any(_compares("in", value(group), entry(group)) for entry in listed)
         for kind, (operator, _) in COMPARISONS.items():
-            if type(expression) is kind:
-                first, second = self._side(expression.this), self._side(expression.expression)
+            if type(expression) is kind and expression not in self.asked.keys:
+                first, second = self._entry(expression.this), self._entry(expression.expression)
                 return lambda group, operator=operator: _compares(operator, first(group), second(group))  # type: ignore[misc]
+        if expression in self.asked.keys or isinstance(expression, exp.Boolean):
+            truth = self._entry(expression)
+            return lambda group: truth(group) is True
         raise QueryError(f"HAVING {expression.sql()} is not a comparison")
-
-    def _side(self, expression: exp.Expression) -> Entry:
-        if isinstance(expression, exp.Literal | exp.Neg | exp.Boolean):
-            value = constant(expression)
-            return lambda group: value
-        return self._entry(expression)
 
     def _check_errors(self, rows: tuple[Row, ...]) -> None:
         """Refuse a question whose every count is lost in its error."""
@@ -277,21 +271,30 @@ class _Question:
         return listing(f"{name} = {label}" for name, label in keys) or "the whole"
 
 
-def _sortable(value: Any) -> tuple[int, Any]:
-    if value is None:
-        return (2, 0)
+def _sortable(value: Any, order: Order) -> tuple[bool, int, Any]:
+    plain = _plain(value)
+    if plain is None:
+        return (order.nulls_first == order.descends, 0, 0)
+    rank = (order.nulls_first != order.descends, int(isinstance(plain, str)))
+    return (*rank, plain)
+
+
+def _plain(value: Any) -> Any:
+    """The number or the label; None for a total over a key, and for an answer without a value."""
     if isinstance(value, Answer):
-        return (0, value.value if math.isfinite(value.value) else -math.inf)
-    return (0, value) if isinstance(value, int | float) else (1, str(value))
+        return value.value if math.isfinite(value.value) else None
+    return value
 
 
 def _compares(operator: str, first: Any, second: Any) -> bool:
-    left = first.value if isinstance(first, Answer) else first
-    right = second.value if isinstance(second, Answer) else second
+    """A comparison of two answers or labels; with NULL none holds."""
+    left, right = _plain(first), _plain(second)
+    if left is None or right is None:
+        return False
     if operator in ("in", "not in"):
         return (left == right) == (operator == "in")
     try:
-        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
+        return bool({"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator])
     except TypeError:
         raise QueryError(f"cannot compare {left!r} with {right!r}") from None
 
