@@ -65,6 +65,12 @@ def test_what_cannot_be_perturbed_is_left_out_and_said():
         propose(frame.select(["id"]))
 
 
+def test_strange_columns_are_left_out():
+    frame = pa.table({"sex": ["F"], "both": [{"a": 1}], "bytes": [b"x"], "deep": [[["x"]]], "day": pa.array([1], pa.date32())})
+    proposal = propose(frame)
+    assert proposal.domain.names == ("sex", "day") and len([note for note in proposal.notes if "left out" in note]) == 3
+
+
 def test_lists_are_baskets():
     assert proposed(items=[[10, 9], [2]])["items"] == Items("items", ("2", "9", "10"))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import duckdb
 import numpy as np
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -52,6 +54,37 @@ def test_anything_that_speaks_arrow(make):
     domain = Domain((Category("sex", ("F", "M")), Numeric("age", 0, 99)))
     found = read(make(frame), domain)
     assert [column.tolist() for column in found.columns] == [[1, 0], [20, 30]]
+
+
+FRAMES = {
+    "pandas": lambda: pandas.DataFrame({"sex": pandas.Categorical(["M", "F"]), "price": [1.25, 2.5], "got": [["x"], []]}),
+    "polars": lambda: polars.DataFrame(
+        {
+            "sex": polars.Series(["M", "F"], dtype=polars.Categorical),
+            "price": [Decimal("1.25"), Decimal("2.5")],
+            "got": [["x"], []],
+        },
+        schema_overrides={"got": polars.List(polars.String)},
+    ),
+    "duckdb": lambda: duckdb.sql("SELECT * FROM (VALUES ('M', 1.25, ['x']), ('F', 2.5, [])) AS t(sex, price, got)"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_categories_decimals_and_lists_of_every_library(name):
+    domain = Domain((Category("sex", ("F", "M")), Numeric("price", 0.0, 9.0, step=0.25), Items("got", ("x", "y"))))
+    found = read(FRAMES[name](), domain)
+    assert found.to_arrow().to_pylist() == [
+        {"sex": "M", "price": 1.25, "got": ["x"]},
+        {"sex": "F", "price": 2.5, "got": []},
+    ]
+
+
+def test_columns_of_the_wrong_kind():
+    with pytest.raises(DataError, match="column 'got' should hold baskets, that is lists of items; it holds string"):
+        read(pa.table({"got": ["x"]}), Domain((Items("got", ("x",)),)))
+    with pytest.raises(DataError, match="column 'sex' should hold single values; it holds list"):
+        read(pa.table({"sex": [["x"]]}), Domain((Category("sex", ("x",)),)))
 
 
 def test_other_libraries_read_a_table(table):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, SchemaError
 from sfumato.table.readers import BasketReader, Reader, RecordReader, number_words, reader_of
+from sfumato.table.table import plain_array
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
 FEW_WORDS = 20  # a column of words with more different values than this keeps the most frequent and lumps the rest
@@ -77,6 +78,7 @@ class Summary:
     forgotten: bool = False  # whether there were too many different words to count them all
     numeric: bool = True
     baskets: bool = False
+    strange: str | None = None  # a type that no attribute can hold
     low: float = math.inf
     high: float = -math.inf
     decimals: int = 0
@@ -85,6 +87,10 @@ class Summary:
 
     def add(self, column: pa.Array) -> None:
         """Take in the next batch."""
+        column = plain_array(column)
+        if _is_strange(column.type):
+            self.strange = str(column.type)
+            return
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             self.baskets, column = True, column.flatten()
         if pa.types.is_dictionary(column.type):
@@ -118,6 +124,8 @@ class Summary:
 
     def attribute(self) -> tuple[Attribute | None, str | None]:
         """The proposed attribute (None where the column is better left out) and a note."""
+        if self.strange:
+            return None, f"column '{self.name}' holds {self.strange} and was left out"
         if not self.words:
             return None, f"column '{self.name}' is empty and was left out"
         if self.baskets:
@@ -168,6 +176,12 @@ class Summary:
         low = low if low <= self.low else round(low - step, self.decimals)
         high = high if high >= self.high else round(high + step, self.decimals)
         return low, high, round(step, self.decimals)
+
+
+def _is_strange(kind: pa.DataType) -> bool:
+    """Whether no attribute can hold such values: structures, lists of lists, bytes."""
+    inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    return pa.types.is_nested(inner) or pa.types.is_binary(inner) or pa.types.is_large_binary(inner)
 
 
 def _numbers(column: pa.Array) -> NDArray[np.float64] | None:

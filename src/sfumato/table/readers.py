@@ -471,7 +471,7 @@ class BasketReader(TextReader):
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         universe = Universe.of(domain)
-        most = min(batch_rows, BATCH_BITS // universe.size // WORD_BITS * WORD_BITS) or WORD_BITS
+        most = min(batch_rows, batch_rows_of(domain.attributes[0]))
         rows = 0
         with self._opened() as stream:
             for block in iterate_baskets(stream, self.where):
@@ -481,6 +481,13 @@ class BasketReader(TextReader):
         if not rows:
             raise FileError(f"{self.where} is empty; a basket file has one basket of item ids a line")
         self._check_rows(rows)
+
+
+def batch_rows_of(attribute: Attribute) -> int:
+    """The most rows at once: fewer where a basket has many items."""
+    if not isinstance(attribute, Items):
+        return BATCH_ROWS
+    return min(BATCH_ROWS, max(BATCH_BITS // attribute.size // WORD_BITS, 1) * WORD_BITS)
 
 
 def reader_of(source: Any) -> Reader:

@@ -164,9 +164,10 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    if hasattr(data, "fetch_arrow_reader"):  # DuckDB relations before they spoke the Arrow C stream
-        return data.fetch_arrow_reader()
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except TypeError:  # DuckDB before 1.2 does not take the argument that the protocol knows
+            return data.fetch_arrow_reader()
     raise DataError(
         f"cannot read records from {type(data).__name__}",
         hint="give a file name, an Arrow table, or a data frame of pandas, polars or DuckDB",
@@ -187,7 +188,34 @@ def _arrow_type(attribute: Attribute) -> pa.DataType:
 
 def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
     """The codes of a batch; `first_row` is the number that errors give to its first row."""
-    return tuple(attribute.encode(batch.column(attribute.name), first_row) for attribute in domain)
+    columns = [plain_array(batch.column(attribute.name)) for attribute in domain]
+    for attribute, column in zip(domain, columns, strict=True):
+        _check_kind(attribute, column)
+    return tuple(attribute.encode(column, first_row) for attribute, column in zip(domain, columns, strict=True))
+
+
+def _check_kind(attribute: Attribute, column: pa.Array) -> None:
+    lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    if isinstance(attribute, Items) and not lists:
+        raise DataError(f"column '{attribute.name}' should hold baskets, that is lists of items; it holds {column.type}")
+    if not isinstance(attribute, Items) and pa.types.is_nested(column.type):
+        raise DataError(f"column '{attribute.name}' should hold single values; it holds {column.type}")
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The same values without string views, which polars hands over and much of Arrow cannot compute with."""
+    kind = array.type
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        return pa.DictionaryArray.from_arrays(array.indices, plain_array(array.dictionary))
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_string_view(kind.value_type):
+        lists = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+        return lists.from_arrays(array.offsets, plain_array(array.values), mask=array.is_null() if array.null_count else None)
+    if not pa.types.is_string_view(kind):
+        return array
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # before Arrow 18
+        return pa.array(array.to_pylist(), pa.string())
 
 
 def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:

@@ -9,7 +9,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -23,7 +23,7 @@ from sfumato.domain import Attribute, Codes, Columns, Domain
 from sfumato.errors import FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
 from sfumato.table.baskets import Universe, format_baskets
-from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, flat_names, kind_of, side_file
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, batch_rows_of, flat_names, kind_of, side_file
 from sfumato.table.table import Provenance, Table, arrow_schema
 
 
@@ -50,10 +50,18 @@ class Writer(ABC):
         """Write what comes after the last batch: nothing, unless the form has an end of its own."""
         return
 
+    def abandon(self) -> None:
+        """Let go of what is being written after an error: nothing, unless the form holds something open."""
+        return
+
 
 @dataclass(eq=False)
 class ParquetWriter(Writer):
-    """Parquet, with the description of a perturbed table in the schema's metadata."""
+    """Parquet, with the description of a perturbed table in the schema's metadata.
+
+    Batches end where a block of the true file's text did, so their sizes tell how long true records are. Row groups
+    therefore have a number of rows that depends on the domain alone, and what they hold is joined before it is cut into pages.
+    """
 
     describes_itself: ClassVar[bool] = True
 
@@ -62,13 +70,29 @@ class ParquetWriter(Writer):
 
         self._schema = arrow_schema(self.domain, self.provenance)
         self._file = pq.ParquetWriter(self.stream, self._schema, compression="zstd")
+        self._waiting = self._schema.empty_table()
+        self._group_rows = min(batch_rows_of(attribute) for attribute in self.domain)
 
     def _append(self, columns: Columns) -> None:
         arrays = [attribute.decode(column) for attribute, column in zip(self.domain, columns, strict=True)]
-        self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+        self._waiting = pa.concat_tables([self._waiting, pa.table(arrays, schema=self._schema)])
+        while self._waiting.num_rows >= self._group_rows:
+            self._write_group(self._waiting.slice(0, self._group_rows))
+            self._waiting = self._waiting.slice(self._group_rows)
+
+    def _write_group(self, rows: pa.Table) -> None:
+        self._file.write_table(rows.combine_chunks(), row_group_size=self._group_rows)
 
     def finish(self) -> None:
+        if self._waiting.num_rows:
+            self._write_group(self._waiting)
         self._file.close()
+
+    def abandon(self) -> None:
+        # Left open, it would be closed by the garbage collector, which complains aloud where that fails.
+        with suppress(Exception):
+            self._file.close()
+        self._file.is_open = False
 
 
 @dataclass(eq=False)
@@ -140,8 +164,8 @@ def writer_to(
     with _written(f"'{path}'"), _replacing(path) as raw:
         with _compressed(raw, path) as stream:
             writer = kind(stream, domain, provenance)
-            yield writer
-            writer.finish()
+            with _finished(writer):
+                yield writer
         raw.flush()  # a disk that is full says so here, before the description changes
         os.fsync(raw.fileno())
         _describe(path, writer)
@@ -154,9 +178,20 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
         )
     kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
     writer = _WRITERS[kind](_Counted(sys.stdout.buffer), domain, provenance)  # type: ignore[arg-type]
-    yield writer
-    writer.finish()
+    with _finished(writer):
+        yield writer
     sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _finished(writer: Writer) -> Iterator[None]:
+    """A writer that is finished when the block ends well, and abandoned when it does not."""
+    try:
+        yield
+        writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 class _Counted(io.RawIOBase):
