@@ -18,7 +18,7 @@ from sfumato.counting.bitmaps import itemset_counts
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import FileError
 from sfumato.spark.perturbing import told
-from sfumato.spark.records import map_in_arrow, quoted
+from sfumato.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.spark.storage import Place
 from sfumato.table.readers import flat_names
 from sfumato.table.table import Provenance, check_names, encode_batch
@@ -71,7 +71,7 @@ def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRela
     name = url.lower().removesuffix(".gz")
     with told(f"'{url}'"):
         if name.endswith(".csv"):
-            return SparkRelation(_typed(session.read.csv(url, header=True, escape='"', emptyValue=""), domain), url, flags=True)
+            return SparkRelation(_typed(read_csv(session, url), domain), url, flags=True)
         if name.endswith(".dat"):
             return SparkRelation(_baskets(session.read.text(url), domain), url)
         frame = session.read.parquet(url)

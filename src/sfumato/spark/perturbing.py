@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
-from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
+from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream, secure
 from sfumato.spark.records import Form, Records, map_in_arrow
@@ -190,8 +190,8 @@ def _without_values(part: int) -> Iterator[None]:
     try:
         yield
     except SfumatoError as error:
-        facts = {"part": part, **{name: error.facts[name] for name in ("row", "line", "column") if name in error.facts}}
-        raise RuntimeError(REFUSED + json.dumps(facts)) from None
+        facts = {name: error.facts[name] for name in ("row", "line", "column") if name in error.facts}
+        raise RuntimeError(REFUSED + json.dumps({"part": part, **facts})) from None
 
 
 @contextmanager
@@ -206,7 +206,7 @@ def told(where: str) -> Iterator[None]:
         found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
         if found:
             raise _refusal(where, json.loads(found[1])) from None
-        raise FileError(f"Spark failed on {where}: {str(error).splitlines()[0]}") from None
+        raise ServerError(f"Spark failed on {where}: {str(error).splitlines()[0]}") from None
 
 
 def _whole(error: BaseException | None) -> str:

@@ -61,8 +61,7 @@ class Records:
         check_truth(f"'{url}'", place.provenance())
         kind = next((suffix.split(".")[1] for suffix in SUFFIXES if url.lower().endswith(suffix)), "parquet")
         if kind == "csv":
-            frame = session.read.csv(url, header=True, escape='"', emptyValue="", mode="FAILFAST", enforceSchema=False)
-            return cls(frame, Form.WORDS, f"'{url}'")
+            return cls(read_csv(session, url), Form.WORDS, f"'{url}'")
         if kind == "dat":
             return cls(session.read.text(url), Form.BASKETS, f"'{url}'")
         return cls(session.read.parquet(url), Form.VALUES, f"'{url}'")
@@ -95,6 +94,12 @@ class Records:
         if not found.num_rows:
             raise FileError(f"{self.where} holds no item; a basket file has one basket of item ids a line")
         return basket_domain(np.sort(found.column("id").to_numpy()))
+
+
+def read_csv(session: SparkSession, url: str) -> DataFrame:
+    """The words of a CSV file; an empty field is a null, a quoted empty one is an empty word."""
+    # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something that no field holds.
+    return session.read.csv(url, header=True, escape='"', nullValue="\0", emptyValue="", mode="FAILFAST")
 
 
 def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.errors import FileError, MissingExtraError, ParameterError
+from sfumato.errors import MissingExtraError, ParameterError, ServerError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
         try:
             return builder.getOrCreate()
         except (Py4JError, PySparkException) as error:
-            raise FileError(f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()) from None
+            raise ServerError(f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()) from None
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:

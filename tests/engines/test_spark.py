@@ -1,0 +1,370 @@
+"""A real local Spark: what it writes, what a killed task draws again, and that it counts as memory does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from itertools import combinations
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.bits import Bits
+from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.sql import SqlCounter
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.swapping import Swapping
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import Keystream, secure, seeded
+from sfumato.source import open as open_release
+from sfumato.table import Table
+
+pytest.importorskip("pyspark")
+
+from sfumato.counting.spark import Packing, SparkBaskets, spark_release
+from sfumato.spark import Place, perturb_frame, perturb_with_spark, spark_session
+from sfumato.spark.perturbing import PartitionReports, Work, plain_schema
+from sfumato.spark.records import Form, Records, map_in_arrow
+
+ROWS, PARTS, BATCH = 4000, 4, 250
+DOMAIN = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 15, 95, cuts=(35, 55, 75)),
+        Category("pay.scale", ("low", "middle", "high")),
+        Category("region", ("north", "south"), public=True),
+    )
+)
+BASKETS = Domain((Items("items", tuple(map(str, range(1, 13)))),))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def session(folder):
+    (folder / "events").mkdir()
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
+        "spark.local.dir": str(folder / "local"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+    }
+    running = spark_session("local[2,4]", settings)  # two threads; a task may fail three times
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def people() -> pa.Table:
+    rng = np.random.default_rng(1)
+    return pa.table(
+        {
+            "sex": rng.choice(["F", "M"], ROWS, p=[0.3, 0.7]),
+            "age": rng.integers(15, 96, ROWS),
+            "pay.scale": rng.choice(["low", "middle", "high"], ROWS, p=[0.5, 0.3, 0.2]),
+            "region": rng.choice(["north", "south"], ROWS),
+            "name": np.arange(ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(session, folder, people):
+    """The people in four partitions of four Arrow batches each."""
+    (folder / "people.parquet").mkdir()
+    size = ROWS // PARTS
+    for part in range(PARTS):
+        pq.write_table(people.slice(part * size, size), folder / "people.parquet" / f"part-{part}.parquet")
+    read = session.read.parquet(str(folder / "people.parquet"))
+    assert read.rdd.getNumPartitions() >= 2
+    return read
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return GammaDiagonal.promising(Guarantee(19), DOMAIN)
+
+
+@pytest.fixture(scope="module")
+def release(frame, folder, mechanism):
+    """The folder of a release of the people, from a known seed."""
+    target = str(folder / "release.parquet")
+    written = perturb_frame(frame, target, mechanism, seeded(7), schema=DOMAIN)
+    assert written.rows == ROWS
+    assert written.notes == ("column 'name' is not in the schema and was dropped",)
+    return target
+
+
+def codes(path: str) -> list[list[int]]:
+    return [np.asarray(column).tolist() for column in open_release(path).table.columns]
+
+
+def test_a_release_is_read_twice_and_by_others_alike(session, release, mechanism, people):
+    first, second = (session.read.parquet(release).toArrow() for _ in range(2))
+    assert first.equals(second)
+    opened = open_release(release)
+    assert opened.mechanism == mechanism and opened.rows == ROWS and not opened.provenance.secure
+    in_duckdb = duckdb.sql(f"SELECT sex, count(*) FROM '{release}/*.parquet' GROUP BY sex ORDER BY sex").fetchall()
+    assert [count for _, count in in_duckdb] == np.bincount(opened.table.column("sex")).tolist()
+    answer = opened.marginal(["sex"]).where(sex="F")
+    true = sum(sex == "F" for sex in people.column("sex").to_pylist())
+    assert abs(answer.value - true) < 6 * answer.stderr
+    assert open_release(release).table.column("region").sum() == sum(r == "south" for r in people.column("region").to_pylist())
+
+
+def test_the_folder_appears_whole(release):
+    found = {path.name for path in Path(release).iterdir() if not path.name.startswith(".")}
+    description = json.loads((Path(release) / "_sfumato.json").read_text())
+    assert {"_SUCCESS", "_sfumato.json"} < found
+    assert description["rows"] == ROWS and description["mechanism"] == "gamma-diagonal"
+    assert not list(Path(release).parent.glob(".*.part"))
+
+
+def test_a_lost_part_is_noticed(release, tmp_path):
+    for path in Path(release).iterdir():
+        os.link(path, tmp_path / path.name)
+    next(tmp_path.glob("*.parquet")).unlink()
+    with pytest.raises(FileError, match="but its description speaks of 4000"):
+        open_release(tmp_path)
+
+
+def stumbling(reports, notes: Path):
+    """The same reports, noted batch by batch; the worker of part 1 dies in its first attempt after two batches."""
+
+    def run(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part, attempt = context.partitionId(), context.attemptNumber()
+        for number, batch in enumerate(reports(batches)):
+            pq.write_table(pa.Table.from_batches([batch]), notes / f"{part}-{attempt}-{number}.parquet")
+            if part == 1 and attempt == 0 and number == 1:
+                os._exit(1)
+            yield batch
+
+    return run
+
+
+def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
+    """What part 1 drew for its first batch in the attempt that was killed, and in the one after it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    notes.mkdir()
+    schema = from_arrow_schema(plain_schema(reports.work.value.mechanism.reports))
+    map_in_arrow(Records(frame).selected(DOMAIN), stumbling(reports, notes), schema).toArrow()
+    first, second = (pq.read_table(notes / f"1-{attempt}-0.parquet") for attempt in (0, 1))
+    return first, second
+
+
+def partition_reports(session, mechanism, key: bytes) -> PartitionReports:
+    work = Work(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1)
+    return PartitionReports(key, True, session.sparkContext.broadcast(work))
+
+
+def test_a_killed_task_draws_the_same_again(session, frame, mechanism, tmp_path):
+    reports = partition_reports(session, mechanism, secure().key)
+    first, second = draws_of_attempts(frame, reports, tmp_path / "derived")
+    assert first.num_rows == BATCH
+    assert first.equals(second)
+
+
+def test_without_derivation_it_would_not(session, frame, mechanism, tmp_path):
+    fixed = partition_reports(session, mechanism, bytes(32))
+
+    class Fresh:
+        work = fixed.work
+
+        def __call__(self, batches):
+            yield from PartitionReports(secure().key, True, fixed.work)(batches)
+
+    first, second = draws_of_attempts(frame, Fresh(), tmp_path / "fresh")
+    assert not first.equals(second)
+    # And two readings of such a lazy frame would differ, which is why none is handed out.
+
+
+def test_a_release_is_the_same_whether_a_task_died_or_not(frame, release, mechanism, folder, tmp_path):
+    def dies_once(batches):
+        from pyspark import TaskContext
+
+        for number, batch in enumerate(batches):
+            if TaskContext.get().partitionId() == 1 and TaskContext.get().attemptNumber() == 0 and number == 1:
+                (tmp_path / "died").touch()
+                os._exit(1)
+            yield batch
+
+    selected = Records(frame).selected(DOMAIN)
+    stumbling_frame = map_in_arrow(selected, dies_once, selected.schema).toDF(*DOMAIN.names)
+    perturb_frame(stumbling_frame, str(folder / "again.parquet"), mechanism, seeded(7), schema=DOMAIN)
+    assert (tmp_path / "died").exists()
+    assert codes(str(folder / "again.parquet")) == codes(release)
+
+
+def test_parts_and_releases_do_not_share_their_noise(session, frame, mechanism, folder):
+    stream = seeded(3)
+    same = frame.filter("sex = 'F' AND age < 40")  # every partition holds some
+    for name in ("one", "two"):
+        perturb_frame(same, str(folder / f"{name}.parquet"), mechanism, stream, schema=DOMAIN)
+    assert codes(str(folder / "one.parquet")) != codes(str(folder / "two.parquet"))
+
+
+def traces(secret: bytes, folder: Path) -> list[Path]:
+    """The files that hold a secret, raw or written out."""
+    forms = (secret, secret.hex().encode(), base64.b64encode(secret)[:-2], repr(secret)[2:-1].encode())
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if any(form in path.read_bytes() for form in forms)]
+
+
+def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, capfd):
+    rng = secure()
+    key = Keystream(rng.key, True).words(4).tobytes()  # what the first words of the stream are
+    perturb_frame(frame, str(folder / "secret.parquet"), mechanism, rng, schema=DOMAIN)
+    reports = partition_reports(session, mechanism, key)
+    lazy = map_in_arrow(Records(frame).selected(DOMAIN), reports, "sex string")
+    plan = lazy._jdf.queryExecution().toString()
+    assert "PartitionReports" in plan and key.hex() not in plan and str(key)[2:-1] not in plan
+    assert key.hex() not in repr(reports) and str(key)[2:-1] not in repr(reports)
+    assert not traces(key, folder) and not traces(rng.key, folder)
+    printed = "".join(capfd.readouterr())
+    assert key.hex() not in printed
+    # A broadcast, the usual way to hand something to every task, is a file: the search finds it.
+    marker = os.urandom(32)
+    session.sparkContext.broadcast(marker)
+    assert traces(marker, folder)
+
+
+def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism, folder):
+    with pytest.raises(ParameterError, match="swapping must see all records at once"):
+        perturb_frame(frame, str(folder / "no.parquet"), Swapping(DOMAIN, 0.5), schema=DOMAIN)
+    with pytest.raises(ParameterError, match="was perturbed already, by gamma-diagonal"):
+        perturb_with_spark(session, release, str(folder / "no.parquet"), mechanism)
+    with pytest.raises(FileError, match="exists already"):
+        perturb_frame(frame, release, mechanism, schema=DOMAIN)
+    with pytest.raises(FileError, match="a folder of Parquet parts"):
+        perturb_frame(frame, str(folder / "no.csv"), mechanism, schema=DOMAIN)
+    with pytest.raises(FileError, match="nothing is found at"):
+        perturb_with_spark(session, str(folder / "nowhere.parquet"), str(folder / "no.parquet"), mechanism)
+    with pytest.raises(SfumatoError, match="no column 'sex'"):
+        perturb_frame(frame.drop("sex"), str(folder / "no.parquet"), mechanism, schema=DOMAIN)
+    assert not (folder / "no.parquet").exists()
+
+
+def test_a_bad_record_is_named_without_its_value(session, frame, mechanism, folder, capfd):
+    bad = frame.selectExpr("sex", "IF(name = 1700, 987654, age) AS age", "`pay.scale`", "region")
+    with pytest.raises(DataError, match=r"row \d+ of part \d of this frame, column 'age'") as caught:
+        perturb_frame(bad, str(folder / "bad.parquet"), mechanism, schema=DOMAIN)
+    assert "987654" not in str(caught.value)
+    assert "987654" not in "".join(capfd.readouterr())
+    assert not (folder / "bad.parquet").exists() and not list(folder.glob(".bad*"))
+
+
+def test_a_csv_file_is_read_as_without_spark(session, people, mechanism, folder):
+    words = people.set_column(2, "pay.scale", pa.array(['a, "b"', "", "high"] * (ROWS // 3) + ["high"]))
+    pyarrow.csv.write_csv(words, folder / "people.csv")
+    odd = Domain((DOMAIN["sex"], DOMAIN["age"], Category("pay.scale", ("", 'a, "b"', "high"))))
+    kept = Retention(odd, 1.0)  # what is kept is read
+    perturb_with_spark(session, str(folder / "people.csv"), str(folder / "kept.parquet"), kept)
+    found = open_release(folder / "kept.parquet").table
+    truth = Table.from_arrow(words, odd)
+    assert all(np.array_equal(a, b) for a, b in zip(found.columns, truth.columns, strict=True))
+
+
+@pytest.fixture(scope="module")
+def baskets(session, folder):
+    """A release of baskets, from a FIMI file whose items Spark finds."""
+    rng = np.random.default_rng(2)
+    dense = rng.random((ROWS, 12)) < np.linspace(0.1, 0.6, 12)
+    dense[:, 1] |= dense[:, 0]
+    lines = [" ".join(str(item + 1) for item in np.flatnonzero(row)) for row in dense]
+    (folder / "baskets.dat").write_text("\n".join(lines) + "\n")
+    assert Records.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
+    mask = BitFlip(BASKETS, 0.9, 0.8)
+    target = str(folder / "masked.parquet")
+    assert perturb_with_spark(session, str(folder / "baskets.dat"), target, mask, seeded(5)).rows == ROWS
+    return target
+
+
+def questions(domain: Domain):
+    age = domain["age"].cells_by_cuts((20, 50)) if isinstance(domain["age"], Numeric) else domain["age"].cells()
+    sex, scale, region = domain["sex"].cells(), domain["pay.scale"].cells(), domain["region"].cells()
+    return [(sex,), (age, scale), (region, sex, age), (scale.attribute.cells_by_values(["low", "high"]), sex, age, region)]
+
+
+def test_cells_are_counted_as_in_memory(session, release):
+    relation, provenance = spark_release(session, release)
+    engine = SqlCounter(provenance.mechanism.reports, relation)
+    memory = ArrayCounter(provenance.mechanism.reports, open_release(release).table.columns)
+    asked = questions(provenance.mechanism.reports)
+    assert engine.rows == memory.rows
+    assert all(np.array_equal(engine.count(cells), memory.count(cells)) for cells in asked)
+    together = SqlCounter(provenance.mechanism.reports, relation).count_many(asked)
+    assert all(np.array_equal(a, b) for a, b in zip(together, memory.count_many(asked), strict=True))
+
+
+def test_sums_of_powers_are_as_in_memory(session, frame, folder):
+    target = str(folder / "numbers.parquet")
+    perturb_frame(frame, target, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
+    relation, provenance = spark_release(session, target)
+    reports = provenance.mechanism.reports
+    cells = (reports["sex"].cells(), reports["age"].cells_by_cuts((40, 60)))
+    engine = SqlCounter(reports, relation).power_sums(cells, 1, 55.0, 40.0)
+    memory = ArrayCounter(reports, open_release(target).table.columns).power_sums(cells, 1, 55.0, 40.0)
+    assert np.allclose(engine, memory, rtol=1e-12)
+
+
+def test_itemsets_are_counted_as_in_memory(session, baskets):
+    relation, provenance = spark_release(session, baskets)
+    reports = provenance.mechanism.reports
+    packing = Packing(reports, (reports.attributes[0],))
+    counter = SparkBaskets(relation.frame.repartition(3), packing)
+    bits = open_release(baskets).table.columns[0]
+    assert isinstance(bits, Bits)
+    assert (counter.rows, counter.items) == (ROWS, 12)
+    for length in (0, 1, 2, 3):
+        chosen = list(combinations(range(12), length))
+        itemsets = np.array(chosen, dtype=np.int32).reshape(len(chosen), length)
+        assert np.array_equal(counter.counts(itemsets), itemset_counts(bits, itemsets))
+    counter.release()
+
+
+def test_records_are_packed_one_bit_a_cell(session, release):
+    relation, provenance = spark_release(session, release)
+    reports = provenance.mechanism.reports
+    parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
+    counter = SparkBaskets(relation.frame, Packing(reports, parts))
+    table = open_release(release).table
+    itemsets = np.array([[sex, 2 + pay] for sex in range(2) for pay in range(3)], dtype=np.int32)
+    expected = np.histogram2d(table.column("sex"), table.column("pay.scale"), bins=(2, 3))[0]
+    assert counter.counts(itemsets).tolist() == expected.ravel().tolist()
+    counter.release()
+
+
+def test_places_know_what_they_hold(session, release, folder, tmp_path):
+    assert Place(session, release).provenance() is not None
+    assert Place(session, str(folder / "people.parquet")).provenance() is None
+    single = open_release(release)
+    single.save(tmp_path / "single.parquet")
+    single.save(tmp_path / "single.csv")
+    for name in ("single.parquet", "single.csv"):
+        relation, provenance = spark_release(session, str(tmp_path / name))
+        assert provenance == single.provenance
+        counter = SqlCounter(provenance.mechanism.reports, relation)
+        cells = questions(provenance.mechanism.reports)[1]
+        assert np.array_equal(counter.count(cells), single._counter.count(cells))
