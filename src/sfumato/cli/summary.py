@@ -35,6 +35,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "domain": {attribute.name: list(value_labels(attribute)) for attribute in mechanism.domain},
         "public": [attribute.name for attribute in mechanism.domain if attribute.public],
         "caveats": caveats(provenance),
+        "not_covered": not_covered(provenance),
     }
 
 
@@ -76,6 +77,16 @@ def caveats(provenance: Provenance) -> list[str]:
     return found
 
 
+def not_covered(provenance: Provenance) -> list[str]:
+    """What no mechanism's promise covers, whatever its parameters, and what it assumes."""
+    return [
+        "further reports of the same person: each multiplies gamma"
+        + (f" (here {provenance.copies} reports, already counted in)" if provenance.copies > 1 else ""),
+        "what the statistics of the crowd say about anyone, in it or not",
+        "records that depend on each other, such as relatives': the promise takes them as independent",
+    ]
+
+
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The summary as names and values for people."""
     copies, rows = summary["copies"], summary["rows"]
@@ -88,7 +99,8 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     shown.append(("promises", summary["promises"]))
     shown.append(("condition", _number(summary["condition"]) if summary["condition"] else "not written down"))
     shown.append(("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private"))
-    return shown + [("caveat", caveat) for caveat in summary["caveats"]]
+    shown += [("caveat", caveat) for caveat in summary["caveats"]]
+    return shown + [("not covered", words) for words in summary["not_covered"]]
 
 
 def _gamma(guarantee: Guarantee) -> float | None:
