@@ -22,6 +22,7 @@ LAYERS = (
     ("counting",),
     ("estimation",),
     ("source",),
+    ("engine",),
     ("mine",),
     ("publish",),
     ("evaluate",),

@@ -22,7 +22,7 @@ from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
-from sfumato.estimation.moments import Moments, moments_of
+from sfumato.estimation.moments import Moments, PowerSums, moments_of
 from sfumato.estimation.partial import PartialSupports
 from sfumato.estimation.supports import FlippedSupports, Supports
 from sfumato.estimation.tabulated import TabulatedSupports
@@ -79,7 +79,7 @@ class Source(ABC):
         """The reconstructed counts of several sets of cells; overridden where they can share a scan."""
         return [self._estimate(cells) for cells in questions]
 
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+    def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         """The reconstructed sums of the powers of the number that cells[axis] partitions, cell by cell."""
         raise EstimationError("sums of a column cannot be asked of this source")
 

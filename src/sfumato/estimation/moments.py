@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,21 @@ class Scale:
     def apply(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """The numbers on this scale."""
         return (numbers - self.middle) / self.half
+
+
+class PowerSums(Protocol):
+    """Estimated sums of powers of a number over cells, from one release or several."""
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the number."""
+
+    @property
+    def value(self) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of the powers 0, 1, 2 in each cell."""
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+        """The covariances of the estimates of n weighted sums of the values."""
 
 
 @dataclass(frozen=True, eq=False)

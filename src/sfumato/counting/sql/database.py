@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from sqlglot import exp
@@ -46,7 +46,17 @@ class Database(ABC):
     def create(self, name: str, table: Table) -> None:
         """Make a table that holds these reports."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
+
     # What follows.
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
 
     def counter(self, name: str) -> tuple[SqlCounter, Provenance]:
         """The counter of a release, and how it was perturbed."""
@@ -100,7 +110,7 @@ class Database(ABC):
         """Make way for a table, where that is allowed."""
         if name in self.tables() and not force:
             raise ServerError(f"{self.where} has a table '{name}' already", hint="use --force to overwrite it")
-        self._run(exp.Drop(this=table_of(name), kind="TABLE", exists=True))
+        self.execute(f"DROP TABLE IF EXISTS {table_of(name).sql(dialect=self.dialect)}")
         self.execute(
             f'CREATE TABLE IF NOT EXISTS "{DESCRIPTIONS}" ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
         )

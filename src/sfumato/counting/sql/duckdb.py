@@ -31,6 +31,8 @@ class DuckRelation:
     table: str
     where: str  # how messages call it
     flags: bool = False
+    reader: Reader | None = None  # of a file
+    store: str = ""  # the database file
     dialect: ClassVar[str] = "duckdb"
 
     @property
@@ -59,7 +61,7 @@ class DuckDatabase(Database):
         return cls(connect(path, writable=writable), f"'{path}'")
 
     def relation(self, name: str) -> DuckRelation:
-        return DuckRelation(self.connection, name, f"'{name}' of {self.where}")
+        return DuckRelation(self.connection, name, f"'{name}' of {self.where}", store=self.where)
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
@@ -68,6 +70,9 @@ class DuckDatabase(Database):
     def execute(self, statement: str) -> None:
         with _clear(self.where):
             self.connection.execute(statement)
+
+    def close(self) -> None:
+        self.connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -97,12 +102,24 @@ def connect(path: Path | None = None, *, writable: bool = False, threads: int | 
         return duckdb.connect(str(path) if path else ":memory:", read_only=path is not None and not writable, config=settings)
 
 
-def file_relation(reader: Reader, reports: Domain, *, threads: int | None = None) -> DuckRelation:
+def readable(reader: Reader) -> bool:
+    """Whether DuckDB can read this file itself."""
+    return isinstance(reader, FolderReader) or (isinstance(reader, ParquetReader | CsvReader) and isinstance(reader.path, Path))
+
+
+def file_relation(
+    reader: Reader,
+    reports: Domain,
+    *,
+    connection: DuckDBPyConnection | None = None,
+    name: str = VIEW,
+    threads: int | None = None,
+) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
-    connection = connect(threads=threads)
+    connection = connect(threads=threads) if connection is None else connection
     with _clear(reader.where):
-        _opened(connection, reader, reports).create_view(VIEW)
-    return DuckRelation(connection, VIEW, reader.where, flags=isinstance(reader, CsvReader))
+        _opened(connection, reader, reports).create_view(name)
+    return DuckRelation(connection, name, reader.where, isinstance(reader, CsvReader), reader)
 
 
 def _opened(connection: DuckDBPyConnection, reader: Reader, reports: Domain) -> Any:

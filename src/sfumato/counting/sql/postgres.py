@@ -87,6 +87,9 @@ class PostgresDatabase(Database):
         with _clear(self.where):
             self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
 
+    def close(self) -> None:
+        self.connection.close()
+
     def transaction(self) -> AbstractContextManager[Any]:
         return self.connection.transaction()
 

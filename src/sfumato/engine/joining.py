@@ -1,0 +1,173 @@
+"""Vertically partitioned data: columns of the same people, perturbed apart, joined on a public key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sfumato.bits import Bits
+from sfumato.counting.sql import Relation, SqlCounter
+from sfumato.counting.sql.duckdb import DuckRelation, file_relation
+from sfumato.counting.sql.postgres import PostgresRelation
+from sfumato.counting.sql.writing import Tree
+from sfumato.domain import Domain, Items
+from sfumato.engine.release import EngineRelease
+from sfumato.errors import DataError, EstimationError, SchemaError
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.registry import from_spec
+from sfumato.source import PerturbedSource, Release
+from sfumato.table import Provenance, Table
+from sfumato.table.readers import flat_names
+
+
+def join(left: PerturbedSource, right: PerturbedSource, key: str) -> PerturbedSource:
+    """The people that both releases hold, with the columns of both; each column is undone by the mechanism that made it.
+
+    The key is a public column of both that tells people apart; it is left out of the result. Columns were perturbed
+    independently, so the channel is the product of the two, and so is gamma for whoever is in both.
+    """
+    provenance = _joined_provenance(left, right, key)
+    if isinstance(left, Release) and isinstance(right, Release):
+        return _join_tables(left, right, key, provenance)
+    if isinstance(left, EngineRelease) and isinstance(right, EngineRelease):
+        return _join_relations(left, right, key, provenance)
+    raise EstimationError("releases to join must be counted by the same engine", hint="open both with the same --engine")
+
+
+def _joined_provenance(left: PerturbedSource, right: PerturbedSource, key: str) -> Provenance:
+    for source in (left, right):
+        if not source.domain[key].public:
+            raise SchemaError(f"'{key}' was perturbed, so it tells nobody apart", hint="join on a public column")
+        if source.copies > 1:
+            raise EstimationError(f"a record has {source.copies} reports, and the key fits each of them; join takes one")
+    attributes = [a for source in (left, right) for a in source.domain if a.name != key]
+    parts = (*_private_parts(left.mechanism), *_private_parts(right.mechanism))
+    mechanism = Combined(Domain(tuple(attributes)), parts)
+    return Provenance(mechanism, left.provenance.secure and right.provenance.secure)
+
+
+def _private_parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    """The mechanism without its public columns, which any combination passes by itself."""
+    if isinstance(mechanism, Combined):
+        return mechanism.parts
+    private = replace(mechanism.domain.private, title=None)
+    if private == mechanism.domain:
+        return (mechanism,)
+    return (from_spec({**mechanism.spec(), "domain": private.to_dict()}),)
+
+
+def _join_tables(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
+    keys = _keys(left.table, key), _keys(right.table, key)
+    _, *places = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    _check_partners(left, right, len(places[0]))
+    columns: dict[str, Any] = {}
+    for source, rows in zip((left, right), places, strict=True):
+        taken = source.table.take(rows)
+        columns |= zip(taken.domain.names, taken.columns, strict=True)
+    reports = provenance.mechanism.reports
+    return Release(Table(reports, tuple(columns[name] for name in reports.names), provenance))
+
+
+def _keys(table: Table, key: str) -> NDArray[Any]:
+    column, attribute = table.column(key), table.domain[key]
+    if isinstance(column, Bits):
+        raise SchemaError(f"'{key}' holds baskets, which tell nobody apart")
+    if len(np.unique(column)) < len(column):
+        raise _not_unique(key)
+    words = attribute.decode(column)
+    return np.asarray(words.cast(pa.string()) if pa.types.is_dictionary(words.type) else words)
+
+
+def _not_unique(key: str) -> DataError:
+    return DataError(f"'{key}' has the same value in several rows, so it does not tell people apart")
+
+
+def _check_partners(left: PerturbedSource, right: PerturbedSource, found: int) -> None:
+    if not found:
+        raise DataError("no row of one release has a partner in the other")
+    for source in (left, right):
+        if found < source.rows and not source.mechanism.private_channel.settled:
+            raise EstimationError(
+                f"{source.rows - found:,} of {source.rows:,} rows have no partner, and {source.mechanism.name} replaced values "
+                "by the distribution of the whole column, which the rest does not show",
+                hint="join releases of the same people, or replace values uniformly",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedRelation:
+    """Two relations of one engine, joined on a key by the engine."""
+
+    left: Relation
+    right: Relation
+    key: str
+    columns: tuple[Sequence[str], Sequence[str]]
+    flags: bool = False
+
+    @property
+    def dialect(self) -> str:
+        return self.left.dialect
+
+    @property
+    def rows_from(self) -> Tree:
+        sides = [exp.alias_(side.rows_from.copy(), name, table=True) for side, name in ((self.left, "l"), (self.right, "r"))]
+        selected = [_of(name, table) for names, table in zip(self.columns, "lr", strict=True) for name in names]
+        same = exp.EQ(this=_of(self.key, "l"), expression=_of(self.key, "r"))
+        return exp.select(*selected).from_(sides[0]).join(sides[1], on=same).subquery("joined")
+
+    def fetch(self, statement: str) -> pa.Table:
+        return self.left.fetch(statement)
+
+
+def _of(name: str, table: str) -> Tree:
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def _join_relations(left: EngineRelease, right: EngineRelease, key: str, provenance: Provenance) -> EngineRelease:
+    relations = left.counter.relation, _brought_beside(left.counter.relation, right)
+    for relation in relations:
+        _check_unique(relation, key)
+    baskets = [any(isinstance(a, Items) for a in source.mechanism.reports) for source in (left, right)]
+    flags = [relation.flags for relation in relations]
+    if all(baskets) and flags[0] != flags[1]:
+        raise EstimationError("baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet")
+    columns = tuple(
+        [name for a in source.mechanism.reports if a.name != key for name in (flat_names(a) if flat else (a.name,))]
+        for source, flat in zip((left, right), flags, strict=True)
+    )
+    joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])  # type: ignore[arg-type]
+    counter = SqlCounter(provenance.mechanism.reports, joined)
+    _check_partners(left, right, counter.rows)
+    return EngineRelease(counter, provenance)
+
+
+def _brought_beside(beside: Relation, source: EngineRelease) -> Relation:
+    """The relation of a source where one statement reaches it together with another relation."""
+    relation = source.counter.relation
+    if isinstance(beside, DuckRelation) and isinstance(relation, DuckRelation):
+        if beside.reader is not None and relation.reader is not None:
+            name = f"{relation.table}_beside"
+            return file_relation(relation.reader, source.mechanism.reports, connection=beside.connection, name=name)
+        same = beside.reader is None and relation.reader is None and beside.store == relation.store
+    else:
+        postgres = isinstance(beside, PostgresRelation) and isinstance(relation, PostgresRelation)
+        same = postgres and beside.database.where == relation.database.where  # type: ignore[attr-defined]
+    if not same:
+        raise EstimationError("no statement reaches both releases", hint="put both into one database, or use --engine memory")
+    return relation
+
+
+def _check_unique(relation: Relation, key: str) -> None:
+    column = exp.column(exp.to_identifier(key, quoted=True))
+    distinct = exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "different")
+    statement = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"), distinct).from_(relation.rows_from.copy())
+    found = relation.fetch(statement.sql(dialect=relation.dialect))
+    if found.column("n")[0].as_py() != found.column("different")[0].as_py():
+        raise _not_unique(key)

@@ -1,0 +1,114 @@
+"""Opening and saving releases: a file, or a table of a database by its URL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from sfumato.counting.sql import SqlCounter
+from sfumato.domain import Domain
+from sfumato.engine.release import EngineRelease
+from sfumato.errors import FileError, ParameterError, near_miss
+from sfumato.source import PerturbedSource, Release, Source, source_of
+from sfumato.spark import is_spark, spark_session
+from sfumato.table import Reader, Table, reader_of
+from sfumato.table.reading import read_truth
+
+if TYPE_CHECKING:
+    from sfumato.counting.sql.database import Database
+
+FILE_ENGINES = ("memory", "duckdb")
+SCHEMES = ("duckdb", "postgresql", "postgres")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A table of a database: duckdb://PATH#TABLE or postgresql://user:password@host:port/database#TABLE.
+
+    >>> Location.parse("duckdb://census.db#adult")
+    Location(scheme='duckdb', address='census.db', table='adult')
+    """
+
+    scheme: str
+    address: str
+    table: str
+
+    @classmethod
+    def parse(cls, text: str) -> Location | None:
+        """The location that a URL names; None for the name of a file."""
+        scheme, mark, rest = text.partition("://")
+        if not mark:
+            return None
+        if scheme not in SCHEMES:
+            hint = near_miss(scheme, SCHEMES) or "use a file, duckdb://PATH#TABLE or postgresql://host/database#TABLE"
+            raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
+        address, mark, table = rest.partition("#")
+        if not table:
+            raise ParameterError("the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE")
+        return cls(scheme, address if scheme == "duckdb" else f"{scheme}://{address}", unquote(table))
+
+    def database(self, *, writable: bool = False) -> Database:
+        """A connection to the database."""
+        if self.scheme == "duckdb":
+            from sfumato.counting.sql.duckdb import DuckDatabase
+
+            return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
+        from sfumato.counting.sql.postgres import PostgresDatabase
+
+        return PostgresDatabase.connect(self.address)
+
+
+def open_source(place: str | Path, engine: str | None = None, *, schema: Domain | None = None) -> Source:
+    """The release in a file or a database's table, its rows left where they are; a file without a mechanism is the truth.
+
+    `engine` is memory or duckdb for files (duckdb unless the reports must be read row by row), or a Spark master (local[2],
+    spark://host:7077) for what Spark can reach; a database is its own engine.
+    """
+    if engine is not None and is_spark(engine):
+        from sfumato.engine.spark import open_with_spark
+
+        return open_with_spark(spark_session(engine), str(place))
+    location = Location.parse(str(place))
+    if location is not None:
+        _check_engine(engine, (location.scheme,))
+        return EngineRelease(*location.database().counter(location.table))
+    reader = reader_of(place)
+    if reader.provenance is not None:
+        return release_in(reader, engine)
+    if engine == "duckdb":
+        raise FileError(f"{reader.where} carries no mechanism; true records are counted in memory", hint="use --engine memory")
+    _check_engine(engine, FILE_ENGINES)
+    return source_of(read_truth(reader, schema))
+
+
+def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:
+    """The release in a perturbed file, counted by this engine."""
+    provenance = reader.provenance
+    if provenance is None:
+        raise FileError(f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not known")
+    _check_engine(engine, FILE_ENGINES)
+    from sfumato.counting.sql.duckdb import file_relation, readable
+
+    reports = provenance.mechanism.reports
+    if engine == "memory" or (engine is None and (provenance.mechanism.reports_in_items or not readable(reader))):
+        return Release(reader.table(reports))
+    return EngineRelease(SqlCounter(reports, file_relation(reader, reports), reader.described_rows), provenance)
+
+
+def save_release(release: Release | Table, url: str, *, force: bool = False) -> None:
+    """Write a release into a table of a database, together with its mechanism, in one transaction."""
+    location = Location.parse(url)
+    if location is None:
+        raise ParameterError(f"'{url}' is no database", hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE")
+    table = release.table if isinstance(release, Release) else release
+    with location.database(writable=True) as database:
+        database.save(table, location.table, force=force)
+
+
+def _check_engine(engine: str | None, known: tuple[str, ...]) -> None:
+    if engine is not None and engine not in known:
+        raise ParameterError(
+            f"no engine '{engine}' for this ({', '.join(known)})", hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES))
+        )
