@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
@@ -135,6 +138,29 @@ def test_a_bad_record_leaves_no_output(tmp_path):
     with pytest.raises(DataError, match="row 101, column 'sex': 'X'"):
         perturb_file(tmp_path / "t.csv", tmp_path / "o.csv", mechanism)
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_bad_record_is_not_followed_by_complaints_of_the_writer(tmp_path, capfd):
+    data = Domain((Category("sex", ("F", "M")),))
+    (tmp_path / "d.csv").write_text("sex\nF\nX\n")
+    for target in (tmp_path / "o.parquet", "-"):
+        with pytest.raises(DataError, match="row 2, column 'sex'"):
+            perturb_file(tmp_path / "d.csv", target, GammaDiagonal(data, 19))
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet"])
+def test_row_groups_tell_nothing_of_the_length_of_true_records(tmp_path, name):
+    """A block of CSV text ends after fewer long records than short ones; the perturbed file must not."""
+    domain = Domain((Category("sex", ("F", "M")),))
+    for word in ("short", "a very long word that is dropped, and still must leave no trace" * 4):
+        table = pa.table({"sex": ["F"] * 140_000, "note": [word] * 140_000})
+        pq.write_table(table, tmp_path / name) if name.endswith("parquet") else write_csv(table, tmp_path / name)
+        perturb_file(tmp_path / name, tmp_path / "o.parquet", GammaDiagonal(domain, 19), seeded(1), force=True)
+        metadata = pq.read_metadata(tmp_path / "o.parquet")
+        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        assert groups == [1 << 16, 1 << 16, 140_000 - (1 << 17)]
 
 
 def test_a_data_frame_is_perturbed_into_a_file(tmp_path):

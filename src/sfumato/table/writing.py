@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
+import shutil
 import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -177,10 +178,20 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
             "a perturbed table goes to standard output as Parquet, which a terminal cannot show", hint="use -o FILE"
         )
     kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
-    writer = _WRITERS[kind](_Counted(sys.stdout.buffer), domain, provenance)  # type: ignore[arg-type]
-    with _finished(writer):
-        yield writer
+    with _whole(sys.stdout.buffer) if provenance else nullcontext(sys.stdout.buffer) as stream:
+        writer = _WRITERS[kind](stream, domain, provenance)
+        with _finished(writer):
+            yield writer
     sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _whole(target: BinaryIO) -> Iterator[BinaryIO]:
+    """A temporary file that is copied to the target when the block ends well: a Parquet file cut short may look complete."""
+    with tempfile.TemporaryFile() as stream:
+        yield stream
+        stream.seek(0)
+        shutil.copyfileobj(stream, target)
 
 
 @contextmanager
@@ -192,24 +203,6 @@ def _finished(writer: Writer) -> Iterator[None]:
     except BaseException:
         writer.abandon()
         raise
-
-
-class _Counted(io.RawIOBase):
-    """A stream that knows how much was written to it, as Parquet must; a pipe does not."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._written = stream, 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._stream.write(data)
-        self._written += memoryview(data).nbytes
-        return memoryview(data).nbytes
-
-    def tell(self) -> int:
-        return self._written
 
 
 def check_target(target: str | Path, force: bool) -> None:
