@@ -5,7 +5,7 @@ Colours are those of Okabe and Ito, which stay apart for colour-blind readers; e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -268,6 +268,63 @@ def risk(
         _name_places(axes, labels, inches=width - 1)
         _legend_above(axes)
     return axes
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and its own branches."""
+
+    condition: str
+    label: str
+    colour: int  # the number of the label among all labels
+    share: float  # of the label in this node
+    rows: float
+    children: Sequence[Branch] = ()
+
+
+def decision_tree(root: Branch, *, most_leaves: int = 40, axes: Axes | None = None) -> Axes:
+    """A tree from left to right: on each line what leads to a node, on each dot its label; dots grow with the rows.
+
+    Where there are more leaves than fit, the deepest levels are left out and marked with an ellipsis.
+    """
+    depth = max(level for level in range(1, 33) if level == 1 or len(list(_tips(root, level))) <= most_leaves)
+    tips = list(_tips(root, depth))
+    levels = 1 + max(level for _, level in tips)
+    with _style():
+        axes, _ = _on(axes, 2.9 * levels + 1.2, 0.34 * len(tips) + 0.9)
+        heights = iter(range(len(tips)))
+        _draw_branch(axes, root, 0, depth, heights, max(root.rows, 1.0))
+        axes.set_ylim(len(tips) - 0.4, -0.8)
+        axes.set_xlim(-0.1, levels - 0.1)
+        axes.set_axis_off()
+    return axes
+
+
+def _tips(branch: Branch, depth: int, level: int = 0) -> Iterator[tuple[Branch, int]]:
+    """The nodes without children, or at this depth, with their levels."""
+    if not branch.children or level == depth:
+        yield branch, level
+        return
+    for child in branch.children:
+        yield from _tips(child, depth, level + 1)
+
+
+def _draw_branch(axes: Axes, branch: Branch, level: int, depth: int, heights: Iterator[int], everyone: float) -> float:
+    """Draw the children first, then the node in the middle of them; its height."""
+    shown = branch.children if level < depth else ()
+    below = [_draw_branch(axes, child, level + 1, depth, heights, everyone) for child in shown]
+    height = (below[0] + below[-1]) / 2 if below else float(next(heights))
+    colour = COLOURS[branch.colour % len(COLOURS)]
+    for child, place in zip(shown, below, strict=True):
+        axes.plot([level, level + 0.14, level + 1], [height, place, place], color=TRUTH, linewidth=1.2, zorder=1)
+        axes.text(level + 0.18, place - 0.08, _shortened(child.condition, 34), fontsize=7.5, va="bottom")
+    axes.scatter(
+        [level], [height], s=18 + 260 * branch.rows / everyone, color=colour, alpha=0.35 + 0.65 * branch.share, zorder=2
+    )
+    if not shown:
+        words = f"{branch.label} ({100 * branch.share:.0f} % of {_figures(round(max(branch.rows, 0)))})"
+        axes.text(level + 0.08, height, words + (" …" if branch.children else ""), fontsize=8, va="center", color=colour)
+    return height
 
 
 def _style() -> AbstractContextManager[None]:

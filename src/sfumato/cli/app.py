@@ -8,6 +8,7 @@ import typer
 
 from sfumato import __version__
 from sfumato.cli.audit import audit
+from sfumato.cli.classify import classify
 from sfumato.cli.demo import demo
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
@@ -35,6 +36,7 @@ app.command()(perturb)
 app.command()(describe)
 app.command()(mine)
 app.command()(query)
+app.command()(classify)
 app.command()(identify)
 app.command()(swap)
 app.command()(hide)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -164,16 +164,28 @@ def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
     """Test records over these attributes: a table, a source, a data frame, a dictionary of columns, or a matrix of them."""
     if isinstance(data, TableSource):
         data = data.table
-    wanted = domain.project(names)
     if isinstance(data, Table):
-        return data if data.provenance is not None else data.recode(wanted)
+        return data if data.provenance is not None else data.recode(_fitting(data.domain, domain, names))
     if isinstance(data, np.ndarray) and data.ndim == 2:
         if data.shape[1] != len(names):
             raise DataError(f"a matrix with {data.shape[1]} columns was given for {len(names)} features ({listing(names)})")
         data = {name: data[:, place] for place, name in enumerate(names)}
     if isinstance(data, Mapping):
         data = pa.table({name: pa.array(values) for name, values in data.items()})
-    return Table.from_arrow(data, wanted)
+    return Table.from_arrow(data, domain_of_tests(domain, names))
+
+
+def _fitting(have: Domain, domain: Domain, names: Sequence[str]) -> Domain:
+    """The domain to recode to: columns that are coded alike stay as they are."""
+    alike = all(_plain(have[name]) == _plain(domain[name]) for name in names)
+    return have.project(names) if alike else domain_of_tests(domain, names)
+
+
+def domain_of_tests(domain: Domain, names: Sequence[str]) -> Domain:
+    """The domain by which test records are read: a number beyond the range seen in training counts as its end."""
+    wanted = domain.project(names)
+    lenient = (replace(a, clip=True) if isinstance(a, Numeric | Bins) else a for a in wanted)
+    return replace(wanted, attributes=tuple(lenient))
 
 
 def attributes_of(cells: Sequence[Cells]) -> list[str]:
@@ -209,7 +221,8 @@ def likelihoods(
 
 
 def _plain(attribute: Attribute) -> dict[str, Any]:
-    return attribute.to_dict() | {"public": None}
+    """What decides how values are coded."""
+    return attribute.to_dict() | {"public": None, "clip": None, "cuts": None}
 
 
 def _channel_logs(

@@ -18,6 +18,8 @@ Codes = NDArray[Any]
 class Quality:
     """What a classifier got right on labelled records; `truth` and `predicted` are class numbers, one a record.
 
+    With `weights` each record stands for so many.
+
     >>> chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     >>> quality = Quality(("no", "yes"), np.array([0, 0, 1]), np.array([0, 1, 1]), chances)
     >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, quality.auc
@@ -28,6 +30,7 @@ class Quality:
     truth: Codes
     predicted: Codes
     probabilities: NDArray[np.float64]  # (records, classes)
+    weights: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.truth):
@@ -36,11 +39,11 @@ class Quality:
             raise DataError(f"{len(self.predicted)} predictions were given for {len(self.truth)} labels")
 
     @cached_property
-    def confusion(self) -> NDArray[np.int64]:  # (true class, predicted class)
+    def confusion(self) -> NDArray[Any]:  # (true class, predicted class)
         """How many records of each class were given each label."""
         size = len(self.classes)
         index = self.truth.astype(np.int64) * size + self.predicted
-        return np.bincount(index, minlength=size * size).reshape(size, size)
+        return np.bincount(index, weights=self.weights, minlength=size * size).reshape(size, size)
 
     @property
     def accuracy(self) -> float:
@@ -61,21 +64,23 @@ class Quality:
     @cached_property
     def auc(self) -> float:
         """The area under the ROC curve; with more than two classes the mean of one class against the rest. 0.5 is chance."""
-        rest = [code for code in range(len(self.classes)) if 0 < np.count_nonzero(self.truth == code) < len(self.truth)]
+        rows = self.confusion.sum(axis=1)
+        occurring = [code for code in range(len(self.classes)) if 0 < rows[code] < rows.sum()]
         if len(self.classes) == 2:
-            rest = rest[-1:]
-        return float(np.mean([roc_area(self.truth == code, self.probabilities[:, code]) for code in rest])) if rest else 0.5
+            occurring = occurring[-1:]
+        areas = [roc_area(self.truth == code, self.probabilities[:, code], self.weights) for code in occurring]
+        return float(np.mean(areas)) if areas else 0.5
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the JSON shape of `sfumato classify`."""
         return {
-            "records": len(self.truth),
+            "records": round(float(self.confusion.sum())),
             "accuracy": self.accuracy,
             "balanced_accuracy": self.balanced_accuracy,
             "auc": self.auc,
             "baseline": {"accuracy": self.baseline},
             "classes": list(self.classes),
-            "confusion": self.confusion.tolist(),
+            "confusion": np.round(self.confusion).astype(int).tolist(),
         }
 
 
@@ -100,13 +105,14 @@ class Agreement:
         )
 
 
-def roc_area(positive: NDArray[np.bool_], score: NDArray[Any]) -> float:
+def roc_area(positive: NDArray[np.bool_], score: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
     """The probability that a positive record scores above a negative one, ties counting half (Mann and Whitney).
 
     >>> roc_area(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75
     """
     _, place = np.unique(score, return_inverse=True)
-    positives, negatives = np.bincount(place, weights=positive), np.bincount(place, weights=~positive)
+    each = np.ones(len(score)) if weights is None else weights
+    positives, negatives = np.bincount(place, weights=positive * each), np.bincount(place, weights=~positive * each)
     below = np.cumsum(negatives) - negatives / 2
     return float(positives @ below / (positives.sum() * negatives.sum()))

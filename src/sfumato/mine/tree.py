@@ -15,6 +15,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
+from sfumato.mine.quality import Quality
 from sfumato.mine.questions import Questions, Region
 from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.table import Table
@@ -99,6 +100,18 @@ class Tree:
         branch = node.split.branch[cells[node.split.feature][records]]
         for place, child in enumerate(node.children):
             self._fill(child, cells, records[branch == place], result)
+
+    def quality(self) -> Quality:
+        """How good the tree is on the people it was grown from, by the estimated counts of its leaves: rather too good."""
+        leaves = [leaf for _, leaf in self.leaves]
+        classes = len(self.classes)
+        return Quality(
+            self.classes,
+            np.tile(np.arange(classes), len(leaves)),
+            np.repeat([leaf.label for leaf in leaves], classes),
+            np.repeat([leaf.shares for leaf in leaves], classes, axis=0),
+            clip_and_scale(np.array([leaf.counts for leaf in leaves]), self.root.rows).ravel(),
+        )
 
     def condition(self, split: Split, place: int) -> str:
         """What the records of a branch have in common, in words."""

@@ -26,6 +26,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.siblings import record_account
 from sfumato.randomness import seeded
 from sfumato.reproduce.base import LENGTH, Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.classification import table_5
 from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
@@ -50,6 +51,8 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
     for name in names:
         if name == "frapp-table-3":
             yield table_3(settings)
+        elif name == "frapp-table-5":
+            yield table_5(settings)
         elif name == "frapp-figure-6":
             yield figure_6(settings)
         elif name == "frapp-figure-7":

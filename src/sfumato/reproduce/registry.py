@@ -43,6 +43,7 @@ PAPERS: dict[str, Paper] = {
         "frapp",
         {
             "frapp-table-3": "frequent itemsets of CENSUS and HEALTH at 2 %",
+            "frapp-table-5": "classification accuracy, γ = 19",
             "frapp-figure-2": "errors on CENSUS, γ = 19, four mechanisms",
             "frapp-figure-4": "errors on CENSUS, γ = 13.28",
             "frapp-figure-5": "errors on CENSUS, γ = 9",

@@ -1,0 +1,195 @@
+"""`sfumato classify`: a classifier from reconstructed counts, and how good it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Json, Schema
+
+if TYPE_CHECKING:
+    from sfumato.mine.classifier import Classifier
+    from sfumato.mine.quality import Quality
+    from sfumato.mine.tree import Node, Tree
+    from sfumato.source import Source
+    from sfumato.table import Table
+
+TREE, BAYES = "tree", "bayes"
+GROWTH, JUDGED = "How the tree grows", "How it is judged"
+
+
+def classify(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A perturbed file, or true records; - is standard input.")],
+    target: Annotated[str, typer.Option(metavar="A", help="The attribute to predict.")],
+    model: Annotated[str, typer.Option(help="tree: a decision tree; bayes: naive Bayes.")] = TREE,
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Predict from these attributes only, comma separated.")
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Records to judge by, true or perturbed, with the target.", rich_help_panel=JUDGED),
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="The true records: compare with a classifier from them.", rich_help_panel=JUDGED),
+    ] = None,
+    criterion: Annotated[str, typer.Option(help="gini, entropy or gain-ratio.", rich_help_panel=GROWTH)] = "gini",
+    max_depth: Annotated[int, typer.Option(help="The longest way to a leaf.", rich_help_panel=GROWTH)] = 6,
+    min_rows: Annotated[float, typer.Option(help="The least number of people in a branch.", rich_help_panel=GROWTH)] = 20,
+    significance: Annotated[
+        float, typer.Option(help="Split only if chance gains as much less often than this.", rich_help_panel=GROWTH)
+    ] = 0.05,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Cut off what does not surely change labels for the better.", rich_help_panel=GROWTH)
+    ] = False,
+    schema: Schema = None,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn a classifier from perturbed (or true) records without seeing a true one.
+
+    Example: sfumato classify census.parquet --target income --test adult-test.csv
+    """
+    from sfumato.cli.mine import check_drawing_target
+    from sfumato.cli.printing import print_json, print_notes
+    from sfumato.cli.reading import read_source, read_truth
+    from sfumato.errors import ParameterError
+    from sfumato.source import Release
+
+    check_drawing_target(plot, force)
+    options = {
+        "criterion": criterion,
+        "max_depth": max_depth,
+        "min_rows": min_rows,
+        "significance": significance,
+        "prune": prune,
+    }
+    classifier = make(model, target, features, options)
+    if plot is not None and model != TREE:
+        raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
+    source = read_source(file, schema, None)
+    if truth is not None and not isinstance(source, Release):
+        raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    classifier.fit(source)
+    records = read_test(test, classifier, source) if test is not None else None
+    found = judged(classifier, source, records if records is not None else exact)
+    direct = make(model, target, features, options).fit(exact) if exact is not None else None
+    compared = judged(direct, source, records if records is not None else exact) if direct is not None else None
+    where = "the test records" if test else "the true records" if truth else "the records it was trained on"
+    if plot is not None:
+        draw(classifier, plot)
+    result = result_dict(classifier, model, source, where, found, compared)
+    if json:
+        print_json(result)
+    else:
+        print_result(result, classifier, found, compared)
+    print_notes(result["notes"])
+
+
+def make(model: str, target: str, features: str | None, options: dict[str, Any]) -> Classifier:
+    """The classifier that was asked for, not yet fitted."""
+    from sfumato.errors import ParameterError, near_miss
+    from sfumato.mine.bayes import NaiveBayes
+    from sfumato.mine.tree import DecisionTree
+
+    names = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    if model == TREE:
+        return DecisionTree(target, features=names, **options)
+    if model == BAYES:
+        return NaiveBayes(target, features=names)
+    raise ParameterError(f"no model '{model}' ({TREE}, {BAYES})", hint=near_miss(model, (TREE, BAYES)))
+
+
+def read_test(test: str, classifier: Classifier, source: Source) -> Table:
+    """The test records: perturbed ones as they are, true ones by the domain of the training records."""
+    from sfumato.mine.features import domain_of_tests
+    from sfumato.table import reader_of
+
+    reader = reader_of(test)
+    if reader.provenance is not None:
+        return reader.table(reader.provenance.mechanism.reports)
+    domain = source.domain
+    if domain.baskets:
+        return reader.table(domain)
+    return reader.table(domain_of_tests(domain, [*map(str, classifier.feature_names_in_), classifier.target]))
+
+
+def judged(classifier: Classifier, source: Source, records: Any) -> Quality | None:
+    """How good the classifier is on labelled records; without any, on those it was trained on as far as they can tell."""
+    from sfumato.mine.tree import DecisionTree
+    from sfumato.source import Exact
+
+    if records is not None:
+        return classifier.quality(records)
+    if isinstance(classifier, DecisionTree):
+        return classifier.tree_.quality()
+    return classifier.quality(source) if isinstance(source, Exact) else None
+
+
+def result_dict(
+    classifier: Classifier, model: str, source: Source, where: str, found: Quality | None, compared: Quality | None
+) -> dict[str, Any]:
+    """The JSON shape of the command."""
+    from sfumato.mine.quality import Agreement
+    from sfumato.mine.tree import DecisionTree
+
+    notes = list(classifier.notes_)
+    if found is None:
+        notes.append("nothing to judge the classifier by; give --test")
+    elif where.endswith("trained on"):
+        notes.append(f"judged on {where}, which flatters it; give --test")
+    result: dict[str, Any] = {"target": classifier.target, "model": model, "rows": source.rows, "judged_on": where}
+    result |= found.to_dict() if found is not None else {"accuracy": None, "balanced_accuracy": None, "auc": None}
+    result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
+    if found is not None and compared is not None:
+        agreement = Agreement.between(found, compared)
+        result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
+    return result | {"notes": notes}
+
+
+def print_result(result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None) -> None:
+    """Figures first, then the confusion matrix, then the tree."""
+    from sfumato.cli.printing import print_table
+
+    print(f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of {result['rows']:,} people")
+    if found is not None:
+        lines = [("from this file", *_figures(found))]
+        lines += [("from the truth", *_figures(compared))] if compared is not None else []
+        print(f"\njudged on {result['judged_on']}")
+        print_table(("", "accuracy", "balanced", "AUC", "majority"), lines, left=1)
+        if "agreement" in result:
+            shares = {name.replace("_", " "): f"{100 * value:.1f} %" for name, value in result["agreement"].items()}
+            print("the two classifiers: " + ", ".join(f"{name} {value}" for name, value in shares.items()))
+        rows = zip(found.classes, found.to_dict()["confusion"], strict=True)
+        print()
+        print_table(("truth \\ predicted", *found.classes), [(name, *(f"{n:,}" for n in row)) for name, row in rows], left=1)
+    if result["tree"]:
+        print(f"\n{result['tree']}")
+
+
+def _figures(quality: Quality) -> tuple[str, ...]:
+    return tuple(f"{value:.4f}" for value in (quality.accuracy, quality.balanced_accuracy, quality.auc, quality.baseline))
+
+
+def draw(classifier: Any, path: Path) -> None:
+    """The tree as a picture."""
+    from sfumato import plots
+    from sfumato.report import save_figure
+
+    tree: Tree = classifier.tree_
+    save_figure(plots.decision_tree(branch_of(tree, tree.root, "")), path, title=f"{tree.target}: a tree from counts")
+
+
+def branch_of(tree: Tree, node: Node, condition: str) -> Any:
+    """A node and all below it in the form that is drawn."""
+    from sfumato.plots import Branch
+
+    children = []
+    for place, child in enumerate(node.children):
+        assert node.split is not None
+        children.append(branch_of(tree, child, tree.condition(node.split, place)))
+    return Branch(condition, tree.classes[node.label], node.label, float(node.shares[node.label]), node.rows, children)
