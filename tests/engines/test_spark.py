@@ -308,7 +308,7 @@ def questions(domain: Domain):
 
 
 def test_cells_are_counted_as_in_memory(session, release):
-    relation, provenance = spark_release(session, release)
+    relation, provenance, _ = spark_release(session, release)
     engine = SqlCounter(provenance.mechanism.reports, relation)
     memory = ArrayCounter(provenance.mechanism.reports, open_release(release).table.columns)
     asked = questions(provenance.mechanism.reports)
@@ -321,7 +321,7 @@ def test_cells_are_counted_as_in_memory(session, release):
 def test_sums_of_powers_are_as_in_memory(session, frame, folder):
     target = str(folder / "numbers.parquet")
     perturb_frame(frame, target, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
-    relation, provenance = spark_release(session, target)
+    relation, provenance, _ = spark_release(session, target)
     reports = provenance.mechanism.reports
     cells = (reports["sex"].cells(), reports["age"].cells_by_cuts((40, 60)))
     engine = SqlCounter(reports, relation).power_sums(cells, 1, 55.0, 40.0)
@@ -330,7 +330,7 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
 
 
 def test_itemsets_are_counted_as_in_memory(session, baskets):
-    relation, provenance = spark_release(session, baskets)
+    relation, provenance, _ = spark_release(session, baskets)
     reports = provenance.mechanism.reports
     packing = Packing(reports, (reports.attributes[0],))
     counter = SparkBaskets(relation.frame.repartition(3), packing)
@@ -345,7 +345,7 @@ def test_itemsets_are_counted_as_in_memory(session, baskets):
 
 
 def test_records_are_packed_one_bit_a_cell(session, release):
-    relation, provenance = spark_release(session, release)
+    relation, provenance, _ = spark_release(session, release)
     reports = provenance.mechanism.reports
     parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
     counter = SparkBaskets(relation.frame, Packing(reports, parts))
@@ -363,7 +363,7 @@ def test_places_know_what_they_hold(session, release, folder, tmp_path):
     single.save(tmp_path / "single.parquet")
     single.save(tmp_path / "single.csv")
     for name in ("single.parquet", "single.csv"):
-        relation, provenance = spark_release(session, str(tmp_path / name))
+        relation, provenance, _ = spark_release(session, str(tmp_path / name))
         assert provenance == single.provenance
         counter = SqlCounter(provenance.mechanism.reports, relation)
         cells = questions(provenance.mechanism.reports)[1]

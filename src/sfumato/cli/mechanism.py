@@ -75,7 +75,7 @@ class MechanismOptions:
         names = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def build(self, domain: Domain, reader: Reader) -> Mechanism:
+    def build(self, domain: Domain, reader: Reader | None) -> Mechanism:
         """The mechanism for these records; fp-nfp reads them once to see which items are frequent."""
         from sfumato.mechanisms.registry import mechanism_class
 
@@ -112,7 +112,7 @@ def _check_belong(name: str, given: dict[str, Any]) -> None:
             raise ParameterError(f"{_flag(option)} is no option of {name}", hint=f"it belongs to {' and '.join(owners)}")
 
 
-def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any], reader: Reader) -> Mechanism:
+def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any], reader: Reader | None) -> Mechanism:
     if name == "matrix" and "matrix" in given:
         return kind.from_file(given["matrix"], domain)
     if name == "mask" and "keep" in given:
@@ -124,6 +124,8 @@ def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any]
     if missing or not needed:
         raise _nothing_said(name, needed)
     if name == "fp-nfp":
+        if reader is None:
+            raise ParameterError("fp-nfp counts the items before it perturbs them, which is not done by Spark", hint="use mask")
         return kind.from_supports(domain, _supports(domain, reader), **given)
     return kind(domain, **_parsed(given))
 

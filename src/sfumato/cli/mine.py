@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Items, Json, Schema
+from sfumato.cli.options import Engine, Force, Items, Json, Schema
 
 if TYPE_CHECKING:
     from sfumato.evaluate import LengthErrors
@@ -60,6 +60,7 @@ def mine(
     truth: Annotated[str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")] = None,
     schema: Schema = None,
     items: Items = None,
+    engine: Engine = None,
     plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")] = None,
     output: Annotated[
         Path | None,
@@ -79,17 +80,17 @@ def mine(
     from sfumato.evaluate import itemset_errors
     from sfumato.mine.itemsets import frequent_itemsets
     from sfumato.mine.rules import association_rules
-    from sfumato.source import Release
+    from sfumato.source import PerturbedSource
 
     if maximal and closed:
         raise ParameterError("give --maximal or --closed, not both")
     check_fraction("--min-confidence", min_confidence)
     for path in (plot, output):
         check_drawing_target(path, force)
-    source = read_source(file, schema, items)
-    if truth is not None and not isinstance(source, Release):
+    source = read_source(file, schema, items, engine)
+    if truth is not None and not isinstance(source, PerturbedSource):
         raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, PerturbedSource) else None
     wanted: dict[str, Any] = {"min_count": min_count, "max_length": max_length, "top": top, "max_candidates": max_candidates}
     with level_progress() as progress:
         found = frequent_itemsets(

@@ -18,6 +18,12 @@ Schema = Annotated[
 Items = Annotated[
     Path | None, typer.Option("--items", metavar="FILE", help="The item ids of baskets; else those found in the data.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="URL", help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077)."
+    ),
+]
 
 
 def check_output(output: Path, force: bool, json: bool) -> None:

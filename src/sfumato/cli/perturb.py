@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import Force, Items, Json, Output, Schema, check_output
+from sfumato.cli.options import Force, Items, Json, Schema, check_output
 
 if TYPE_CHECKING:
     from sfumato.domain import Domain
-    from sfumato.table import Reader
+    from sfumato.randomness import Keystream
+    from sfumato.table import Reader, Written
 
 GUARANTEE, PARAMETERS = "Guarantee (one way)", "Parameters of the mechanism (instead of a guarantee)"
 
 
 def perturb(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input.")],
-    output: Output,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is standard output. A folder with Spark."),
+    ],
     schema: Schema = None,
     items: Items = None,
     mechanism: Annotated[
@@ -70,6 +74,10 @@ def perturb(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")] = None,
     copies: Annotated[int, typer.Option(help="Reports of each record; their guarantees compose.")] = 1,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Let Spark do it, by its master: local[2], spark://host:7077."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -77,30 +85,63 @@ def perturb(
 
     Example: sfumato perturb census.csv -o census.parquet --schema census.toml --rho1 0.05 --rho2 0.50
     """
-    from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
+    from sfumato.cli.printing import print_facts, print_json, print_notes
     from sfumato.cli.summary import PRIOR, facts, summarise
     from sfumato.randomness import secure, seeded
-    from sfumato.table import perturb_file, reader_of
 
-    check_output(output, force, json)
+    if engine is None:
+        check_output(Path(output), force, json)
     options = MechanismOptions(
         mechanism, gamma, epsilon, rho1, rho2, keep, replace, keep_ones, keep_zeros, spread, fp, nfp, min_support, cutoff,
         insert, matrix,
     )  # fmt: skip
     options.guarantee()
-    reader = reader_of(data)
-    domain = read_domain(reader, schema, items)
-    chosen = options.build(domain, reader)
     rng = secure() if seed is None else seeded(seed)
-    with progress_bar("perturbing") as progress:
-        written = perturb_file(reader, output, chosen, rng, schema=domain, copies=copies, force=force, progress=progress)
+    if engine is None:
+        written = _in_batches(data, output, options, schema, items, rng, copies=copies, force=force)
+    else:
+        written = _with_spark(engine, data, output, options, schema, items, rng, copies=copies, force=force)
     summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
     if json:
-        print_json({**summary, "output": str(output), "notes": list(written.notes)})
+        print_json({**summary, "output": output, "notes": list(written.notes)})
         return
     print_notes(written.notes)
-    if str(output) != "-":
-        print_facts([("written", str(output)), *facts(summary)])
+    if output != "-":
+        print_facts([("written", output), *facts(summary)])
+
+
+def _in_batches(
+    data: str, output: str, options: MechanismOptions, schema: Path | None, items: Path | None, rng: Keystream, **how: Any
+) -> Written:
+    from sfumato.cli.printing import progress_bar
+    from sfumato.table import perturb_file, reader_of
+
+    reader = reader_of(data)
+    domain = read_domain(reader, schema, items)
+    mechanism = options.build(domain, reader)
+    with progress_bar("perturbing") as progress:
+        return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
+
+
+def _with_spark(
+    engine: str, data: str, output: str, options: MechanismOptions, schema: Path | None, items: Path | None, rng: Keystream,
+    **how: Any,
+) -> Written:  # fmt: skip
+    from sfumato.domain import Domain
+    from sfumato.errors import ParameterError
+    from sfumato.spark import Form, Records, perturb_records, spark_session
+    from sfumato.table import read_items
+
+    records = Records.at(spark_session(engine), data)
+    if items is not None:
+        domain = read_items(items)
+    elif schema is not None:
+        domain = Domain.load(schema)
+    elif records.form is Form.BASKETS:
+        domain = records.found_items()
+    else:
+        raise ParameterError("Spark reads records by a schema", hint="propose one from a sample: sfumato schema")
+    return perturb_records(records, output, options.build(domain, None), rng, schema=domain, **how)
 
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato.source import Exact, Release, Source
+    from sfumato.source import Exact, PerturbedSource, Source
 
 
-def read_source(file: str, schema: Path | None, items: Path | None) -> Source:
-    """The source in a file; true data are read by the schema, or by a proposed one."""
+def read_source(file: str, schema: Path | None, items: Path | None, engine: str | None = None) -> Source:
+    """The source in a file or a database's table, counted by the engine; the truth is read by the schema, or a proposed one."""
     from sfumato.cli.perturb import read_domain
     from sfumato.errors import ParameterError
     from sfumato.source import Exact, Release
     from sfumato.table import reader_of
 
+    if engine is not None or "://" in file:
+        return _engine_source(file, schema, items, engine)
     reader = reader_of(file)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
@@ -24,7 +26,16 @@ def read_source(file: str, schema: Path | None, items: Path | None) -> Source:
     return Release(reader.table(reader.provenance.mechanism.reports))
 
 
-def read_truth(truth: str, release: Release) -> Exact:
+def _engine_source(file: str, schema: Path | None, items: Path | None, engine: str | None) -> Source:
+    from sfumato.domain import Domain
+    from sfumato.engine import open_source
+    from sfumato.table import read_items
+
+    domain = None if schema is None else Domain.load(schema)
+    return open_source(file, engine, schema=domain if items is None else read_items(items))
+
+
+def read_truth(truth: str, release: PerturbedSource) -> Exact:
     """The true records of a release, read by the release's own domain."""
     from sfumato.errors import DataError, ParameterError
     from sfumato.source import Exact

@@ -55,15 +55,16 @@ class SparkRelation:
             return self.frame.sparkSession.sql(statement).toArrow()
 
 
-def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance]:
-    """The rows of a perturbed file or folder, and how they were perturbed."""
-    provenance = Place(session, url).provenance()
-    if provenance is None:
+def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
+    """The rows of a perturbed file or folder, how they were perturbed, and how many it says they are."""
+    description = Place(session, url).description()
+    if description is None:
         raise FileError(
             f"'{url}' carries no mechanism, so how it was perturbed, or whether, is not known",
             hint="perturb it first: sfumato perturb … --engine",
         )
-    return spark_relation(session, url, provenance.mechanism.reports), provenance
+    provenance = Provenance.from_description(description)
+    return spark_relation(session, url, provenance.mechanism.reports), provenance, description.get("rows")
 
 
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:

@@ -1,0 +1,138 @@
+"""Perturb, query and mine 50 million rows with a local Spark, in bounded memory.
+
+    python -m bench.spark [--rows N] [--quick]
+
+The rows are made inside Spark. What is stated: wall seconds, and the peak resident memory of the driver's Python, of the
+JVM (which in local mode is driver and executors in one, with a heap of 1 GB) and of the largest Python worker. A tenth of the
+rows goes first: if memory grew with the rows, the two lines would show it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.engine.spark import open_with_spark
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.retention import Retention
+from sfumato.mine.cube import query
+from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.spark import perturb_frame, spark_session
+
+ROWS, QUICK_ROWS, PARTITIONS = 50_000_000, 500_000, 16
+RECORDS = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 15, 94, cuts=(25, 35, 45, 55, 65, 75)),
+        Category("region", ("north", "east", "south", "west")),
+        Category("smoker", ("no", "yes")),
+    )
+)
+COLUMNS = (
+    "IF(pmod(hash(id, 1), 100) < 48, 'F', 'M') AS sex",
+    "15 + pmod(hash(id, 2), 80) AS age",
+    "element_at(array('north', 'east', 'south', 'west'), 1 + pmod(hash(id, 3), 4)) AS region",
+    "IF(pmod(hash(id, 4), 100) < 15 + pmod(hash(id, 1), 2) * 10, 'yes', 'no') AS smoker",
+)
+BASKETS = Domain((Items("items", tuple(map(str, range(1, 21)))),))
+BASKET_COLUMN = "filter(sequence(1, 20), item -> pmod(hash(id, item), 100) < 60 - 2 * item) AS items"
+QUESTION = "SELECT region, COUNT(*), AVG(age) FROM t WHERE age BETWEEN 30 AND 59 AND smoker = 'yes' GROUP BY region"
+
+
+@dataclass
+class Watch:
+    """The largest resident memory of each kind of process below this one, looked at ten times a second."""
+
+    peaks: dict[str, int] = field(default_factory=dict)  # MB
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> Watch:
+        """Begin to look."""
+        threading.Thread(target=self._look, daemon=True).start()
+        return self
+
+    def stop(self) -> dict[str, int]:
+        """What was found, the driver's own Python too."""
+        self._stop.set()
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        return {"driver's Python": own, **self.peaks}
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.1):
+            for name, size in _children():
+                self.peaks[name] = max(self.peaks.get(name, 0), size)
+
+
+def _children() -> list[tuple[str, int]]:
+    """The processes below this one: what they are, and their peak resident memory in MB."""
+    status = {int(path.name): _status(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    found, waiting = [], [int(Path("/proc/self").resolve().name)]
+    while waiting:
+        parent = waiting.pop()
+        below = [pid for pid, facts in status.items() if facts.get("PPid") == str(parent)]
+        waiting += below
+        found += [status[pid] for pid in below]
+    return [("JVM" if facts["Name"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10) for facts in found]
+
+
+def _status(path: Path) -> dict[str, str]:
+    try:
+        return dict(re.findall(r"^(Name|PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE))
+    except OSError:
+        return {}
+
+
+def timed(label: str, rows: int, work: Callable[[], Any]) -> Any:
+    """Run, and print how long it took."""
+    start = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - start
+    print(f"  {label:<34}{seconds:8.1f} s{rows / seconds / 1e6:10.2f} million rows/s", flush=True)
+    return result
+
+
+def measure(session: Any, rows: int, folder: Path) -> None:
+    """Perturb, query and mine so many rows."""
+    print(f"{rows:,} rows", flush=True)
+    people = session.range(0, rows, 1, PARTITIONS).selectExpr(*COLUMNS)
+    gamma, keep, mask = (str(folder / f"{name}-{rows}.parquet") for name in ("gamma", "keep", "mask"))
+    promise = GammaDiagonal.promising(Guarantee(19), RECORDS)
+    timed("perturb, gamma-diagonal", rows, lambda: perturb_frame(people, gamma, promise, schema=RECORDS))
+    timed("perturb, retention of numbers", rows, lambda: perturb_frame(people, keep, Retention(RECORDS, 0.5), schema=RECORDS))
+    timed("query: GROUP BY, WHERE, AVG", rows, lambda: query(open_with_spark(session, keep), QUESTION))
+    timed("mine records, support 2 %", rows, lambda: frequent_itemsets(open_with_spark(session, gamma), 0.02))
+    baskets = session.range(0, rows // 5, 1, PARTITIONS).selectExpr(BASKET_COLUMN)
+    timed("perturb a fifth as many baskets", rows // 5, lambda: perturb_frame(baskets, mask, BitFlip(BASKETS, 0.9, 0.9)))
+    found = timed("mine baskets, support 10 %", rows // 5, lambda: frequent_itemsets(open_with_spark(session, mask), 0.1))
+    print(f"  {len(found)} itemsets")
+
+
+def main() -> None:
+    """A tenth of the rows, then all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows")
+    given = parser.parse_args()
+    rows = QUICK_ROWS if given.quick else given.rows
+    session = spark_session("local[2]", {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"})
+    with tempfile.TemporaryDirectory() as folder:
+        for number in (rows // 10, rows):
+            watch = Watch().start()
+            measure(session, number, Path(folder))
+            print("  peak memory: " + ", ".join(f"{name} {size} MB" for name, size in watch.stop().items()), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
