@@ -22,7 +22,7 @@ RECORDS = Domain(
     (
         Category("sex; DROP", ("F", "M", "it's")),
         Numeric("age", 20, 79, cuts=(40, 60)),
-        Numeric("wage", 0.0, 50.0, step=0.25),
+        Numeric("wage", 0.0, 50.0, step=0.25, cuts=(10, 30)),
         Category("smoker", ("no", "yes")),
         Category("région", ("north", "south", "west"), public=True),
     )
