@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Items, Json, Schema
+from sfumato.cli.options import Engine, Force, Items, Json, Schema
 
 if TYPE_CHECKING:
     from sfumato.mine.cube import CubeResult
@@ -17,6 +17,7 @@ def query(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A perturbed file, or true records; - is standard input.")],
     sql: Annotated[str, typer.Argument(metavar='"SELECT …"', help="Aggregates over the table t (any name will do).")],
     method: Annotated[str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")] = "invert",
+    engine: Engine = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     within: Annotated[
         str | None, typer.Option(metavar="P%", help="Say how many rows would bring every answer within this error.")
@@ -41,7 +42,7 @@ def query(
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
     wanted = None if within is None else share(within)
     check_drawing_target(plot, force)
-    source = read_source(file, schema, items)
+    source = read_source(file, schema, items, engine, in_place=True)
     result = ask(source, sql, method=method)
     needed = None if wanted is None else rows_needed(result, wanted, level)
     if plot is not None:
@@ -91,26 +92,27 @@ def print_answers(result: CubeResult, level: float) -> None:
         return
     estimates = [name for name in result.columns if isinstance(result.rows[0][name], Answer)]
     labels = [name for name in result.columns if name not in estimates]
-    headings = [*labels, *(heading for name in estimates for heading in (name, "± stderr", f"{level:.0%} interval"))]
+    columns = 2 if len(estimates) <= 2 else 1  # with more estimates than two there is no room for their intervals
+    headings = [*labels, *(text for name in estimates for text in (f"{name} ± stderr", f"{level:.0%} interval")[:columns])]
     lines = [
         [*("all" if row[name] is None else str(row[name]) for name in labels)]
-        + [text for name in estimates for text in _shown(row[name], level)]
+        + [text for name in estimates for text in _shown(row[name], level)[:columns]]
         for row in result.rows
     ]
     print_table(headings, lines, left=len(labels))
 
 
-def _shown(answer: Any, level: float) -> tuple[str, str, str]:
+def _shown(answer: Any, level: float) -> tuple[str, str]:
     import math
 
     if not math.isfinite(answer.value):
-        return "unknown", "", ""
+        return "unknown", ""
     if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
-        return f"{answer.value:,.10g}", "exact", ""
+        return f"{answer.value:,.10g} exact", ""
     low, high = answer.interval(level)
     digits = max(0, 1 - math.floor(math.log10(answer.stderr)))
     value, error, least, most = (f"{number:,.{digits}f}" for number in (answer.value, answer.stderr, low, high))
-    return value, f"± {error}", f"[{least}, {most}]"
+    return f"{value} ± {error}", f"[{least}, {most}]"
 
 
 def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:

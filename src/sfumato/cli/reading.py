@@ -9,8 +9,13 @@ if TYPE_CHECKING:
     from sfumato.source import Exact, PerturbedSource, Source
 
 
-def read_source(file: str, schema: Path | None, items: Path | None, engine: str | None = None) -> Source:
-    """The source in a file or a database's table, counted by the engine; the truth is read by the schema, or a proposed one."""
+def read_source(
+    file: str, schema: Path | None, items: Path | None, engine: str | None = None, *, in_place: bool = False
+) -> Source:
+    """The source in a file or a database's table, counted by the engine; the truth is read by the schema, or a proposed one.
+
+    `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless another engine is asked for.
+    """
     from sfumato.cli.perturb import read_domain
     from sfumato.errors import ParameterError
     from sfumato.source import Exact, Release
@@ -23,6 +28,10 @@ def read_source(file: str, schema: Path | None, items: Path | None, engine: str 
         return Exact(reader.table(read_domain(reader, schema, items)))
     if schema is not None or items is not None:
         raise ParameterError(f"'{file}' was perturbed and carries its own domain", hint="leave --schema and --items out")
+    if in_place:
+        from sfumato.engine import release_in
+
+        return release_in(reader)
     return Release(reader.table(reader.provenance.mechanism.reports))
 
 

@@ -109,6 +109,7 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
 
 def _check_engine(engine: str | None, known: tuple[str, ...]) -> None:
     if engine is not None and engine not in known:
+        shown = engine.partition("://")[0]  # an address may hold a password
         raise ParameterError(
-            f"no engine '{engine}' for this ({', '.join(known)})", hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES))
+            f"no engine '{shown}' for this ({', '.join(known)})", hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES))
         )
