@@ -60,6 +60,12 @@ def test_without_test_records_it_says_that_it_flatters_itself(folder):
     assert "nothing to judge" in run("classify", folder / "release.parquet", "--target", "income", "--model", "bayes")
 
 
+def test_any_engine_counts_the_same_tree(folder):
+    asked = ("classify", folder / "release.parquet", "--target", "diabetes", "--json")
+    trees = [json.loads(run(*asked, *engine).splitlines()[0])["tree"] for engine in ((), ("--engine", "duckdb"))]
+    assert trees[0] == trees[1] and "\n" in trees[0]
+
+
 def test_bayes(folder):
     output = run(
         "classify", folder / "train.csv", "--target", "income", "--model", "bayes", "--test", folder / "test.csv", "--json"

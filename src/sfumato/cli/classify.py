@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Schema
+from sfumato.cli.options import Engine, Force, Json, Schema
 
 if TYPE_CHECKING:
     from sfumato.mine.classifier import Classifier
@@ -45,6 +45,7 @@ def classify(
         bool, typer.Option("--prune", help="Cut off what does not surely change labels for the better.", rich_help_panel=GROWTH)
     ] = False,
     schema: Schema = None,
+    engine: Engine = None,
     plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")] = None,
     force: Force = False,
     json: Json = False,
@@ -57,7 +58,7 @@ def classify(
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.cli.reading import read_source, read_truth
     from sfumato.errors import ParameterError
-    from sfumato.source import Release
+    from sfumato.source import PerturbedSource
 
     check_drawing_target(plot, force)
     options = {
@@ -70,10 +71,10 @@ def classify(
     classifier = make(model, target, features, options)
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    source = read_source(file, schema, None)
-    if truth is not None and not isinstance(source, Release):
+    source = read_source(file, schema, None, engine)
+    if truth is not None and not isinstance(source, PerturbedSource):
         raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, PerturbedSource) else None
     classifier.fit(source)
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)
@@ -85,8 +86,8 @@ def classify(
     result = result_dict(classifier, model, source, where, found, compared)
     if json:
         print_json(result)
-    else:
-        print_result(result, classifier, found, compared)
+        return
+    print_result(result, classifier, found, compared)
     print_notes(result["notes"])
 
 

@@ -22,6 +22,7 @@ from sfumato.mine.questions import NodeCounts
 Floats = NDArray[Any]
 CRITERIA = ("gini", "entropy", "gain-ratio")
 SURE = 2.0  # standard errors by which a branch must be away from empty
+CHOSEN = 2.0  # a split is chosen because its branches differ, noise included, so the variance of their shares counts double
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +165,8 @@ def chance_of(quantity: Any, mean: Any, variance: Any) -> Any:
 def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, classes)
     """The class shares of each branch, drawn towards the node's as far as their errors ask for it (James and Stein 1961).
 
-    weight = signal/(signal + noise_g): noise_g is the variance of the shares of branch g, signal the variance between branches
-    beyond that noise. A branch without enough rows has the shares of its node.
+    weight = signal/(signal + noise_g): noise_g is (twice) the variance of the shares of branch g, signal the variance between
+    branches beyond that noise. A branch without enough rows has the shares of its node.
     """
     rows = split.rows
     sure = rows > SURE * np.sqrt(np.maximum(np.einsum("gkgl->g", split.covariance), 0))
@@ -182,10 +183,10 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
 
 
 def _share_noise(split: Split, place: int) -> float:
-    """The variance of the class shares of one branch, summed over classes (delta method)."""
+    """The variance of the class shares of one branch, summed over classes (delta method), and doubled."""
     counts, rows = split.counts[place], float(split.counts[place].sum())
     slope = (np.eye(len(counts)) - np.outer(counts / rows, np.ones(len(counts)))) / rows
-    return max(0.0, float(np.trace(slope @ split.covariance[place, :, place, :] @ slope.T)))
+    return CHOSEN * max(0.0, float(np.trace(slope @ split.covariance[place, :, place, :] @ slope.T)))
 
 
 def gini(counts: Floats) -> Any:
