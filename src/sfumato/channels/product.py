@@ -78,16 +78,18 @@ class Product(Channel):
         """From truths to reports, factor by factor."""
         table = batched(counts, self.inputs).transpose(*self._order, len(self.inputs))
         for factor in self.factors:
-            table = _to_back(step(factor, table), len(factor.outputs))
-        turned = table.transpose(*np.argsort(self._report_order), len(self.outputs))
+            table = _turned(step(factor, table.reshape(*factor.inputs, -1)))
+        sizes = [size for factor in self.factors for size in factor.outputs]
+        turned = table.reshape(-1, *sizes).transpose(*(np.argsort(self._report_order) + 1), 0)
         return unbatched(turned, counts, self.inputs, self.outputs)
 
     def _back(self, counts: Counts, step: Step) -> Counts:
         """From reports to truths, factor by factor."""
         table = batched(counts, self.outputs).transpose(*self._report_order, len(self.outputs))
         for factor in self.factors:
-            table = _to_back(step(factor, table), len(factor.inputs))
-        turned = table.transpose(*np.argsort(self._order), len(self.inputs))
+            table = _turned(step(factor, table.reshape(*factor.outputs, -1)))
+        sizes = [size for factor in self.factors for size in factor.inputs]
+        turned = table.reshape(-1, *sizes).transpose(*(np.argsort(self._order) + 1), 0)
         return unbatched(turned, counts, self.outputs, self.inputs)
 
     def apply(self, counts: Counts) -> Counts:
@@ -148,13 +150,17 @@ class Product(Channel):
         )
 
 
-def _to_back(table: Counts, width: int) -> Counts:
-    """The first axes, those of the factor that has just acted, moved behind all others but the batch."""
-    return np.moveaxis(table, range(width), range(table.ndim - 1 - width, table.ndim - 1))
+def _turned(table: Counts) -> Counts:
+    """The axes of the factor that has just acted moved behind all others: one flat transposition, whatever the axes."""
+    return np.ascontiguousarray(table.reshape(-1, table.shape[-1]).T)
 
 
 def _margin(counts: Counts, axes: Sequence[int]) -> Counts:
     """Counts summed to these axes, in this order."""
+    shape = np.shape(counts)
+    if len(axes) == 1:  # without many small axes, over which sums are slow
+        before = math.prod(shape[: axes[0]])
+        return np.asarray(counts).reshape(before, shape[axes[0]], -1).sum(axis=(0, 2))
     rest = tuple(axis for axis in range(np.ndim(counts)) if axis not in axes)
     order = np.argsort(np.argsort(axes))
     return np.asarray(counts).sum(axis=rest).transpose(*order)

@@ -133,7 +133,10 @@ class CountEvidence(Evidence):
         influence = self._influences(weights)
         expected = weights if self.channel.settled else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
-        return influence.T @ (self.counts.reshape(-1, 1) * influence) - expected.T @ (self.total.reshape(-1, 1) * expected)
+        raw, mean = self.counts.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
+        if number == 1:  # too little work for threads
+            return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
+        return influence.T @ raw - expected.T @ mean
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         if isinstance(self.channel, Retain) and self.channel.keep == 1:
@@ -164,10 +167,8 @@ class CountEvidence(Evidence):
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
         """How the estimate moves with the law of one axis, which is that axis's share of the reports."""
-        others = [other for other in range(weights.ndim) if other != axis]
-        rest = self.counts.sum(axis=axis)
-        solved = self.settled.marginal(others).solve(rest) if others else rest
-        slope = (np.moveaxis(weights, axis, -1) * np.asarray(solved)[..., None]).sum(axis=tuple(range(len(others))))
+        everyone = _about(self.total, axis).sum(axis=1)  # the other axes undone: columns of the inverse sum to 1
+        slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
         return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
 
@@ -189,19 +190,23 @@ def _without_margins(influence: NDArray[Any], counts: NDArray[Any], axes: Sequen
 
     A permuted column keeps its counts, so whatever depends on that column alone has no error.
     """
-    influence = influence.copy()
+    influence, counts = np.array(influence, order="C"), np.asarray(counts, dtype=np.float64)
+    views = [(_about(influence, axis), _about(counts, axis)) for axis in axes]  # of the one array that is returned
+    masses = [np.maximum(each.sum(axis=(0, 2)), 1e-300) for _, each in views]
     for _ in range(100):
         largest = 0.0
-        for axis in axes:
-            rest = tuple(other for other in range(influence.ndim) if other != axis)
-            mass = counts.sum(axis=rest)
-            mean = (counts * influence).sum(axis=rest) / np.where(mass > 0, mass, 1)
-            shape = [-1 if other == axis else 1 for other in range(influence.ndim)]
-            influence -= mean.reshape(shape)
+        for (view, each), mass in zip(views, masses, strict=True):
+            mean = np.einsum("ijk,ijk->j", view, each) / mass
+            view -= mean[:, None]
             largest = max(largest, float(np.abs(mean).max(initial=0.0)))
         if largest < 1e-10:
             break
     return influence
+
+
+def _about(table: NDArray[Any], axis: int) -> NDArray[Any]:  # (before, axis, after)
+    """The axes before and after one axis, each made one: sums over many small axes are slow."""
+    return table.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from sqlglot import exp
 
 from sfumato.domain import Numeric
 from sfumato.errors import ConvergenceWarning, QueryError
-from sfumato.estimation.estimate import Answer, Estimate
-from sfumato.estimation.moments import Moments
+from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
+from sfumato.estimation.moments import PowerSums
 from sfumato.mine.cube.columns import FINE_CELLS, Column, Columns, Grid, numbers_of
 from sfumato.mine.cube.conditions import Condition, case_branches, condition, constant, is_constant
 from sfumato.mine.cube.derived import Derived, keeps_numbers
@@ -37,7 +38,7 @@ class Tables:
     grid: Grid
     rows: int
     counts: Estimate | None  # None where the question has no column at all
-    moments: dict[str, Moments]
+    moments: dict[str, PowerSums]
     value: NDArray[Any]  # of the counts: by inversion, or by maximum likelihood
 
     def covariances(self, weights: NDArray[Any], measure: str | None = None) -> NDArray[Any]:  # (*cells, n) -> (n, n)
@@ -306,6 +307,7 @@ class Distribution:
             raise QueryError(f"'{found.name}' has no quantiles: it was not perturbed as a number")
         step = max(1, found.attribute.size // FINE_CELLS)
         found.cuts |= set(range(0, found.attribute.size, step))
+        found.fine = True
         return cls(found.name, cls._share(expression, inner, ordered), None if where is None else condition(where, columns))
 
     @staticmethod
@@ -361,11 +363,21 @@ class Comparison:
     """Inversion beside maximum likelihood, where the inversion leaves the simplex."""
 
     estimate: Estimate
+    evidence: CountEvidence
 
     @cached_property
     def outside(self) -> bool:
-        """Whether some cell is estimated below 0 by more than two of its standard errors."""
-        return bool((self.estimate.value < -2 * self.estimate.stderr - 1e-9).any())
+        """Whether some cell is estimated below 0 by more than chance would explain, the laws taken as known.
+
+        Two standard errors for one cell; more for many, of which some are always far out.
+        """
+        least = self.estimate.value.min(initial=0.0)
+        if least >= 0:
+            return False
+        squares = CountEvidence(self.evidence.counts, self.evidence.settled).squares
+        reach = -NormalDist().inv_cdf(0.0228 / max(1.0, self.estimate.value.size / 64))
+        stderr = np.sqrt(np.maximum(squares, 0.0)) / self.estimate.copies
+        return bool((self.estimate.value < -reach * stderr - 1e-9).any())
 
     def likely(self, steps: int) -> NDArray[Any] | None:
         """The counts of maximum likelihood; None where the iteration did not arrive."""

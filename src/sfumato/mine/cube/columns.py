@@ -29,6 +29,7 @@ class Column:
     conditions: list[Holds] = field(default_factory=list)
     cuts: set[int] = field(default_factory=set)
     keyed: bool = False  # every value is a cell of its own
+    fine: bool = False  # every run between two cuts is a cell of its own, though no condition tells it from others
 
     def cells(self) -> tuple[Cells, NDArray[Any]]:
         """The partition, and a code of each of its cells."""
@@ -37,17 +38,25 @@ class Column:
         if isinstance(self.attribute, Numeric):
             return self._numeric_cells(self.attribute)
         codes = np.arange(self.attribute.size)
-        signature = [codes] if self.keyed else [holds(codes).astype(np.intp) for holds in self.conditions]
-        _, first, group = np.unique(np.stack(signature or [codes * 0], axis=1), axis=0, return_index=True, return_inverse=True)
-        rank = np.argsort(np.argsort(first))  # cells in the order of their first value
+        group, first = (codes, codes) if self.keyed else self._alike(codes)
         labels = tuple(str(place) for place in range(len(first)))
-        return Cells(self.attribute, labels, rank[group.ravel()]), np.sort(first)
+        return Cells(self.attribute, labels, group), first
 
     def _numeric_cells(self, attribute: Numeric) -> tuple[Cells, NDArray[Any]]:
         cuts = range(attribute.size) if self.keyed else sorted({0, *(cut for cut in self.cuts if 0 < cut < attribute.size)})
         starts = np.array(list(cuts), dtype=np.int64)
-        labels = tuple(str(place) for place in range(len(starts)))
-        return Cells(attribute, labels, np.arange(len(starts)), starts), starts
+        group, first = (np.arange(len(starts)), starts) if self.keyed or self.fine else self._alike(starts)
+        labels = tuple(str(place) for place in range(len(first)))
+        return Cells(attribute, labels, group, starts), first
+
+    def _alike(self, codes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """The cell of each code, those that no condition tells apart in one, and the first code of each cell."""
+        group = np.zeros(len(codes), dtype=np.intp)
+        for holds in self.conditions:
+            _, group = np.unique(2 * group + holds(codes), return_inverse=True)
+        _, first = np.unique(group, return_index=True)
+        rank = np.argsort(np.argsort(first))  # cells in the order of their first value
+        return rank[group], codes[np.sort(first)]
 
 
 @dataclass

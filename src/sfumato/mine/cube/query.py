@@ -24,8 +24,8 @@ from sfumato.source import Source
 
 KEYED_CELLS = 512  # numbers with more values are summed by their powers instead of counted value by value
 LARGEST_GRID = 1 << 22  # cells
-COMPARED_CELLS = 1 << 12  # grids up to this size are also solved by maximum likelihood, to compare
-COMPARED_STEPS = 3000
+COMPARED_CELLS = 1 << 8  # grids up to this size are also solved by maximum likelihood, to compare
+COMPARED_STEPS = 600
 
 Entry = Callable[["Group"], Any]  # what an output is in a group: an Answer, or a label
 
@@ -64,6 +64,11 @@ class Frame:
     def grid(self) -> Grid:
         """The joint cells; asked for only when all conditions are known."""
         return Grid.of(self.columns.found.values())
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What tells the cells of this frame from those of another."""
+        return tuple(part.key for part in self.grid.cells)
 
     @property
     def inside(self) -> Mask:
@@ -135,10 +140,10 @@ class _Question:
                     f"this question needs {frame.grid.size:,} cells, more than {LARGEST_GRID:,}",
                     hint="group by fewer columns, or coarser bins",
                 )
-        asked = [frame for frame in self.frames if frame.columns.found]
-        counted = dict(zip(map(id, asked), self.source.marginals([frame.grid.cells for frame in asked]), strict=True))
+        asked = {frame.key: frame.grid.cells for frame in self.frames if frame.columns.found}
+        counted = dict(zip(asked, self.source.marginals(list(asked.values())), strict=True))
         for frame in self.frames:
-            frame.tables = self._tables(frame, counted.get(id(frame)))
+            frame.tables = self._tables(frame, counted.get(frame.key))
 
     def _tables(self, frame: Frame, counts: Estimate | None) -> Tables:
         if counts is None:
@@ -246,15 +251,15 @@ class _Question:
     def _compare(self, groups: list[Group]) -> None:
         """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
         tables = self.base.counted()
-        if self.method != "invert" or tables.counts is None or tables.grid.size > COMPARED_CELLS:
+        evidence = None if tables.counts is None else tables.counts.evidence
+        if self.method != "invert" or tables.counts is None or not isinstance(evidence, CountEvidence):
             return
-        try:
-            comparison = Comparison(tables.counts)
-            likely = comparison.likely(COMPARED_STEPS) if comparison.outside else tables.value
-        except EstimationError:
+        comparison = Comparison(tables.counts, evidence)
+        if not comparison.outside:
             return
+        likely = comparison.likely(COMPARED_STEPS) if tables.grid.size <= COMPARED_CELLS else None
         if likely is None:
-            self.notes.append("some cells are estimated well below 0, and iterative Bayes did not arrive at an answer")
+            self.notes.append("some cells are estimated well below 0, so that maximum likelihood may differ (try --method em)")
             return
         for group in groups:
             mask = np.broadcast_to(self.base.mask(group), tables.grid.shape).astype(float)
