@@ -23,11 +23,9 @@ from typing import Any
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engine.spark import open_with_spark
 from sfumato.mechanisms.bitflip import BitFlip
-from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
-from sfumato.privacy.guarantee import Guarantee
 from sfumato.spark import perturb_frame, spark_session
 
 ROWS, QUICK_ROWS, PARTITIONS = 50_000_000, 500_000, 16
@@ -106,15 +104,13 @@ def measure(session: Any, rows: int, folder: Path) -> None:
     """Perturb, query and mine so many rows."""
     print(f"{rows:,} rows", flush=True)
     people = session.range(0, rows, 1, PARTITIONS).selectExpr(*COLUMNS)
-    gamma, keep, mask = (str(folder / f"{name}-{rows}.parquet") for name in ("gamma", "keep", "mask"))
-    promise = GammaDiagonal.promising(Guarantee(19), RECORDS)
-    timed("perturb, gamma-diagonal", rows, lambda: perturb_frame(people, gamma, promise, schema=RECORDS))
-    timed("perturb, retention of numbers", rows, lambda: perturb_frame(people, keep, Retention(RECORDS, 0.5), schema=RECORDS))
-    timed("query: GROUP BY, WHERE, AVG", rows, lambda: query(open_with_spark(session, keep), QUESTION))
-    timed("mine records, support 2 %", rows, lambda: frequent_itemsets(open_with_spark(session, gamma), 0.02))
+    kept, masked = (str(folder / f"{name}-{rows}.parquet") for name in ("kept", "masked"))
+    timed("perturb records", rows, lambda: perturb_frame(people, kept, Retention(RECORDS, 0.5), schema=RECORDS))
+    timed("query: WHERE, GROUP BY, AVG", rows, lambda: query(open_with_spark(session, kept), QUESTION))
+    timed("mine records, support 2 %", rows, lambda: frequent_itemsets(open_with_spark(session, kept), 0.02))
     baskets = session.range(0, rows // 5, 1, PARTITIONS).selectExpr(BASKET_COLUMN)
-    timed("perturb a fifth as many baskets", rows // 5, lambda: perturb_frame(baskets, mask, BitFlip(BASKETS, 0.9, 0.9)))
-    found = timed("mine baskets, support 10 %", rows // 5, lambda: frequent_itemsets(open_with_spark(session, mask), 0.1))
+    timed("perturb a fifth as many baskets", rows // 5, lambda: perturb_frame(baskets, masked, BitFlip(BASKETS, 0.9, 0.9)))
+    found = timed("mine baskets, support 10 %", rows // 5, lambda: frequent_itemsets(open_with_spark(session, masked), 0.1))
     print(f"  {len(found)} itemsets")
 
 

@@ -20,11 +20,14 @@ from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.engine import open_source
 from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.swapping import Swapping
+from sfumato.mine.cube import query
+from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import open as open_release
@@ -37,6 +40,7 @@ from sfumato.spark import Place, perturb_frame, perturb_with_spark, spark_sessio
 from sfumato.spark.perturbing import PartitionReports, Work, plain_schema
 from sfumato.spark.records import Form, Records, map_in_arrow
 
+pytestmark = pytest.mark.xdist_group("spark")  # one Spark for all of them, where tests run in several processes
 ROWS, PARTS, BATCH = 4000, 4, 250
 DOMAIN = Domain(
     (
@@ -368,3 +372,56 @@ def test_places_know_what_they_hold(session, release, folder, tmp_path):
         counter = SqlCounter(provenance.mechanism.reports, relation)
         cells = questions(provenance.mechanism.reports)[1]
         assert np.array_equal(counter.count(cells), single._counter.count(cells))
+
+
+def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, frame):
+    kept = str(folder / "numbers.parquet")
+    if not Path(kept).exists():
+        perturb_frame(frame, kept, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
+    asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP BY sex ORDER BY sex"
+    engine, memory = query(open_source(kept, "local[2]"), asked), query(open_release(kept), asked)
+    assert len(engine.rows) == 2
+    for ours, theirs in zip(engine.rows, memory.rows, strict=True):
+        assert ours["sex"] == theirs["sex"]
+        for name in ("n", "age"):
+            assert ours[name].value == pytest.approx(theirs[name].value, rel=1e-9)
+            assert ours[name].stderr == pytest.approx(theirs[name].stderr, rel=1e-9)
+    found = [frequent_itemsets(source, 0.1) for source in (open_source(release, "local[2]"), open_release(release))]
+    assert_same_itemsets(*found)
+
+
+def test_baskets_in_spark_are_mined_as_in_memory(session, baskets):
+    engine = open_source(baskets, "local[2]")
+    assert_same_itemsets(
+        frequent_itemsets(engine, 0.1, max_length=3), frequent_itemsets(open_release(baskets), 0.1, max_length=3)
+    )
+
+
+def assert_same_itemsets(ours, theirs):
+    assert len(ours) == len(theirs) > 10
+    assert ours.to_arrow().equals(theirs.to_arrow())
+
+
+def test_the_commands_run_with_spark(session, folder, baskets):
+    from typer.testing import CliRunner
+
+    from sfumato.cli import app
+
+    def run(*words: str) -> dict:
+        done = CliRunner().invoke(app, [*words, "--engine", "local[2]", "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    DOMAIN.save(folder / "people.toml")
+    told = run(
+        "perturb", str(folder / "people.parquet"), "-o", str(folder / "told.parquet"), "--schema", str(folder / "people.toml"),
+        "--gamma", "19",
+    )  # fmt: skip
+    assert (told["rows"], told["gamma"], told["secure"]) == (ROWS, 19, True)
+    found = run("mine", baskets, "--min-support", "0.3", "--max-length", "2", "--truth", str(folder / "baskets.dat"))
+    assert found["rows"] == ROWS and found["itemsets"] and found["errors"]
+    refused = CliRunner().invoke(
+        app,
+        ["perturb", str(folder / "people.parquet"), "-o", str(folder / "x.parquet"), "--gamma", "19", "--engine", "local[2]"],
+    )
+    assert refused.exit_code == 2 and "Spark reads records by a schema" in refused.output
