@@ -74,6 +74,7 @@ class Derived:
         if len(found) > KEYED_VALUES:
             raise QueryError(f"{len(found):,} groups are too many", hint="group by a coarser number")
         self._cut(place)
+        self.column.fine = True
         self.column.keyed |= not isinstance(self.column.attribute, Numeric)
         whole = (found == np.rint(found)).all()
         return tuple((found.astype(np.int64) if whole else found).tolist()), lambda grid: place[grid.axis(self.column.name)]
