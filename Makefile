@@ -38,10 +38,10 @@ lint: setup ## ruff and mypy
 	.venv/bin/mypy
 
 test: lint ## lint, then every test
-	.venv/bin/python -m pytest -q -n $(JOBS)
+	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
 
 test-oldest: .venv-oldest/.stamp ## every test, with the oldest dependencies allowed
-	.venv-oldest/bin/python -m pytest -q -n $(JOBS)
+	.venv-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
 
 bench: .venv-bench/.stamp ## measure, beside other libraries
 	.venv-bench/bin/python -m bench
