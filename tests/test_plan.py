@@ -223,6 +223,15 @@ def test_a_wish_that_makes_no_sense_is_refused(wish: dict, words: str) -> None:
         plan_release(PEOPLE, 1000, **wish)
 
 
+def test_baskets_beside_records_are_planned() -> None:
+    mixed = Domain((PET, SEX, Items("items", tuple("abcdef"))))
+    plan = plan_release(mixed, 10_000, guarantee=Guarantee(1000))
+    assert [option.name for option in plan.options] == ["combined"]
+    assert plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes", target="sex").best.error > 0
+    with pytest.raises(ParameterError, match="holds baskets"):
+        plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes")
+
+
 def test_means_need_a_number() -> None:
     with pytest.raises(ParameterError, match="no private number"):
         plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="means")

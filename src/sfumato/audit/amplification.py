@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.baskets import held
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items
@@ -28,7 +29,8 @@ CHOSEN = 4  # records far from each other that are perturbed again and again
 NEIGHBOURS = 16  # records beside them that differ from the first in one column
 FEW_RECORDS = 2048  # possible records up to which whole reports are looked at
 FEW_ITEMS = 10  # differing items up to which their patterns are looked at
-MOST_BITS = 1 << 27  # bits of reports drawn for one record
+FAR_ITEMS = 64  # items of the basket that is far from the empty one
+MOST_BITS = 1 << 26  # bits of reports drawn for one record
 
 Codes = NDArray[np.intp]
 View = tuple[str, Codes, Codes, int]  # what is looked at, its codes under either record, and how many codes there are
@@ -72,7 +74,7 @@ def empirical_gamma(
 ) -> Amplification | None:
     """The largest ratio of report probabilities between chosen records; None where no gamma is promised."""
     mechanism = paired.mechanism
-    if mechanism.needs_all_rows or math.isinf(mechanism.guarantee.gamma):
+    if mechanism.needs_all_rows or math.isinf(mechanism.guarantee.epsilon):
         return None
     draws = min(draws, max(2000, MOST_BITS // max(1, sum(_width(a) for a in mechanism.private_reports))))
     records = chosen_records(paired, rng)
@@ -174,7 +176,10 @@ def _with_private(domain: Domain, base: Columns, codes: Sequence[Any]) -> Column
 
 def _record(domain: Domain, code: Callable[[Any], int]) -> Columns:
     return tuple(
-        Bits.from_dense(np.full((1, a.size), code(a) > 0)) if isinstance(a, Items) else np.array([code(a)]) for a in domain
+        Bits.from_dense(np.arange(a.size)[None, :] < min(code(a), 1) * FAR_ITEMS)
+        if isinstance(a, Items)
+        else np.array([code(a)])
+        for a in domain
     )
 
 
@@ -206,22 +211,14 @@ def _basket_views(mechanism: Mechanism, first: Columns, second: Columns, left: C
     own, others = np.flatnonzero(one & ~other), np.flatnonzero(other & ~one)
     if len(own) + len(others):
         size = (len(own) + 1) * (len(others) + 1)
-        codes = [_held(bits, own) * (len(others) + 1) + _held(bits, others) for bits in (here, there)]
+        codes = [held(bits, own) * (len(others) + 1) + held(bits, others) for bits in (here, there)]
         yield "how many items of either record are reported", codes[0], codes[1], size
     every = np.arange(here.items)
     differing = np.concatenate([own, others])
     if 1 < len(differing) <= FEW_ITEMS:
         patterns = [_patterns(bits, differing) for bits in (here, there)]
         yield "which items of either record are reported", patterns[0], patterns[1], 1 << len(differing)
-    yield "how many items are reported", _held(here, every), _held(there, every), here.items + 1
-
-
-def _held(bits: Bits, items: NDArray[Any]) -> Codes:
-    """How many of these items each basket holds."""
-    held = np.zeros(bits.rows, dtype=np.intp)
-    for item in items.tolist():
-        held += bits.column(item)
-    return held
+    yield "how many items are reported", held(here, every), held(there, every), here.items + 1
 
 
 def _patterns(bits: Bits, items: NDArray[Any]) -> Codes:

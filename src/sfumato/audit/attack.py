@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.baskets import boosts
 from sfumato.audit.paired import Paired, judged_cells
-from sfumato.bits import Bits
+from sfumato.channels import Retain
 from sfumato.domain import Cells
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mechanisms.bitflip import item_places
@@ -60,7 +60,7 @@ def attacks(paired: Paired, rng: Keystream, progress: Callable[[float], None] | 
     if paired.private.baskets:
         return [attack for prior in ("true", "reconstructed") for attack in _item_attacks(paired, prior)]
     whole = paired.private.cells <= WHOLE_CELLS and not any(axis.item is not None for axis in paired.private.axes)
-    people = _sampled_people(paired, rng, SAMPLED if whole else 10 * SAMPLED)
+    people = _sampled_people(paired, rng, max(1000, (SAMPLED if whole else 10 * SAMPLED) // paired.copies))
     found: list[Attack] = []
     for done, prior in enumerate(("true", "reconstructed"), 1):
         found += _whole_attacks(paired, prior, people) if whole else _column_attacks(paired, prior, people)
@@ -81,16 +81,17 @@ def _whole_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> list
     masses = whole_prior(paired, prior)
     weigher = _weigher(paired)
     truth = np.ravel_multi_index(_true_codes(paired, people), shape)
-    with np.errstate(divide="ignore"):
-        start = np.maximum(np.log(masses), NEVER)
+    start = _logarithms(masses)
     alone, together = _Guesses(shape, truth), _Guesses(shape, truth)
     for part in _chunks(len(people)):
-        likelihoods = weigher(people[part])  # (copies, people, cells)
-        alone.guess(start + likelihoods[0], part)
+        scores = start + weigher(people[part] * paired.copies)  # (people, cells)
+        alone.guess(scores, part)
+        for copy in range(1, paired.copies):
+            scores += weigher(people[part] * paired.copies + copy)
         if paired.copies > 1:
-            together.guess(start + likelihoods.sum(axis=0), part)
+            together.guess(scores, part)
     baseline = _Guesses(shape, truth)
-    baseline.guess(np.tile(start, (1, 1)), slice(0, len(people)))
+    baseline.guess(start[None, :], slice(0, len(people)))
     names = ("record", *paired.private.names)
     siblings = together.shares if paired.copies > 1 else [None] * len(names)
     return [
@@ -124,21 +125,19 @@ class _Guesses:
         return [count / len(self.truth) for count in self.right]
 
 
-Weigher = Callable[[NDArray[np.intp]], Floats]  # people -> logarithms of likelihoods (copies, people, cells)
+Weigher = Callable[[NDArray[np.intp]], Floats]  # rows -> logarithms of likelihoods (rows, cells)
 
 
 def _weigher(paired: Paired) -> Weigher:
-    """The log likelihood of each report of some people under every possible record."""
+    """The log likelihood of the reports in some rows under every possible record."""
     if paired.in_baskets:
         return _basket_weigher(paired)
     shape = paired.private.shape
     channel = paired.channel_over(list(range(len(shape))))
-    with np.errstate(divide="ignore"):
-        table = np.maximum(np.log(channel.to_dense()), NEVER)
+    table = _logarithms(channel.to_dense())
     columns = [np.asarray(paired.release.column(name)) for name in paired.private.names]
 
-    def weigh(people: NDArray[np.intp]) -> Floats:
-        rows = people[None, :] * paired.copies + np.arange(paired.copies)[:, None]
+    def weigh(rows: NDArray[np.intp]) -> Floats:
         reports = np.ravel_multi_index(tuple(column[rows].astype(np.intp) for column in columns), shape)
         return table[reports]
 
@@ -154,16 +153,11 @@ def _basket_weigher(paired: Paired) -> Weigher:
     member[np.arange(len(items))[:, None], items] = 1
     score = _overlap_score(paired, member) if isinstance(paired.mechanism, CutAndPaste) else _flip_score(paired, member)
 
-    def weigh(people: NDArray[np.intp]) -> Floats:
-        rows = (people[None, :] * paired.copies + np.arange(paired.copies)[:, None]).reshape(-1)
-        bits = paired.reported_baskets.take(rows).to_dense().astype(np.float64)
-        return score(bits).reshape(paired.copies, len(people), -1)
-
-    return weigh
+    return lambda rows: score(paired.reported_baskets.take(rows).to_dense().astype(np.float64))
 
 
 def _flip_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]:
-    shown, hidden = _bit_odds(paired)
+    shown, hidden = _odds(*_item_keeps(paired))
     return lambda bits: (hidden + bits * (shown - hidden)) @ member.T
 
 
@@ -173,15 +167,12 @@ def _overlap_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]
     return lambda bits: table[np.rint(bits @ member.T).astype(np.intp)]
 
 
-def _bit_odds(paired: Paired) -> tuple[Floats, Floats]:
+def _odds(ones: Floats, zeros: Floats) -> tuple[Floats, Floats]:
     """For each item the log odds of being true that a reported one, and a missing one, adds."""
-    assert paired.mechanism.item_keeps is not None
-    ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shown, hidden = np.log(ones) - np.log(1 - zeros), np.log(1 - ones) - np.log(zeros)
-    return np.nan_to_num(shown, nan=0.0, posinf=-NEVER, neginf=NEVER), np.nan_to_num(
-        hidden, nan=0.0, posinf=-NEVER, neginf=NEVER
-    )
+        pair = np.log(ones) - np.log(1 - zeros), np.log(1 - ones) - np.log(zeros)
+    shown, hidden = (np.nan_to_num(odds, nan=0.0, posinf=-NEVER, neginf=NEVER) for odds in pair)
+    return shown, hidden
 
 
 def whole_prior(paired: Paired, prior: str) -> Floats:
@@ -240,16 +231,60 @@ def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Ite
         cells = judged_cells(attribute)
         truth = np.asarray(cells.assign(paired.truth.column(attribute.name)))[people]
         weigh = _column_weigher(paired, place, cells)
-        with np.errstate(divide="ignore"):
-            start = np.maximum(np.log(column_prior(paired, cells, prior)), NEVER)
+        start = _logarithms(column_prior(paired, cells, prior))
         each = weigh(rows)  # (people, copies, cells)
         guesses = [np.full(len(people), start.argmax()), (start + each[:, 0]).argmax(axis=1)]
         guesses.append((start + each.sum(axis=1)).argmax(axis=1))
         hits = [guess == truth for guess in guesses]
         record = [so_far & hit for so_far, hit in zip(record, hits, strict=True)]
         columns.append(_attack_of(attribute.name, prior, hits, paired.copies))
-    yield _attack_of("record", prior, record, paired.copies)
+    retained = _retained_hits(paired, prior, people)
+    yield _attack_of("record", prior, record if retained is None else [record[0], *retained], paired.copies)
     yield from columns
+
+
+def _retained_hits(paired: Paired, prior: str, people: NDArray[np.intp]) -> list[NDArray[np.bool_]] | None:
+    """Right guesses at whole records that are kept or redrawn as a whole, from one report and from all; else None.
+
+    Only a reported record is likelier than the prior says, by (κ + (1-κ)b)/((1-κ)b) for each report of it: the best guess
+    is one of the reports, or the likeliest record of all. Columns are taken as independent in the prior.
+    """
+    private = paired.private
+    if paired.in_baskets or private.cells >= 1 << 62 or any(axis.item is not None for axis in private.axes):
+        return None
+    channel = paired.channel_over(list(range(len(private))))
+    if not isinstance(channel, Retain) or channel.keep <= 0:
+        return None
+    rows = people[:, None] * paired.copies + np.arange(paired.copies)
+    reported = [np.asarray(paired.release.column(name))[rows].astype(np.intp) for name in private.names]
+    drawn = np.prod([law.vector()[codes] for law, codes in zip(channel.laws, reported, strict=True)], axis=0)
+    odds = np.log1p(channel.keep / (1 - channel.keep) / drawn)
+    priors = [_logarithms(column_prior(paired, attribute.cells(), prior)) for attribute in private]
+    belief = np.sum([logs[codes] for logs, codes in zip(priors, reported, strict=True)], axis=0)
+    joint = np.ravel_multi_index(tuple(reported), private.shape)
+    likeliest = int(np.ravel_multi_index(tuple(int(logs.argmax()) for logs in priors), private.shape))
+    ceiling = sum(float(logs.max()) for logs in priors)
+    truth = np.ravel_multi_index(_true_codes(paired, people), private.shape)
+    return [
+        _best_report(joint[:, :seen], belief[:, :seen], odds[:, :seen], (likeliest, ceiling)) == truth
+        for seen in (1, paired.copies)
+    ]
+
+
+def _best_report(
+    joint: NDArray[np.intp], belief: Floats, odds: Floats, otherwise: tuple[int, float]
+) -> NDArray[np.intp]:  # (people, reports) -> (people,)
+    """The report that its prior and its repetitions make likeliest, or the likeliest record where that is likelier still."""
+    times = (joint[:, :, None] == joint[:, None, :]).sum(axis=2)
+    scores = belief + times * odds
+    best = scores.argmax(axis=1)[:, None]
+    guess, score = (np.take_along_axis(values, best, axis=1)[:, 0] for values in (joint, scores))
+    return np.where(score > otherwise[1], guess, otherwise[0])
+
+
+def _logarithms(masses: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(masses), NEVER)
 
 
 def _attack_of(target: str, prior: str, hits: list[NDArray[np.bool_]], copies: int) -> Attack:
@@ -266,34 +301,27 @@ def _column_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArr
     channel = paired.channel_over([axis]).coarsen([cells])
     if not channel.settled:
         channel = channel.settle(np.bincount(np.asarray(cells.assign(paired.truths[place])), minlength=cells.size))
-    with np.errstate(divide="ignore"):
-        table = np.maximum(np.log(channel.to_dense()), NEVER)
+    table = _logarithms(channel.to_dense())
     reports = np.asarray(cells.assign(paired.release.column(attribute.name)))
     return lambda rows: table[reports[rows]]
 
 
 def _own_items_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArray[np.intp]], Floats]:
     items = list(item_places(paired.private)[place])
-    if isinstance(paired.mechanism, CutAndPaste):
-        matrix = paired.mechanism.sizes(1).to_dense()
-        shown, hidden = (np.full(len(items), math.log(matrix[report, 1] / matrix[report, 0])) for report in (1, 0))
-    else:
-        shown, hidden = (odds[items] for odds in _bit_odds(paired))
+    shown, hidden = (odds[items] for odds in _odds(*_item_keeps(paired)))
     bits = paired.reported_baskets.select(items)
     return lambda rows: hidden + bits.take(rows.reshape(-1)).to_dense().reshape(*rows.shape, -1) * (shown - hidden)
 
 
 def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
-    """Guess each item of a basket from its own reports; the three items with most to lose, and all items on average."""
-    shares = paired.truth.columns[paired.truth.domain.index(paired.private.names[0])]
-    assert isinstance(shares, Bits)
-    truth = shares.counts() / paired.people
-    believed = truth if prior == "true" else _reconstructed_shares(paired)
-    shown, hidden = _basket_odds(paired)
-    with np.errstate(divide="ignore"):
-        start = np.log(np.maximum(believed, 1e-300)) - np.log(np.maximum(1 - believed, 1e-300))
+    """Guess each item of a basket from its own reports; all items on average, and the three with most to lose."""
+    ones, zeros = _item_keeps(paired)
+    truth = paired.true_baskets.counts() / paired.true_baskets.rows
+    seen = paired.reported_baskets.counts() / paired.reported_baskets.rows
+    believed = truth if prior == "true" else np.clip((seen - (1 - zeros)) / (ones + zeros - 1), 0.0, 1.0)
+    start = np.log(np.maximum(believed, 1e-300)) - np.log(np.maximum(1 - believed, 1e-300))
     baseline = np.where(start > 0, truth, 1 - truth)
-    right = _right_of_one(paired, start, shown, hidden)
+    right = _right_of_one(paired, start, *_odds(ones, zeros))
     labels = paired.mechanism.private_reports.attributes[0].labels
     worst = np.argsort(baseline - right, kind="stable")[:3]
     found = [Attack("items on average", prior, float(baseline.mean()), float(right.mean()), None, paired.people)]
@@ -303,22 +331,15 @@ def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
     ]
 
 
-def _basket_odds(paired: Paired) -> tuple[Floats, Floats]:
-    if not isinstance(paired.mechanism, CutAndPaste):
-        return _bit_odds(paired)
-    sizes = paired.true_baskets.sizes()
-    typical = max(1, round(float(sizes.mean())))
-    matrix = paired.mechanism.sizes(1, typical).to_dense()
-    items = paired.mechanism.universe
-    shown, hidden = (np.full(items, math.log(matrix[report, 1] / matrix[report, 0])) for report in (1, 0))
-    return shown, hidden
-
-
-def _reconstructed_shares(paired: Paired) -> Floats:
-    supports = Release(paired.release).supports()
-    items = np.arange(paired.private.attributes[0].size, dtype=np.int32)[:, None]
-    count = supports.measure(items, np.zeros((len(items), 1), dtype=np.int32), supports.empty()).count
-    return np.clip(count / supports.rows, 0.0, 1.0)
+def _item_keeps(paired: Paired) -> tuple[Floats, Floats]:
+    """How often each item is reported when true, and not when false; under cut-and-paste for a basket of average size."""
+    if isinstance(paired.mechanism, CutAndPaste):
+        typical = max(1, round(float(paired.true_baskets.sizes().mean())))
+        matrix = paired.mechanism.sizes(1, typical).to_dense()
+        return np.full(paired.mechanism.universe, matrix[1, 1]), np.full(paired.mechanism.universe, matrix[0, 0])
+    assert paired.mechanism.item_keeps is not None
+    ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
+    return ones, zeros
 
 
 def _right_of_one(paired: Paired, start: Floats, shown: Floats, hidden: Floats) -> Floats:

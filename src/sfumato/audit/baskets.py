@@ -18,6 +18,7 @@ from sfumato.randomness import Keystream
 
 JUDGED_ITEMS = 64  # the most frequent items, judged two by two
 CHUNK = 1 << 15  # rows at a time
+ITEMS_AT_ONCE = 128  # items unpacked together: their sum fits a byte
 
 Floats = NDArray[np.float64]
 
@@ -157,7 +158,7 @@ class BasketFit:
         """The number of reported items: right on average, whatever the truth, and neither too even nor too uneven."""
         law, sizes = self.law, self.sizes
         mean, variance = (law.size_mean, law.size_variance) if law.by_row else (law.size_mean[sizes], law.size_variance[sizes])
-        left = self.report.sizes() - mean
+        left = held(self.report, np.arange(self.report.items)) - mean
         total = np.maximum(variance.sum(), 1e-12)
         scores, words = [left.sum() / np.sqrt(total)], ["on average"]
         for name, trait in self._traits():
@@ -179,6 +180,16 @@ class BasketFit:
             return [("the size of the true basket", self.sizes.astype(np.float64))]
         pairs = zip(self.paired.private.names, self.paired.truths, strict=True)
         return [(f"the true '{name}'", np.asarray(column).astype(np.float64)) for name, column in pairs]
+
+
+def held(bits: Bits, items: NDArray[Any]) -> NDArray[np.intp]:
+    """How many of these items each basket holds: `Bits.sizes` for baskets that are not sparse."""
+    count = np.zeros(bits.rows, dtype=np.intp)
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        octets = bits.words[items[start : start + ITEMS_AT_ONCE]].view(np.uint8)
+        ones = np.unpackbits(octets, axis=1, count=bits.rows, bitorder="little")
+        count += ones.sum(axis=0, dtype=np.uint8)
+    return count
 
 
 def weighed(bits: Bits, weights: Floats) -> Floats:

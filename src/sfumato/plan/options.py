@@ -12,6 +12,8 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 
+EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
+
 
 @dataclass(frozen=True)
 class Option:
@@ -98,7 +100,9 @@ class Plan:
             return ()
         wish = f"an error of {_percent(self.wanted_error)}"
         if self.guarantee is None:
-            return (f"{wish} takes at least {self.best.guarantee} with {self.rows:,} people",)
+            takes = f"{wish} takes at least {self.best.guarantee} with {self.rows:,} people"
+            empty = self.best.guarantee.worst_posterior(self.rho1) > EMPTY_PROMISE
+            return (takes, "that promises next to nothing: ask more people, or allow a larger error") if empty else (takes,)
         if self.met:
             return (f"{wish} and {self.guarantee} can be had together: {_people(self.best.people)} suffice",)
         nearest = min(self.options, key=lambda option: option.people)

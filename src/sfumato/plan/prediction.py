@@ -56,7 +56,8 @@ def itemset_channel(mechanism: Mechanism, items: Sequence[Item]) -> Channel:
 
 def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     """The condition number of the table the itemset is a cell of, or of the itemset itself where items are reported."""
-    if mechanism.reports_in_items or mechanism.item_keeps is not None or mechanism.domain.private.baskets:
+    baskets = any(isinstance(mechanism.domain[item.attribute], Items) for item in items)
+    if mechanism.reports_in_items or mechanism.item_keeps is not None or baskets:
         return itemset_channel(mechanism, items).condition
     cells = [default_cells(mechanism.domain[item.attribute]) for item in items]
     return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells).condition
@@ -122,6 +123,11 @@ def default_cells(attribute: Attribute) -> Cells:
     if not isinstance(attribute, Numeric):
         return attribute.cells()
     return attribute.cells_by_cuts(attribute.cuts or even_cuts(attribute, 4))
+
+
+def value_count(attribute: Attribute) -> int:
+    """How many items a column has: its default cells, or the items of its baskets."""
+    return attribute.size if isinstance(attribute, Items) else default_cells(attribute).size
 
 
 def even_cuts(attribute: Numeric, parts: int) -> list[float]:

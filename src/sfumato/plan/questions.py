@@ -21,11 +21,11 @@ from sfumato.plan.prediction import (
     Item,
     channel_variance,
     column_variance,
-    default_cells,
     even_cuts,
     itemset_channel,
     itemset_condition,
     itemset_variance,
+    value_count,
 )
 
 SAMPLED = 16  # itemsets of each length that stand for all
@@ -78,7 +78,7 @@ class Questions:
         for turn in range(len(sets) * -(-SAMPLED // len(sets))):
             chosen = sets[turn % len(sets)]
             # A different stride for each column walks through all combinations of their values.
-            yield tuple(Item(a.name, (turn * (step + 1)) % default_cells(a).size) for step, a in enumerate(chosen))
+            yield tuple(Item(a.name, (turn * (step + 1)) % value_count(a)) for step, a in enumerate(chosen))
 
     def itemset_spread(self, mechanism: Mechanism, length: int) -> float:
         """√N times the standard error of the support of an itemset of this length, infinite where none can be had."""
@@ -97,10 +97,10 @@ class Questions:
     def class_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error, relative to its share, of a cell of the tables target × column that classifiers read."""
         target = self.class_column
-        others = [column for column in self.columns if column is not target]
+        others = [a for a in self.columns if a is not target and not isinstance(a, Items)]
         variances = []
         for turn, column in enumerate(others):
-            sizes = default_cells(column).size, default_cells(target).size
+            sizes = value_count(column), value_count(target)
             items = tuple(Item(a.name, turn % size) for a, size in zip((column, target), sizes, strict=True))
             shares = [1 / size for size in sizes]
             try:
@@ -114,7 +114,10 @@ class Questions:
         """The column to be predicted: the one named, else the last."""
         if self.domain.private.baskets or len(self.columns) < 2:
             raise ParameterError("a class needs a column to predict and another to predict it from; this schema has one")
-        return self.columns[-1] if self.target is None else self.domain.private[self.target]
+        found = self.columns[-1] if self.target is None else self.domain.private[self.target]
+        if isinstance(found, Items):
+            raise ParameterError(f"'{found.name}' holds baskets, which are no class", hint="name another target")
+        return found
 
     def range_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error of the share of people within a range that holds half of them."""

@@ -1,0 +1,133 @@
+"""`sfumato plan` and `sfumato audit`: what they print, what they draw, and what bad input gets."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli import app
+from sfumato.domain import Category, Domain, Numeric
+
+PEOPLE = Domain(
+    (
+        Numeric("age", 0, 99, cuts=(20, 60)),
+        Category("sex", ("F", "M")),
+        Category("smoker", ("no", "yes")),
+        Category("income", ("low", "high"), public=True),
+    )
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    PEOPLE.save("people.toml")
+    rng = np.random.default_rng(1)
+    columns = rng.integers(0, 100, 3000), rng.choice(list("FM"), 3000), rng.choice(["no", "yes"], 3000, p=[0.8, 0.2])
+    rows = [f"{age},{sex},{smoker},{'high' if age > 50 else 'low'}" for age, sex, smoker in zip(*columns, strict=True)]
+    Path("people.csv").write_text("\n".join(["age,sex,smoker,income", *rows, ""]))
+    Path("others.csv").write_text("\n".join(["age,sex,smoker,income", *rows[1:], rows[0], ""]))
+    Path("fewer.csv").write_text("\n".join(["age,sex,smoker,income", *rows[1:], ""]))
+    return tmp_path
+
+
+def run(line: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, shlex.split(line))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def result(line: str) -> dict[str, Any]:
+    code, out, err = run(f"{line} --json")
+    assert code == 0, err + out
+    return json.loads(out)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plan_under_a_guarantee() -> None:
+    plan = result("plan people.toml --rows 3000 --rho1 0.05 --rho2 0.50")
+    assert plan["guarantee"]["gamma"] == 19 and plan["met"] is None
+    assert plan["words"][1] == "someone who believed 5 % before sees at most 50 % after"
+    errors = [option["error"] for option in plan["mechanisms"]]
+    assert errors == sorted(errors) and len(errors) == 6
+    code, out, _ = run("plan people.toml --rows 3000 --gamma 19 --for means")
+    assert code == 0 and "answers best: a mean" in out and "not possible" in out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plan_for_an_accuracy_and_for_both() -> None:
+    alone = result("plan people.toml --rows 30000 --wanted-error 10% --at-support 0.05")
+    assert all(option["error"] <= 0.1 for option in alone["mechanisms"])
+    hopeless = result("plan people.toml --rows 10 --wanted-error 1%")
+    assert hopeless["words"][-1].startswith("that promises next to nothing")
+    both = result("plan people.toml --rows 3000 --wanted-error 1% --gamma 19")
+    assert both["met"] is False and "cannot be had together" in both["words"][-1]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plan_for_data_without_a_schema() -> None:
+    assert len(result("plan people.csv --rows 3000 --gamma 19 --for counts")["mechanisms"]) >= 4
+
+
+def test_plans_and_audits_are_drawn(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    for line in ("plan people.toml --rows 3000 --gamma 19", "audit r.parquet --truth people.csv --seed 1"):
+        for name in ("page.html", "figure.png"):
+            code, out, err = run(f"{line} --plot {name} --force")
+            assert code == 0, err + out
+            assert (folder / name).stat().st_size > 10_000
+    assert "Audit of a release" in (folder / "page.html").read_text()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("copies", [1, 3])
+def test_an_audit(copies: int) -> None:
+    run(f"perturb people.csv -o r.parquet --schema people.toml --gamma 19 --copies {copies}")
+    audit = result("audit r.parquet --truth people.csv --seed 1")
+    assert audit["clean"] and audit["violations"] == []
+    assert audit["copies"] == copies and (audit["siblings"] is None) == (copies == 1)
+    assert audit["linkage"]["public_columns"] == ["income"]
+    assert audit["empirical_gamma"]["lower_bound"] <= 19
+    code, out, _ = run("audit r.parquet --truth people.csv --schema people.toml --seed 1")
+    assert code == 0 and out.startswith("nothing was found against the promise of gamma-diagonal")
+
+
+CASES = {
+    "nothing asked": ("plan people.toml --rows 9", "nothing is asked for"),
+    "two guarantees": ("plan people.toml --rows 9 --gamma 19 --epsilon 2", "given in more than one way"),
+    "rho1 alone": ("plan people.toml --rows 9 --rho1 0.05", "--rho1 and --rho2 belong together"),
+    "rho outside": ("plan people.toml --rows 9 --rho1 0.05 --rho2 1.5", "strictly between 0 and 1"),
+    "wrong way round": ("plan people.toml --rows 9 --rho1 0.5 --rho2 0.05", "rho2=0.05 is not above rho1=0.5"),
+    "gamma of one": ("plan people.toml --rows 9 --gamma 1", "gamma=1"),
+    "error above one": ("plan people.toml --rows 9 --wanted-error 150%", "--wanted-error 150% must lie strictly between"),
+    "error in words": ("plan people.toml --rows 9 --wanted-error small", "--wanted-error small is not a share"),
+    "no rows": ("plan people.toml --rows 0 --gamma 19", "rows=0 is too small"),
+    "strange purpose": ("plan people.toml --rows 9 --gamma 19 --for rules", "cannot plan for 'rules'"),
+    "length of means": ("plan people.toml --rows 9 --gamma 19 --for means --length 2", "--length is of itemsets"),
+    "target of counts": ("plan people.toml --rows 9 --gamma 19 --for counts --target sex", "--target is for classes"),
+    "strange target": ("plan people.toml --rows 9 --gamma 19 --for classes --target sx", "did you mean 'sex'?"),
+    "no schema": ("plan peopel.toml --rows 9 --gamma 19", "no schema file 'peopel.toml'"),
+    "truth audited": ("audit people.csv --truth people.csv", "'people.csv' carries no mechanism"),
+    "perturbed truth": ("audit r.parquet --truth r.parquet", "is itself a perturbed file"),
+    "fewer records": ("audit r.parquet --truth fewer.csv", "holds 2,999 records"),
+    "another order": ("audit r.parquet --truth others.csv", "public column 'income' differs in"),
+    "breach downward": ("audit r.parquet --truth people.csv --rho2 0.01", "rho2=0.01 is not above rho1=0.05"),
+    "file in the way": ("audit r.parquet --truth people.csv --plot people.csv", "'people.csv' exists"),
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_gets_one_clear_line(name: str) -> None:
+    line, words = CASES[name]
+    if line.startswith("audit"):
+        run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    code, out, err = run(line)
+    assert code == 2 and not out, (out, err)
+    assert words in err and err.count("\n") == 1 and "Traceback" not in err
