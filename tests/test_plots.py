@@ -132,3 +132,15 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtraError, match=r"sfumato\[plot\]"):
         plots.marginal(AGE)
+
+
+def test_a_tree_has_a_dot_a_node_and_words_at_its_leaves() -> None:
+    leaf = plots.Branch("age < 60", "healthy", 0, 0.9, 70)
+    deep = plots.Branch("age >= 60", "ill", 1, 0.7, 30, [plots.Branch("sex = male", "ill", 1, 0.8, 20), leaf])
+    root = plots.Branch("", "healthy", 0, 0.7, 100, [leaf, deep])
+    axes = rendered(plots.decision_tree(root))
+    words = [text.get_text() for text in axes.texts]
+    assert "ill (80 % of 20)" in words and words.count("age < 60") == 2 and "sex = male" in words
+    assert len(axes.collections) == 5
+    short = [text.get_text() for text in rendered(plots.decision_tree(root, most_leaves=2)).texts]
+    assert "ill (70 % of 30) …" in short and "sex = male" not in short
