@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from sfumato.randomness import Keystream
     from sfumato.table import Reader, Written
 
+READ_OFF = (
+    "the values, ranges and cuts were read off the true data and are told with the file, outside the guarantee; "
+    "state them yourself with --schema (baskets: --items) to tell nothing"
+)
 GUARANTEE, PARAMETERS = "Guarantee (one way)", "Parameters of the mechanism (instead of a guarantee)"
 
 
@@ -102,10 +106,11 @@ def perturb(
     else:
         written = _with_spark(engine, data, output, options, schema, items, rng, copies=copies, force=force)
     summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
+    notes = written.notes if schema or items else (*written.notes, READ_OFF)
     if json:
-        print_json({**summary, "output": output, "notes": list(written.notes)})
+        print_json({**summary, "output": output, "notes": list(notes)})
         return
-    print_notes(written.notes)
+    print_notes(notes)
     if output != "-":
         print_facts([("written", output), *facts(summary)])
 
