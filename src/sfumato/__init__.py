@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sfumato.audit import audit_release as audit_release
     from sfumato.domain import Bins as Bins
     from sfumato.domain import Category as Category
     from sfumato.domain import Domain as Domain
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
     from sfumato.mine.tree import DecisionTree as DecisionTree
+    from sfumato.plan import plan_release as plan_release
     from sfumato.privacy.guarantee import Guarantee as Guarantee
     from sfumato.publish.hide import hide as hide
     from sfumato.publish.identify import identify as identify
@@ -76,12 +78,14 @@ _EXPORTS: dict[str, str] = {
     "Table": "table:Table",
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
+    "audit_release": "audit:audit_release",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
     "open": "source:open",
     "perturb": "source:perturb",
+    "plan_release": "plan:plan_release",
     "propose_schema": "table:propose_schema",
     "query": "mine.cube.query:query",
     "read": "table:read",

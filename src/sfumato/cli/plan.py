@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sfumato.plan import Plan
 
 GUARANTEE, ACCURACY = "Guarantee (one way)", "Wanted accuracy"
+HOPELESS = 1e5  # times the least error drawn: a line that never comes below is left out
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
@@ -127,6 +128,16 @@ def print_plan(found: Plan) -> None:
         print(f"assumed: {assumption}")
 
 
+def drawn_lines(errors: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+    """The lines worth drawing: mechanisms that come out the same share one, and the hopeless would flatten the others."""
+    least = min(value for line in errors.values() for value in line if value == value)
+    alike: dict[str, list[str]] = {}
+    for name, line in errors.items():
+        if any(value < HOPELESS * least for value in line):
+            alike.setdefault(" ".join(f"{value:.3g}" for value in line), []).append(name)
+    return {", ".join(names): errors[names[0]] for names in alike.values()}
+
+
 def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
     """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan beside it."""
     from sfumato import plots
@@ -136,7 +147,7 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
     best = found.best
     near = tuple(value for value in DRAWN_EPSILON if abs(value - best.guarantee.epsilon) > 0.2)
     curve = privacy_curve(domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish)
-    lines = [plots.Series(name, errors) for name, errors in curve.errors.items()]
+    lines = [plots.Series(name, errors) for name, errors in drawn_lines(curve.errors).items()]
     axes = plots.error_by_privacy(
         curve.epsilon, lines, error="standard error, as a share", chosen=(best.guarantee.epsilon, best.error)
     )
