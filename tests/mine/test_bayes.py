@@ -47,6 +47,13 @@ def test_the_truth_gives_laplace_and_bayes():
     assert model.quality(table).accuracy > 0.55 and model.quality(table).auc > 0.75
 
 
+def test_what_speaks_for_a_class_comes_first():
+    model = NaiveBayes("y").fit(Exact(letters()))
+    lines = model.text(most=2).splitlines()
+    assert lines[0].startswith("0 (5") and lines[1].endswith("× a = x") and lines[1].startswith("  1.")
+    assert [line for line in lines if line.startswith("2 (")] and lines[-2].endswith("a = z")
+
+
 def test_noise_adds_rows():
     exact = Exact(letters()).marginal(["a", "y"])
     assert noise_factor(exact, 0) == 1

@@ -135,6 +135,7 @@ def result_dict(
     classifier: Classifier, model: str, source: Source, where: str, found: Quality | None, compared: Quality | None
 ) -> dict[str, Any]:
     """The JSON shape of the command."""
+    from sfumato.mine.bayes import NaiveBayes
     from sfumato.mine.quality import Agreement
     from sfumato.mine.tree import DecisionTree
 
@@ -146,6 +147,7 @@ def result_dict(
     result: dict[str, Any] = {"target": classifier.target, "model": model, "rows": source.rows, "judged_on": where}
     result |= found.to_dict() if found is not None else {"accuracy": None, "balanced_accuracy": None, "auc": None}
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
+    result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
         agreement = Agreement.between(found, compared)
         result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
@@ -170,6 +172,8 @@ def print_result(result: dict[str, Any], classifier: Classifier, found: Quality 
         print_table(("truth \\ predicted", *found.classes), [(name, *(f"{n:,}" for n in row)) for name, row in rows], left=1)
     if result["tree"]:
         print(f"\n{result['tree']}")
+    if result["evidence"]:
+        print(f"\nwhat speaks for each class: times as common in it as among everyone\n{result['evidence']}")
 
 
 def _figures(quality: Quality) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sfumato.mine.features import Feature, Problem
 from sfumato.table import Table
 
 Floats = NDArray[Any]
+RARE = 0.01  # a share of everyone below which a value is not worth naming
 
 
 class NaiveBayes(Classifier):
@@ -63,6 +64,28 @@ class NaiveBayes(Classifier):
 
     def _from_reports(self, table: Table) -> NDArray[np.float64]:
         return mixture_posterior(table, self._used, self.class_shares_, self.shares_)
+
+    def text(self, most: int = 5) -> str:
+        """For each class the values that speak most for it: how many times as common they are in it as among everyone."""
+        self._check_fitted()
+        lines = []
+        for place, label in enumerate(self.classes_):
+            telling = sorted(self._telling(place), reverse=True)[:most]
+            lines.append(f"{label} ({100 * self.class_shares_[place]:.0f} %)")
+            lines += [f"  {times:.2f} × {value}" for times, value in telling]
+        return "\n".join(lines)
+
+    def _telling(self, place: int) -> Iterator[tuple[float, str]]:
+        """How many times as common each value is in a class as among everyone, rare values left out."""
+        for feature, shares in zip(self.features_, self.shares_, strict=True):
+            everyone = self.class_shares_ @ shares
+            for cell in np.flatnonzero(everyone >= RARE):
+                value = (
+                    feature.cells.labels[cell]
+                    if feature.cells.item is not None
+                    else f"{feature.name} = {feature.cells.labels[cell]}"
+                )
+                yield float(shares[place, cell] / everyone[cell]), value
 
 
 def class_distributions(table: Estimate, feature: Feature, smoothing: float) -> Floats:  # (classes, cells)

@@ -174,7 +174,7 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     if not sure.any():
         return result
     shares = split.counts[sure] / rows[sure][:, None]
-    noise = np.array([_share_noise(split, place) for place in np.flatnonzero(sure)])
+    noise = np.array([_share_noise(split, int(place)) for place in np.flatnonzero(sure)])
     centre = rows[sure] @ shares / rows[sure].sum()
     signal = max(0.0, float(rows[sure] @ (((shares - centre) ** 2).sum(axis=1) - noise) / rows[sure].sum()))
     weight = (signal / (signal + noise) if signal > 0 else np.zeros(len(noise)))[:, None]
