@@ -17,7 +17,7 @@ _BLOCK_WORDS = 512
 _LINE_WORDS = 8
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _ones(typing_context: Any, word: Any) -> Any:
     """The number of set bits of a word, as one instruction the compiler can vectorise."""
 
@@ -78,7 +78,7 @@ def _intersect_head(
 
 
 @njit(cache=True, nogil=True, inline="never")
-def _count_one(head: NDArray[np.uint64], column: NDArray[np.uint64], width: int) -> int:
+def _count_one(head: NDArray[np.uint64], column: NDArray[np.uint64], width: int) -> np.int64:
     total = uint64(0)
     for word in range(width):
         total += _ones(head[word] & column[word])

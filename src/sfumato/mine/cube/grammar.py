@@ -178,7 +178,7 @@ def _check(select: exp.Select) -> None:
         )
 
 
-def _is_result(expression: exp.Expression) -> bool:
+def _is_result(expression: Any) -> bool:
     """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an aggregate."""
     return isinstance(expression, exp.Null) and (
         isinstance(expression.parent, exp.Case) or (isinstance(expression.parent, exp.If) and expression.arg_key == "true")
