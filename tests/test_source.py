@@ -113,6 +113,20 @@ def test_the_miner_finds_in_a_release_what_the_marginals_say(name):
         assert np.isclose(itemset.stderr, answer.stderr / 4000, rtol=1e-6, atol=1e-9)
 
 
+def test_baskets_beside_other_columns_are_mined_together():
+    truth = Table(
+        Domain((RECORDS["sex"], BASKETS["items"], RECORDS["region"])),
+        (records().column("sex"), baskets().columns[0], records().column("region")),
+    )
+    parts = sf.GammaDiagonal(Domain((RECORDS["sex"],)), 19), sf.BitFlip(BASKETS, 0.9, 0.85)
+    release = sf.perturb(truth, sf.Combined(truth.domain, parts), seeded(3))
+    exact = sf.frequent_itemsets(Exact(truth), 0.1, max_length=3).to_pandas().set_index("itemsets").support
+    assert frozenset({"sex=F", "a", "region=north"}) in exact and frozenset({"no a"}) not in exact
+    found = sf.frequent_itemsets(release, 0.01, max_length=3).to_pandas().set_index("itemsets")
+    errors = [(found.support[items] - support) / max(found.stderr[items], 1e-9) for items, support in exact.items()]
+    assert np.abs(errors).max() < 6 and np.abs(errors).max() > 0.5
+
+
 def test_copies_are_siblings_of_one_record():
     truth, mechanism = records(3000), RECORD_MECHANISMS["gamma-diagonal"]
     release = sf.perturb(truth, mechanism, seeded(6), copies=5)

@@ -758,7 +758,7 @@ def _filled(name: str, numbers: NDArray[np.float64], missing: float | None, firs
     if not absent.any():
         return numbers
     if missing is None:
-        raise _null_error(name, first_row + int(np.argmax(absent)))
+        raise _null_error(name, first_row + int(np.argmax(absent)), "missing = … (a number of its range)")
     return np.where(absent, missing, numbers)
 
 
@@ -771,10 +771,10 @@ def _not_a_number(name: str, array: pa.Array, first_row: int) -> DataError:
     return DataError(f"column '{name}' of type {array.type} does not hold numbers")
 
 
-def _null_error(name: str, row: int) -> DataError:
+def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
     return DataError(
         f"row {row}, column '{name}' is empty",
-        hint='say missing = "…" in the schema to give nulls a value',
+        hint=f"say {key} in the schema to give nulls a value",
         row=row,
         column=name,
     )

@@ -209,9 +209,10 @@ class Exact(TableSource):
     def supports(self) -> Supports:
         if self.domain.baskets:
             return FlippedSupports(self._baskets, self.domain.attributes[0].labels)
-        columns = self._columns
-        if math.prod(part.size for part in columns) <= MINED_TABLE:
-            return TabulatedSupports(columns, self.rows, self.condensed(columns).marginal, exact=True)
+        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
+        small = math.prod(part.size for part in columns) <= MINED_TABLE
+        if small or len(columns) > len(self.domain):  # baskets beside other columns have an axis an item
+            return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=True)
         names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
         attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
         return FlippedSupports(self._baskets, names, attributes=attributes)

@@ -76,7 +76,9 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()).rstrip(".")
+    """The text on one line, without what would move a terminal's cursor or colours: files may hold anything."""
+    shown = "".join(mark if mark.isprintable() or mark.isspace() else "\ufffd" for mark in text)
+    return " ".join(shown.split()).rstrip(".")
 
 
 def _leave_pipe() -> None:

@@ -29,16 +29,16 @@ class TabulatedSupports:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{part.name}={label}" for part in self.columns for label in part.labels)
+        return tuple(name for part in self.columns for name in _item_names(part))
 
     @cached_property
     def groups(self) -> Integers:
-        return np.repeat(np.arange(len(self.columns)), [part.size for part in self.columns])
+        return np.repeat(np.arange(len(self.columns)), [len(_item_names(part)) for part in self.columns])
 
     @cached_property
     def _values(self) -> Integers:
         """The cell of its attribute that each item stands for."""
-        return np.concatenate([np.arange(part.size) for part in self.columns])
+        return np.concatenate([np.arange(part.size - len(_item_names(part)), part.size) for part in self.columns])
 
     def empty(self) -> Measured:
         everyone = np.array([float(self.rows)])
@@ -86,3 +86,8 @@ class TabulatedSupports:
             axis[cell] = 1
             weights *= axis.reshape([shape[position] if other == position else 1 for other in range(len(shape))] + [-1])
         return weights
+
+
+def _item_names(part: Cells) -> tuple[str, ...]:
+    """What is mined of a column: each of its values, but of an item of a basket only that it is there."""
+    return (part.name,) if part.item is not None else tuple(f"{part.name}={label}" for label in part.labels)
