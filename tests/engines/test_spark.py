@@ -21,7 +21,7 @@ from sfumato.counting.bitmaps import itemset_counts
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engine import open_source
-from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
+from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
@@ -268,6 +268,13 @@ def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism,
     with pytest.raises(SfumatoError, match="no column 'sex'"):
         perturb_frame(frame.drop("sex"), str(folder / "no.parquet"), mechanism, schema=DOMAIN)
     assert not (folder / "no.parquet").exists()
+
+
+def test_masters_that_are_none_or_do_not_answer_are_refused():
+    with pytest.raises(ParameterError, match="'lokal' is no Spark master"):
+        spark_session("lokal")
+    with pytest.raises(ServerError, match="no Spark master answers at"):
+        spark_session("spark://127.0.0.1:9")
 
 
 def test_a_bad_record_is_named_without_its_value(session, frame, mechanism, folder, capfd):

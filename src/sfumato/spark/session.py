@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from sfumato.errors import MissingExtraError, ParameterError, ServerError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONNECT_SECONDS = 5
 MASTERS = ("spark://", "k8s://", "yarn", "local")
 ARROW_ROWS = 1 << 16  # rows of an Arrow batch: the columns of a batch stay in the cache, the calls are few
 # Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes do not have it.
@@ -50,6 +52,8 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     """
     if not is_spark(master):
         raise ParameterError(f"'{master}' is no Spark master", hint="use local[2], spark://host:7077, yarn or k8s://…")
+    if master.startswith("spark://"):
+        _check_answers(master)
     if find_spec("pyspark") is None:
         raise MissingExtraError("Spark needs the package pyspark", hint="pip install 'sfumato[spark]'")
     from py4j.protocol import Py4JError
@@ -68,21 +72,24 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
+    log = folder / "log4j2.properties"
+    log.write_text(QUIET_LOG, encoding="utf-8")
     shared = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         "spark.ui.showConsoleProgress": "false",
-    }
-    if not master.startswith("local"):
-        return shared
-    log = folder / "log4j2.properties"
-    log.write_text(QUIET_LOG, encoding="utf-8")
-    here = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
     }
-    return shared | here
+    here = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return shared | here if master.startswith("local") else shared
+
+
+def _check_answers(master: str) -> None:
+    """Refuse a master that nobody listens at: Spark itself would try for a minute and more."""
+    places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
+    for host, _, port in places:
+        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
+            return
+    raise ServerError(f"no Spark master answers at '{master}'", hint="is it running, and are host and port right?")
 
 
 @contextmanager
