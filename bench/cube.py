@@ -1,0 +1,125 @@
+"""A query over perturbed rows beside the plain COUNT with the same WHERE and GROUP BY, on DuckDB: `python -m bench.cube`.
+
+Ours is the whole of `sfumato.query`: parsing, one counting statement, reconstruction and standard errors. Plain is the engine's
+own answer to the same text, which is what the perturbed table says, not what is true. Both run over the same connection with
+the same threads, turn by turn, and are timed in CPU seconds, the best of a few turns.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.counting.sql import SqlCounter
+from sfumato.counting.sql.duckdb import DuckDatabase, DuckRelation, connect, file_relation
+from sfumato.domain import Category, Cells, Domain, Numeric
+from sfumato.engine import EngineRelease, save_release
+from sfumato.mechanisms.retention import Retention
+from sfumato.mine.cube import query
+from sfumato.randomness import secure
+from sfumato.source import Release
+from sfumato.table import Table, perturb_table, reader_of
+
+ROWS = 10_000_000
+TURNS = 7
+TARGETS = {1: 1.5, 2: 1.5, 4: 1.5, 8: 3.0}
+NUMBERS = tuple(Numeric(f"n{place}", 0, 99) for place in range(8))
+GROUPS = Category("town", ("Aachen", "Bonn", "Cologne", "Dortmund"))
+DOMAIN = Domain((*NUMBERS, GROUPS))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One query: its CPU milliseconds and those of the plain count."""
+
+    what: str
+    columns: int
+    ours: float
+    plain: float
+
+    def __str__(self) -> str:
+        ratio, target = self.ours / self.plain, TARGETS[self.columns]
+        met = "yes" if ratio <= target else "NO"
+        return f"{self.what:<46}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  {target:<8}{met}"
+
+
+def released(rows: int) -> Release:
+    """Records whose columns are unevenly spread, perturbed at keep 0.3."""
+    rng = np.random.default_rng(1)
+    columns = [np.minimum(rng.gamma(3.0, 12.0, rows), 99).astype(np.uint8) for _ in NUMBERS]
+    return Release(perturb_table(Table(DOMAIN, (*columns, rng.integers(0, 4, rows))), Retention(DOMAIN, 0.3), secure()))
+
+
+def questions() -> Iterator[tuple[str, int, str]]:
+    """What is asked: k ranges, and k - 1 ranges grouped by town."""
+    for k in TARGETS:
+        ranges = [f"n{place} BETWEEN 20 AND 55" for place in range(k)]
+        yield f"{k} ranges", k, f"SELECT COUNT(*) FROM release WHERE {' AND '.join(ranges)}"
+        where = f" WHERE {' AND '.join(ranges[1:])}" if k > 1 else ""
+        yield f"{k - 1} ranges by town", k, f"SELECT town, COUNT(*) FROM release{where} GROUP BY town"
+
+
+def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[Line]:
+    """Every question, asked of this relation."""
+    for what, k, sql in questions():
+
+        def ours(sql: str = sql) -> None:
+            counter = SqlCounter(release.mechanism.reports, relation, release.table.rows)  # remembers nothing
+            query(EngineRelease(counter, release.provenance), sql)
+
+        def plain(sql: str = sql) -> None:
+            relation.fetch(sql)
+
+        yield Line(f"{where}, {what}", k, *best_of(ours, plain))
+
+
+def best_of(*works: Callable[[], None]) -> list[float]:
+    """The least CPU milliseconds of each, run in turns so that a busy machine slows them alike."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(TURNS):
+        for work, spent in zip(works, times, strict=True):
+            start = time.process_time()
+            work()
+            spent.append(1000 * (time.process_time() - start))
+    return [min(spent) for spent in times]
+
+
+def many_cells(relation: DuckRelation, release: Release) -> str:
+    """Twelve questions at once beside one at a time."""
+    pairs: list[list[Cells]] = [
+        [NUMBERS[i].cells_by_cuts((25, 50, 75)), NUMBERS[i + 1].cells_by_cuts((25, 50, 75)), GROUPS.cells()] for i in range(6)
+    ]
+    fresh = lambda: SqlCounter(release.mechanism.reports, relation, release.table.rows)  # noqa: E731
+    together, apart = best_of(lambda: _drop(fresh().count_many(pairs)), lambda: _drop([fresh().count(p) for p in pairs]))
+    return f"6 tables of 64 cells: {together:.0f} ms in one statement, {apart:.0f} ms one by one"
+
+
+def _drop(result: object) -> None:
+    """A result that nobody wants."""
+
+
+def run(rows: int) -> None:
+    """Print every comparison in one table."""
+    print(f"{rows:,} rows{'':<34}{'ours':>12}{'plain':>12}{'ratio':>8}  {'at most':<8}met")
+    release = released(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "release.parquet"
+        release.save(path)
+        save_release(release, f"duckdb://{folder}/release.db#release")
+        database = DuckDatabase(connect(Path(folder) / "release.db"), "database")
+        parquet = file_relation(reader_of(path), release.mechanism.reports)
+        for where, relation in (("Parquet", parquet), ("DuckDB table", database.relation("release"))):
+            for line in compared(where, relation, release):
+                print(line, flush=True)
+        print(many_cells(parquet, release))
+        database.close()
+
+
+if __name__ == "__main__":
+    run(int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else ROWS)
