@@ -45,10 +45,15 @@ def bins(draw: st.DrawFn, name: str = "b") -> Bins:
     return Bins(name, tuple(sorted(edges)), draw(st.sampled_from([0.0, 0.5])), public=draw(st.booleans()))
 
 
+def items(name: str) -> st.SearchStrategy[Items]:
+    """Items that no other attribute has, and that are no attribute."""
+    return labels.map(lambda values: Items(name, tuple(f"{name}: {value}" for value in values)))
+
+
 @st.composite
 def domains(draw: st.DrawFn) -> Domain:
     names = draw(st.lists(words, min_size=1, max_size=4, unique=True))
-    kinds = [categories, numerics, bins, lambda name: labels.map(lambda values: Items(name, values))]
+    kinds = [categories, numerics, bins, items]
     return Domain(tuple(draw(draw(st.sampled_from(kinds))(name)) for name in names), draw(st.none() | words))
 
 
@@ -435,3 +440,8 @@ def test_binning_leaves_public_numbers_alone() -> None:
 @pytest.mark.parametrize(("size", "bits"), [(2, 8), (256, 8), (257, 16), (1 << 16, 16), ((1 << 16) + 1, 32), (1 << 32, 32)])
 def test_codes_take_the_least_room(size: int, bits: int) -> None:
     assert code_dtype(size) == np.dtype(f"uint{bits}")
+
+
+def test_an_item_and_an_attribute_of_one_name_are_refused():
+    with pytest.raises(SchemaError, match="'10' is an item and an attribute"):
+        Domain((Category("10", ("x", "y")), Items("items", ("10", "20"))))

@@ -127,6 +127,16 @@ def test_baskets_beside_other_columns_are_mined_together():
     assert np.abs(errors).max() < 6 and np.abs(errors).max() > 0.5
 
 
+def test_a_data_frame_is_perturbed_as_it_is():
+    frame = records(50).to_arrow().to_pandas()
+    release = sf.perturb(frame, RECORD_MECHANISMS["gamma-diagonal"], seeded(1))
+    assert release.rows == 50 and release.domain == RECORDS.binned()
+    with pytest.raises(
+        ParameterError, match=r"a DataFrame cannot be mined as it is; give a release, or the truth as in sf\.Exact"
+    ):
+        sf.frequent_itemsets(frame, 0.1)
+
+
 def test_copies_are_siblings_of_one_record():
     truth, mechanism = records(3000), RECORD_MECHANISMS["gamma-diagonal"]
     release = sf.perturb(truth, mechanism, seeded(6), copies=5)

@@ -10,6 +10,7 @@ import json
 import math
 import tomllib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -519,6 +520,11 @@ class Domain:
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
             raise SchemaError(f"attribute '{twice[0]}' is named twice in this domain")
+        if len(names) > 1 and len(self._axis_places) < len(self.axes):
+            axes = Counter(axis.name for axis in self.axes)
+            raise SchemaError(
+                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; rename one of them"
+            )
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)

@@ -29,7 +29,7 @@ from sfumato.estimation.tabulated import TabulatedSupports
 from sfumato.estimation.voted import VotedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
-from sfumato.table import Provenance, Table, perturb_table, read_perturbed, save
+from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
 MINED_TABLE = 1 << 16  # exact records over at most this many cells are mined from their table, others from bitmaps
 
@@ -418,8 +418,14 @@ class _Term(NamedTuple):
     items: tuple[int, ...]
 
 
-def perturb(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Release:
-    """The release of these records by this mechanism, the noise drawn once, from secure randomness unless told otherwise."""
+def perturb(records: Any, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Release:
+    """The release of these records by this mechanism, the noise drawn once, from secure randomness unless told otherwise.
+
+    Records are a table; a data frame or a file is read by the mechanism's domain.
+    """
+    if isinstance(records, Release):
+        records = records.table
+    table = records if isinstance(records, Table) else read(records, mechanism.domain)
     return Release(perturb_table(table, mechanism, rng, copies=copies))
 
 

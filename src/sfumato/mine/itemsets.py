@@ -159,7 +159,7 @@ def frequent_itemsets(
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
     [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk', 'jam'), 0.667)]
     """
-    supports = source.supports() if hasattr(source, "supports") else source
+    supports = _supports_of(source)
     fraction = _fraction(min_support, min_count, top, supports.rows)
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
     for name, value in (("max_length", max_length), ("top", top), ("max_candidates", max_candidates)):
@@ -169,6 +169,19 @@ def frequent_itemsets(
     search = _Search(supports, threshold, max_length, top, max_candidates, progress)
     found = search.run()
     return found if top is None else found.top(top)
+
+
+def _supports_of(source: Any) -> Supports:
+    """What a source knows of itemsets; a table or data frame is not a source yet."""
+    if hasattr(source, "supports"):
+        source = source.supports()
+    if not hasattr(source, "measure"):
+        raise ParameterError(
+            f"a {type(source).__name__} cannot be mined as it is",
+            hint="give a release, or the truth as in sf.Exact(sf.read(data))",
+        )
+    supports: Supports = source
+    return supports
 
 
 def _fraction(min_support: float | None, min_count: float | None, top: int | None, rows: int) -> float:
