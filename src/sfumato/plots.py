@@ -249,6 +249,30 @@ def trade_off(places: Sequence[float], panels: Mapping[str, Sequence[Series]], *
     return list(grid)
 
 
+def curves(
+    places: Sequence[float],
+    lines: Sequence[Series],
+    *,
+    across: str,
+    up: str,
+    logarithmic: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """Lines over one quantity, as the papers draw them; a logarithmic axis across where the places span it."""
+    with _style():
+        axes, _ = _on(axes, 6.4, 4.0)
+        _lines(axes, places, lines)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        if logarithmic:
+            axes.set_yscale("log")
+        if min(places) > 0 and max(places) / min(places) >= 100:
+            axes.set_xscale("log")
+        if len(lines) > 1:
+            axes.legend(fontsize=8)
+    return axes
+
+
 def risk(
     labels: Sequence[str], before: ArrayLike, after: ArrayLike, *, quantity: str = "records at risk", axes: Axes | None = None
 ) -> Axes:

@@ -256,13 +256,14 @@ def over_runs(measure: Callable[[int], Sequence[Sequence[float | None]]], seeds:
 
 
 def page(reproductions: Sequence[Reproduction]) -> Page:
-    """One HTML page with every table and, where rows are lengths, its figure."""
+    """One HTML page with every table and, where it can be drawn, its figure."""
     blocks: list[Block] = []
     for reproduction in reproductions:
         blocks += reproduction.blocks()
         axes = reproduction.draw()
         if axes is not None:
-            blocks.append(Picture.of(axes, f"{reproduction.title}: by itemset length"))
+            across = "itemset length" if reproduction.labels[-1] == LENGTH else reproduction.labels[-1]
+            blocks.append(Picture.of(axes, f"{reproduction.title}: by {across}"))
     return Page("The papers' tables, theirs beside ours", blocks, lead=MEANING_OF_MARK)
 
 

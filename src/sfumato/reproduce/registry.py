@@ -63,6 +63,23 @@ PAPERS: dict[str, Paper] = {
             "fp-nfp-table-6": "item lists against bitmaps",
         },
     ),
+    "olap": Paper(
+        "Privacy preserving OLAP (Agrawal, Srikant and Thomas 2005)",
+        "olap",
+        {
+            "olap-figure-4": "errors by retention, 2 predicates on Adult",
+            "olap-figure-5": "errors by retention, 3 predicates on Adult",
+            "olap-figure-6": "condition numbers by columns",
+            "olap-figure-7": "errors by columns on Adult, iterative",
+            "olap-figure-8": "errors by columns on Adult, inversion",
+            "olap-figure-9": "errors by columns on Zipfian data",
+            "olap-figure-10": "errors by rows on Zipfian data",
+            "olap-figure-11": "absolute error by the width of a range",
+            "olap-figure-12": "relative error by the width of a range",
+            "olap-figure-13": "the largest safe retention, 2 columns",
+            "olap-figure-14": "the largest safe retention, 3 columns",
+        },
+    ),
     "li-sarkar": Paper(
         "Swapping (Li and Sarkar 2004)",
         "swapping",
