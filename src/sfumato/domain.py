@@ -310,6 +310,7 @@ class Numeric(Attribute):
             raise DataError(
                 f"row {row + first_row}, column '{self.name}': {_plain(numbers[row])} is not a whole number",
                 hint="state a step (step = 0.5) in the schema",
+                row=row + first_row,
             )
         return np.minimum(codes, self.size - 1).astype(code_dtype(self.size))
 
@@ -385,6 +386,7 @@ class Items(Attribute):
             raise DataError(
                 f"row {row}: item '{words[place].as_py()}' is not in the universe of {self.size} items",
                 hint="name every item with --items FILE, or leave it out to take the ids found",
+                row=row,
             )
         return Bits.from_csr(offsets, codes.astype(np.int32), self.size)
 

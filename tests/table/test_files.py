@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError
+from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 from sfumato.table import Table, perturb_table, read, read_perturbed, save, writing
@@ -252,6 +253,20 @@ def test_a_changed_release_is_noticed(tmp_path):
 
 
 # How files are written.
+
+
+@pytest.mark.parametrize(("name", "line"), [("p.csv", "4711,F"), ("b.csv", "0,4711,1"), ("b.dat", "5 4711")])
+def test_what_is_no_report_is_not_told(tmp_path, name, line):
+    """A value that the mechanism never reports may be someone's true one; on the collector's side it is not repeated."""
+    table = people() if name == "p.csv" else baskets()
+    mechanism = GammaDiagonal(table.domain.binned(), 19) if name == "p.csv" else BitFlip(table.domain, 0.9, 0.9)
+    save(perturb_table(table, mechanism, seeded(1)), tmp_path / name)
+    lines = (tmp_path / name).read_text().splitlines()
+    lines[5] = line
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    with pytest.raises(FileError, match=r"row \d of .* is no report of") as told:
+        read_perturbed(tmp_path / name)
+    assert "4711" not in str(told.value)
 
 
 def test_nothing_is_overwritten_unless_forced(tmp_path):

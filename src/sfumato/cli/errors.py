@@ -39,6 +39,8 @@ def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
     """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours."""
     try:
         status = run()
+        if status == INTERRUPTED:  # newer Typers turn an interruption into this status
+            raise KeyboardInterrupt
         return status if isinstance(status, int) else SUCCESS
     except SfumatoError as error:
         _complain(error.to_dict(), as_json)

@@ -95,8 +95,23 @@ class Reader(ABC):
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
-        columns = join_columns(domain, list(self.batches(domain)))
+        with self._no_true_value_told():
+            columns = join_columns(domain, list(self.batches(domain)))
         return Table(domain, columns, self.provenance, self.notes(domain))
+
+    @contextmanager
+    def _no_true_value_told(self) -> Iterator[None]:
+        """Errors in a perturbed file say where, not what: a value that no mechanism reports may be someone's true one."""
+        try:
+            yield
+        except DataError as error:
+            place = error.facts.get("row", error.facts.get("line"))
+            if self.provenance is None or place is None:
+                raise
+            raise FileError(
+                f"row {place} of {self.where} is no report of {self.provenance.mechanism.name}",
+                hint="the file was changed after it was perturbed",
+            ) from None
 
 
 class RecordReader(Reader):
@@ -406,7 +421,8 @@ def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> B
         codes = pc.index_in(column, value_set=pa.array(["0", "1"])).fill_null(-1).to_numpy(zero_copy_only=False)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            raise DataError(f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1")
+            message = f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1"
+            raise DataError(message, row=row + first_row)
         flags[:, place] = codes
     return Bits.from_dense(flags)
 
