@@ -43,7 +43,7 @@ class Work:
 
     def reports(self, batch: pa.RecordBatch, first_row: int, rng: Keystream) -> pa.RecordBatch:
         """The reports of a batch of records."""
-        columns = self.form.encode(batch.rename_columns(self.names), self.domain, first_row)
+        columns = self.form.encode(batch.rename_columns(list(self.names)), self.domain, first_row)
         records = Table(self.domain, columns).recode(self.mechanism.domain)
         return decoded(reports_of(records.columns, self.mechanism, rng, self.copies), self.mechanism.reports)
 
@@ -189,8 +189,9 @@ def _without_values(part: int) -> Iterator[None]:
     """Errors about records told by row and column alone: a cluster's logs are read by others than the owner."""
     try:
         yield
-    except SfumatoError as error:
-        facts = {name: error.facts[name] for name in ("row", "line", "column") if name in error.facts}
+    except Exception as error:
+        known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
+        facts = {name: known[name] for name in ("row", "line", "column", "kind") if name in known}
         raise RuntimeError(REFUSED + json.dumps({"part": part, **facts})) from None
 
 
@@ -206,7 +207,7 @@ def told(where: str) -> Iterator[None]:
         found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
         if found:
             raise _refusal(where, json.loads(found[1])) from None
-        raise ServerError(f"Spark failed on {where}: {str(error).splitlines()[0]}") from None
+        raise ServerError(f"Spark failed on {where}: {str(error).strip().splitlines()[0]}") from None
 
 
 def _whole(error: BaseException | None) -> str:
@@ -218,7 +219,9 @@ def _whole(error: BaseException | None) -> str:
     return "\n".join(words)
 
 
-def _refusal(where: str, facts: dict[str, Any]) -> DataError:
+def _refusal(where: str, facts: dict[str, Any]) -> SfumatoError:
+    if "kind" in facts:
+        return ServerError(f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts)
     row = facts.get("row") or facts.get("line")
     at = f"row {row} of part {facts['part']}" if row else f"part {facts['part']}"
     column = f", column '{facts['column']}'" if "column" in facts else ""
