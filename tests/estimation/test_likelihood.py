@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sfumato.channels import Dense, Law, Product, Retain
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
-from sfumato.estimation.likelihood import maximum_likelihood, retain_maximum
+from sfumato.estimation.likelihood import _in_blocks, maximum_likelihood, retain_maximum
 
 
 def optimality_gap(channel, counts, value) -> float:
@@ -84,3 +84,15 @@ def test_the_projection_is_nearer_than_any_other_point_of_the_simplex(counts, to
 def test_clip_and_scale_keeps_the_total_even_when_nothing_is_positive():
     assert clip_and_scale(np.array([-1.0, 3.0, 2.0])).tolist() == pytest.approx([0, 2.4, 1.6])
     assert clip_and_scale(np.array([-1.0, -3.0]), total=10).tolist() == [5.0, 5.0]
+
+
+def test_small_factors_multiplied_out_are_the_same_channel() -> None:
+    laws = [Law(size, np.arange(1.0, size + 1) / (size * (size + 1) / 2)) for size in (2, 3, 2, 5, 7, 2)]
+    channel = Product.of(*(Retain(0.7, (law,)) for law in laws))
+    blocks = _in_blocks(channel)
+    assert blocks.inputs == (60, 14)
+    counts = np.random.default_rng(1).random(channel.inputs)
+    np.testing.assert_allclose(np.ravel(blocks.apply(counts.reshape(60, 14))), np.ravel(channel.apply(counts)), rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(blocks.adjoint(counts.reshape(60, 14))), np.ravel(channel.adjoint(counts)), rtol=1e-12)
+    large = Product.of(Retain.uniform(0.5, (100,)), Retain.uniform(0.5, (2,)))
+    assert _in_blocks(large) is large

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Retain
+from sfumato.channels import Channel, Dense, Product, Retain
 from sfumato.errors import ConvergenceWarning
 
 TOLERANCE = 1e-9  # largest relative gain in log-likelihood per report that a step may still promise
 STEPS = 20_000
+BLOCK = 64  # cells of the largest block of factors that is multiplied out
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,25 @@ def maximum_likelihood(
         return Likelihood(np.zeros(channel.inputs), 0, 0.0, True)
     if isinstance(channel, Retain) and channel.keep > 0:
         return Likelihood(retain_maximum(channel, counts), 0, 0.0, True)
-    return _accelerated(channel, counts, tolerance, steps)
+    blocks = _in_blocks(channel) if isinstance(channel, Product) else channel
+    found = _accelerated(blocks, counts.reshape(blocks.outputs), tolerance, steps)
+    return replace(found, value=found.value.reshape(channel.inputs))
+
+
+def _in_blocks(channel: Product) -> Channel:
+    """The same channel over fewer, longer axes: neighbouring small factors multiplied out, since every step takes them all."""
+    if channel.axes != Product.of(*channel.factors).axes or channel.inputs != channel.outputs:
+        return channel
+    blocks: list[NDArray[Any]] = []
+    for factor in channel.factors:
+        if math.prod(factor.inputs) > BLOCK:
+            return channel
+        matrix = factor.to_dense()
+        if blocks and len(blocks[-1]) * len(matrix) <= BLOCK:
+            blocks[-1] = np.kron(blocks[-1], matrix)
+        else:
+            blocks.append(matrix)
+    return Product.of(*(Dense.square(block) for block in blocks))
 
 
 def retain_maximum(channel: Retain, counts: NDArray[Any]) -> NDArray[Any]:
