@@ -21,7 +21,7 @@ def demo(
     seed: Annotated[int | None, typer.Option(help="Draw the noise from this seed: an experiment.")] = None,
     json: Json = False,
 ) -> None:
-    """See the whole path on synthetic data: perturb, promise, reconstruct, mine. Prints what it finds and writes a report.
+    """See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish. Writes a report with pictures.
 
     Example: sfumato demo -o demo-output
     """
@@ -58,12 +58,12 @@ def _folder(path: Path) -> Path:
 def _print_block(block: Block) -> None:
     from rich.console import Console
 
-    from sfumato.report import Heading, Note, Paragraph, Table
+    from sfumato.report import Code, Heading, Note, Paragraph, Table
 
     console = Console(highlight=False, markup=False)
     if isinstance(block, Heading):
         console.print(f"\n{block.text}", style="bold")
-    elif isinstance(block, Paragraph | Note):
+    elif isinstance(block, Code | Paragraph | Note):
         console.print(block.text)
     elif isinstance(block, Table):
         console.print(_text_table(block))

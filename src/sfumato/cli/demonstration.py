@@ -1,4 +1,4 @@
-"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine."""
+"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine, ask, classify, publish."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.bits import Bits
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
 from sfumato.errors import MissingExtraError
 from sfumato.estimation.estimate import Answer
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.retention import Retention
+from sfumato.mine.bayes import NaiveBayes
+from sfumato.mine.cube import query
 from sfumato.mine.itemsets import Itemset, frequent_itemsets
+from sfumato.mine.quality import roc_area
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.publish.hide import hide
+from sfumato.publish.microdata import Microdata
+from sfumato.publish.restriction import Restriction
+from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
-from sfumato.report import Block, Heading, Note, Paragraph, Picture, Table
+from sfumato.report import Block, Code, Heading, Note, Paragraph, Picture, Table
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
 
@@ -26,6 +35,9 @@ COLUMNS = ("age", "sex", "smoker", "diabetes")
 PROMISE = Guarantee.from_breach(rho1=0.05, rho2=0.50)
 KEEP = 0.9  # of every bit of a basket
 MIN_SUPPORT, SHOWN = 0.08, 8
+COLUMN_KEEP = 0.5
+SQL = "SELECT sex, COUNT(*), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY sex"
+PUBLISHED = 5_000  # people whose records are swapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +77,9 @@ class Demonstration:
         yield from self._question()
         yield from self._mined("What goes together in the survey", self.truth, self.release)
         yield from self._masked_baskets()
+        yield from self._asked()
+        yield from self._classified()
+        yield from self._published()
 
     def _promised(self) -> Iterator[Block]:
         from sfumato.cli.summary import promise
@@ -154,6 +169,59 @@ class Demonstration:
         yield Note(
             f"Every bit of {self.rows:,} synthetic baskets over {mechanism.domain.attributes[0].size} items was kept with "
             f"probability {KEEP:g} (mask). That promises {mechanism.per_item} about any one item, about a whole basket less."
+        )
+
+    @cached_property
+    def numbers(self) -> Release:
+        """The people with every column kept or redrawn on its own, so that numbers stay numbers."""
+        return perturb(self.truth.table, Retention(self.truth.domain, COLUMN_KEEP), self.noise.derive(2))
+
+    def _asked(self) -> Iterator[Block]:
+        rows = [
+            (mine["sex"], mine["count"], round(true["count"].value), mine["avg_age"], true["avg_age"].value)
+            for mine, true in zip(query(self.numbers, SQL), query(self.truth, SQL), strict=True)
+        ]
+        yield Heading("SQL, as if the truth were there")
+        yield Code(SQL)
+        yield Table(("sex", "count", "truth", "average age", "truth "), rows)
+        yield Note(
+            f"Here every column was kept with probability {COLUMN_KEEP:g} on its own (retention): "
+            f"{self.numbers.mechanism.guarantee}."
+        )
+
+    def _classified(self) -> Iterator[Block]:
+        scores = []
+        for source in (self.truth, self.numbers):
+            classifier = NaiveBayes("diabetes").fit(source)
+            chances = classifier.predict_proba(self.truth.table)[:, list(classifier.classes_).index("yes")]
+            scores.append(roc_area(np.asarray(self.truth.table.column("diabetes")) == 1, chances))
+        yield Heading("A classifier that never saw a true record")
+        yield Paragraph(
+            f"Naive Bayes for diabetes from age, sex and smoking: area under the curve {scores[1]:.3f} learnt from the "
+            f"perturbed records, {scores[0]:.3f} from the truth."
+        )
+
+    def _published(self) -> Iterator[Block]:
+        few = min(self.rows, PUBLISHED)
+        people, _ = survey(few, self.data.derive(2))
+        swapped = swap(
+            Microdata.read(people, ["income"], keys=["age", "sex", "region", "systolic"]), 0.5, rng=self.noise.derive(3)
+        )
+        report = swapped.reports[0]
+        yield Heading("What an owner can hand out")
+        yield Paragraph(
+            f"Of {few:,} people, {report.changed:,} incomes were exchanged so that age, sex, region and blood pressure no "
+            f"longer give them away; the totals moved by {report.marginal_drift}, and the exchange is proved to be the cheapest."
+        )
+        best = max((i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2), key=lambda i: i.support)
+        items = self.baskets.domain.attributes[0]
+        bits = self.baskets.table.columns[0]
+        assert isinstance(bits, Bits)
+        secret = Restriction(tuple(sorted(items.code(item) for item in best.items)))
+        hidden = hide(bits, items.labels, [secret], round(MIN_SUPPORT * self.rows), rng=self.noise.derive(4)).report
+        yield Paragraph(
+            f"The pair {' '.join(best.items)} was taken out of the baskets: {hidden.changed_transactions:,} of {self.rows:,} "
+            f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
         )
 
 

@@ -200,7 +200,8 @@ def _encode(name: str, column: pa.ChunkedArray, binning: Binning | None, nulls: 
         raise DataError(f"column '{name}' has {column.null_count} nulls", hint="fill them, or let null be a value of its own")
     if binning is not None:
         return _encode_binned(name, column, binning)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
     array = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.combine_chunks()
     # Sorted values, null last, make codes independent of the order of the records.
     order = pc.sort_indices(array.dictionary).to_numpy()
