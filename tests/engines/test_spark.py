@@ -31,7 +31,7 @@ from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import open as open_release
-from sfumato.table import Table
+from sfumato.table import Table, perturb_table
 
 pytest.importorskip("pyspark")
 
@@ -257,6 +257,8 @@ def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, ca
 def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism, folder):
     with pytest.raises(ParameterError, match="swapping must see all records at once"):
         perturb_frame(frame, str(folder / "no.parquet"), Swapping(DOMAIN, 0.5), schema=DOMAIN)
+    with pytest.raises(ParameterError, match="drawn anew at every reading"):
+        perturb_table(frame, mechanism)
     with pytest.raises(ParameterError, match="was perturbed already, by gamma-diagonal"):
         perturb_with_spark(session, release, str(folder / "no.parquet"), mechanism)
     with pytest.raises(FileError, match="exists already"):

@@ -32,6 +32,12 @@ class Written:
 
 def perturb_table(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Table:
     """The perturbed table, its noise drawn once; from secure randomness unless an `rng` is given."""
+    if not isinstance(table, Table):
+        raise ParameterError(
+            f"a table of records is perturbed, and this is a {type(table).__name__}",
+            hint="read it first (sfumato.read); a Spark frame, whose noise would be drawn anew at every reading, is perturbed "
+            "into a folder by sfumato.spark.perturb_frame",
+        )
     check_truth("this table", table.provenance)
     rng = secure() if rng is None else rng
     provenance = provenance_of(mechanism, rng, copies)
