@@ -259,7 +259,7 @@ class Numeric(Attribute):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.min) and math.isfinite(self.max)) or self.min >= self.max:
             raise SchemaError(f"attribute '{self.name}': min = {self.min} must be below max = {self.max}, both finite")
-        if self.step is not None and not 0 < self.step <= self.max - self.min:
+        if self.step is not None and not 0 < self.step <= (self.max - self.min) * (1 + 1e-9):
             raise SchemaError(f"attribute '{self.name}': step = {self.step} must be above 0 and within the range")
         if list(self.cuts) != sorted(set(self.cuts)) or any(not self.min < cut <= self.max for cut in self.cuts):
             raise SchemaError(

@@ -211,7 +211,7 @@ class Demonstration:
         yield Heading("What an owner can hand out")
         yield Paragraph(
             f"Of {few:,} people, {report.changed:,} incomes were exchanged so that age, sex, region and blood pressure no "
-            f"longer give them away; the totals moved by {report.marginal_drift}, and the exchange is proved to be the cheapest."
+            f"longer give them away; the totals moved by {report.marginal_drift}, and no cheaper exchange exists."
         )
         best = max((i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2), key=lambda i: i.support)
         items = self.baskets.domain.attributes[0]
