@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,7 +18,8 @@ from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import DataError, SfumatoError
 
-LISTED_CELLS = 16  # a table of at most this many cells is counted cell by cell, a larger one by GROUP BY (bench/cube.py)
+LISTED_CELLS = 16  # a table of at most this many cells is counted cell by cell, without GROUP BY (bench/cube.py)
+BESIDE_CELLS = 8  # of a larger one, two-celled columns with at most this many cells together are counted beside the groups
 JOINED_CELLS = 1 << 12  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
 ITEMSETS = 256  # itemsets counted by one statement
@@ -67,16 +68,13 @@ class SqlCounter:
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        small = math.prod(part.size for part in cells) <= LISTED_CELLS
-        tree = self._writer.listed(cells) if small else self._writer.grouped(cells)
-        return tree.sql(dialect=self.relation.dialect)
+        return self._writer.counted(cells, listed_axes(cells)).sql(dialect=self.relation.dialect)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         question = tuple(part.key for part in cells)
         if question in self._asked:
             return self._asked[question]
-        table = self._listed(cells) if math.prod(part.size for part in cells) <= LISTED_CELLS else self._grouped(cells)
-        return self._remembered(question, table)
+        return self._remembered(question, self._counted(cells, listed_axes(cells)))
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         self._check_rows(int(table.sum()))
@@ -91,36 +89,35 @@ class SqlCounter:
                 hint="it was cut short or changed after it was perturbed",
             )
 
-    def _listed(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
-        """The cell that was not stated holds whatever the others of its column do not."""
-        found = self._fetch(self._writer.listed(cells))
-        table = np.array([column[0].as_py() for column in found.columns], dtype=np.int64)
-        table = table.reshape([part.size for part in cells])
-        for axis, part in enumerate(cells):
-            along = np.moveaxis(table, axis, 0)
-            along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
-        return table
-
-    def _grouped(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
+    def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
-        found = self._fetch(self._writer.grouped(cells))
-        return self._spread(found, cells, _integers(found.column("n")))
+        grouped = [axis for axis in range(len(cells)) if axis not in listed]
+        found = self._fetch(self._writer.counted(cells, listed))
+        sizes = [cells[axis].size for axis in listed]
+        counts = np.stack([_integers(found.column(f"n{number}")) for number in range(math.prod(sizes))], axis=1)
+        table = self._spread(found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes))
+        for place, axis in enumerate(listed, len(grouped)):
+            along = np.moveaxis(table, place, 0)  # the place of the cell that was not stated holds all of them
+            along[rest_of(cells[axis])] -= along[stated_cells(cells[axis])].sum(axis=0)
+        return table.transpose(np.argsort([*grouped, *listed]))
 
-    def _spread(self, found: pa.Table, cells: Sequence[Cells], numbers: NDArray[Any]) -> NDArray[Any]:
+    def _spread(self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]) -> NDArray[Any]:
         """Numbers that came with the keys of their cells, in their places; several groups may be of one cell."""
         places = tuple(
-            _cells_of_keys(found.column(f"k{place}"), part) if part.size > 1 else np.zeros(found.num_rows, dtype=np.intp)
-            for place, part in enumerate(cells)
+            _cells_of_keys(found.column(f"k{axis}"), part) if part.size > 1 else np.zeros(found.num_rows, dtype=np.intp)
+            for axis, part in axes.items()
         )
-        table = np.zeros([part.size for part in cells], dtype=numbers.dtype)
-        np.add.at(table, places, numbers)
-        return table
+        table = np.zeros([*(part.size for part in axes.values()), *numbers.shape[1:]], dtype=numbers.dtype)
+        if axes:
+            np.add.at(table, places, numbers)
+            return table
+        return table + numbers.sum(axis=0)
 
     def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
-        columns = [found.column(name) for name in ("n", "s1", "s2", "s3", "s4")]
-        return np.stack([self._spread(found, cells, _floats(column)) for column in columns], axis=-1)
+        sums = np.stack([_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1)
+        return self._spread(found, dict(enumerate(cells)), sums)
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         """One scan for all questions that were not asked before: one small table behind them all, or GROUPING SETS."""
@@ -165,7 +162,7 @@ class SqlCounter:
         left_out = sum(1 << axes - 1 - axis for axis in range(axes) if axis not in places)
         rows = found.filter(pa.array(groups == left_out))
         renamed = pa.table({f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)})
-        return self._spread(renamed, cells, _integers(rows.column("n")))
+        return self._spread(renamed, dict(enumerate(cells)), _integers(rows.column("n")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +196,14 @@ class ItemsetCounter:
             found = self.counter._fetch(self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS]))
             total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
         return total
+
+
+def listed_axes(cells: Sequence[Cells]) -> list[int]:
+    """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few narrow ones of a large."""
+    if math.prod(part.size for part in cells) <= LISTED_CELLS:
+        return list(range(len(cells)))
+    narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
+    return narrow[: BESIDE_CELLS.bit_length() - 1]
 
 
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
+from sqlglot import exp
 
+from sfumato.bits import Bits
 from sfumato.counting.sql.database import Database, table_of
 from sfumato.counting.sql.writing import Tree
-from sfumato.domain import Domain, Numeric
+from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
 from sfumato.table.readers import CsvReader, FolderReader, ParquetReader, Reader
@@ -85,10 +87,24 @@ class DuckDatabase(Database):
         self.execute("COMMIT")
 
     def create(self, name: str, table: Table) -> None:
+        target = table_of(name).sql(dialect=self.dialect)
         with _clear(self.where):
+            self.connection.execute(f"CREATE TABLE {target} ({', '.join(map(_column, table.domain))})")
             self.connection.register("sfumato_rows", table.to_arrow())
-            self.connection.execute(f"CREATE TABLE {table_of(name).sql(dialect=self.dialect)} AS SELECT * FROM sfumato_rows")
+            self.connection.execute(f"INSERT INTO {target} SELECT * FROM sfumato_rows")
             self.connection.unregister("sfumato_rows")
+
+
+def _column(attribute: Attribute) -> str:
+    """The definition of a column; listed words are an ENUM, which is compared and grouped as a small number."""
+    name = exp.to_identifier(attribute.name, quoted=True).sql(dialect="duckdb")
+    if isinstance(attribute, Items):
+        whole = pa.types.is_integer(attribute.decode(Bits.zeros(0, attribute.size)).type.value_type)
+        return f"{name} {'BIGINT' if whole else 'VARCHAR'}[] NOT NULL"
+    if isinstance(attribute, Numeric):
+        return f"{name} {'BIGINT' if attribute.whole else 'DOUBLE'} NOT NULL"
+    words = (exp.Literal.string(label).sql(dialect="duckdb") for label in attribute.labels)
+    return f"{name} ENUM ({', '.join(words)}) NOT NULL"
 
 
 def connect(path: Path | None = None, *, writable: bool = False, threads: int | None = None) -> DuckDBPyConnection:

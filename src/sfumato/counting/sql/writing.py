@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -27,16 +27,20 @@ class Writer:
     rows_from: Tree
     flags: bool = False
 
-    def listed(self, cells: Sequence[Cells]) -> exp.Select:
-        """Counts of rows in all combinations of all but one cell of each column: one row, from which the table follows."""
-        rests = [rest_of(part) for part in cells]
-        names = {(place, cell): f"e{place}_{cell}" for place, part in enumerate(cells) for cell in stated_cells(part)}
-        events = [_named(self.event(cells[place], cell), name) for (place, cell), name in names.items()]
+    def counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> exp.Select:
+        """Rows grouped by the cells of some axes, each group with the counts of all combinations of cells of the listed axes.
+
+        Of a listed axis one cell is never stated, so its place holds the rows of all its cells together.
+        """
+        rests = [rest_of(cells[axis]) for axis in listed]
+        events = {(axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])}
         counts = []
-        for number, choice in enumerate(product(*(range(part.size) for part in cells))):
-            stated = [names[place, cell] for place, cell in enumerate(choice) if cell != rests[place]]
-            counts.append(_named(self._count_where([_column(name) for name in stated]), f"n{number}"))
-        return exp.select(*counts).from_(self._inner(events))
+        for number, choice in enumerate(product(*(range(cells[axis].size) for axis in listed))):
+            pairs = zip(listed, choice, rests, strict=True)
+            stated = [_column(events[axis, cell]) for axis, cell, rest in pairs if cell != rest]
+            counts.append(_named(self._count_where(stated), f"n{number}"))
+        named = [_named(self.event(cells[axis], cell), name) for (axis, cell), name in events.items()]
+        return self._grouped({axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named)
 
     def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
@@ -45,23 +49,22 @@ class Writer:
             return exp.Filter(this=_count(), expression=exp.Where(this=exp.and_(*events)))
         return exp.CountIf(this=exp.and_(*events))  # many FILTERs in one statement are quadratic in DuckDB
 
-    def grouped(self, cells: Sequence[Cells], sums: Sequence[Tree] = (), extra: Sequence[Any] = ()) -> exp.Select:
-        """The count, and the given sums, of every combination of cells that occurs."""
-        keys = [(f"k{place}", self.key(part)) for place, part in enumerate(cells) if part.size > 1]
-        columns = [_column(name) for name, _ in keys]
-        inner = self._inner([*(_named(key, name) for name, key in keys), *extra])
-        statement = exp.select(*columns, _named(_count(), "n"), *sums).from_(inner)
-        return statement.group_by(*columns) if columns else statement
+    def _grouped(self, axes: Mapping[int, Cells], selected: Sequence[Tree], inner: Sequence[Tree]) -> exp.Select:
+        """What is selected for every combination of cells of these axes that occurs."""
+        keys = {f"k{axis}": self.key(part) for axis, part in axes.items() if part.size > 1}
+        rows = self._inner([*(_named(key, name) for name, key in keys.items()), *inner])
+        statement = exp.select(*map(_column, keys), *selected).from_(rows)
+        return statement.group_by(*map(_column, keys)) if keys else statement
 
     def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> exp.Select:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) / half."""
         number = exp.cast(self.column(name), exp.DataType.Type.DOUBLE)
         scaled = exp.Div(this=exp.paren(exp.Sub(this=number, expression=_number(middle))), expression=_number(half))
-        power, sums = _column("z"), []
+        power, sums = _column("z"), [_named(_count(), "n")]
         for exponent in range(1, 5):
             sums.append(_named(exp.Sum(this=power), f"s{exponent}"))
             power = exp.Mul(this=power.copy(), expression=_column("z"))
-        return self.grouped(cells, sums, [_named(scaled, "z")])
+        return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes left out."""
@@ -122,16 +125,9 @@ class Writer:
 
     def _between(self, part: Cells, attribute: Numeric, cell: int) -> Tree:
         starts, owners = runs_of(part)
-        numbers = attribute.numbers(starts)
-        intervals = []
-        for place in np.flatnonzero(owners == cell):
-            ends: list[Tree] = []
-            if starts[place] > 0:
-                ends.append(exp.GTE(this=_column(part.name), expression=_number(numbers[place])))
-            if place + 1 < len(starts):
-                ends.append(exp.LT(this=_column(part.name), expression=_number(numbers[place + 1])))
-            intervals.append(exp.and_(*ends) if ends else exp.true())
-        return exp.or_(*intervals) if intervals else exp.false()
+        ends = np.r_[starts[1:], attribute.size]
+        runs = [_run(part, attribute, starts[place], ends[place]) for place in np.flatnonzero(owners == cell)]
+        return exp.or_(*runs) if runs else exp.false()
 
     def key(self, part: Cells) -> Tree:
         """What rows are grouped by: a condition for two cells, the value itself, or the number of the cell."""
@@ -149,6 +145,17 @@ class Writer:
             if len(codes):
                 case = case.when(self._one_of(attribute, codes), exp.Literal.number(cell))
         return case
+
+
+def _run(part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
+    """Whether a number's code lies in start..end-1, by its value on the grid; one BETWEEN is cheaper than two comparisons."""
+    low, high = (_number(number) for number in attribute.numbers(np.array([start, end - 1])))
+    column = _column(part.name)
+    if start == 0:
+        return exp.LTE(this=column, expression=high) if end < attribute.size else exp.true()
+    if end == attribute.size:
+        return exp.GTE(this=column, expression=low)
+    return exp.EQ(this=column, expression=low) if end == start + 1 else exp.Between(this=column, low=low, high=high)
 
 
 def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
