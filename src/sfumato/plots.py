@@ -268,6 +268,8 @@ def curves(
             axes.set_yscale("log")
         if min(places) > 0 and max(places) / min(places) >= 100:
             axes.set_xscale("log")
+        elif len(places) <= 12 and all(place == round(place) for place in places):
+            axes.set_xticks(list(places))
         if len(lines) > 1:
             axes.legend(fontsize=8)
     return axes
