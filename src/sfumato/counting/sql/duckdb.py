@@ -43,8 +43,8 @@ class DuckRelation:
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
-            # A cursor each: a connection serves one thread at a time.
-            return self.connection.cursor().sql(statement).to_arrow_table()
+            cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
+            return cursor.sql(statement).to_arrow_table()
 
 
 @dataclass(frozen=True, eq=False)
