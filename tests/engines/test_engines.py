@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +73,11 @@ def releases() -> dict[str, Release]:
 def opened(
     releases: dict[str, Release], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Callable[[str, str], EngineRelease]:
-    folder = tmp_path_factory.mktemp("engines")
+    folder, numbers = tmp_path_factory.mktemp("engines"), count()
 
     def source(name: str, place: str) -> EngineRelease:
         if place in ("duckdb", "postgresql"):
-            base = f"duckdb://{folder / 'all.db'}" if place == "duckdb" else request.getfixturevalue("postgres")
+            base = f"duckdb://{folder / f'{next(numbers)}.db'}" if place == "duckdb" else request.getfixturevalue("postgres")
             url = f"{base}#re%20lease '{name}'"
             save_release(releases[name], url, force=True)
             found = open_source(url)

@@ -103,8 +103,7 @@ def _column(attribute: Attribute) -> str:
         return f"{name} {'BIGINT' if whole else 'VARCHAR'}[] NOT NULL"
     if isinstance(attribute, Numeric):
         return f"{name} {'BIGINT' if attribute.whole else 'DOUBLE'} NOT NULL"
-    words = (exp.Literal.string(label).sql(dialect="duckdb") for label in attribute.labels)
-    return f"{name} ENUM ({', '.join(words)}) NOT NULL"
+    return f"{name} ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
 
 
 def connect(path: Path | None = None, *, writable: bool = False, threads: int | None = None) -> DuckDBPyConnection:
@@ -133,45 +132,46 @@ def file_relation(
 ) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
     connection = connect(threads=threads) if connection is None else connection
+    view = exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
     with _clear(reader.where):
-        _opened(connection, reader, reports).create_view(name)
+        connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}")
     return DuckRelation(connection, name, reader.where, isinstance(reader, CsvReader), reader)
 
 
-def _opened(connection: DuckDBPyConnection, reader: Reader, reports: Domain) -> Any:
+def _table_function(reader: Reader, reports: Domain) -> str:
+    """What stands after FROM to read a file."""
     if isinstance(reader, FolderReader):
-        return connection.read_parquet([_literal(part.path) for part in reader.parts if isinstance(part.path, Path)])
+        parts = [_literal(part.path) for part in reader.parts if isinstance(part.path, Path)]
+        return f"read_parquet([{', '.join(parts)}])"
     if isinstance(reader, ParquetReader) and isinstance(reader.path, Path):
-        return connection.read_parquet(_literal(reader.path))
+        return f"read_parquet({_literal(reader.path)})"
     if isinstance(reader, CsvReader) and isinstance(reader.path, Path):
-        return connection.read_csv(_literal(reader.path), **_csv_options(reader, reports))
+        return f"read_csv({_literal(reader.path)}, {_csv_options(reader, reader.path, reports)})"
     raise FileError(f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory")
+
+
+def _word(text: str) -> str:
+    return exp.Literal.string(text).sql(dialect="duckdb")
 
 
 def _literal(path: Path) -> str:
     """The path as DuckDB takes it: no character of it is a wildcard."""
-    return "".join(f"[{mark}]" if mark in "*?[" else mark for mark in str(path.absolute()))
+    return _word("".join(f"[{mark}]" if mark in "*?[" else mark for mark in str(path.absolute())))
 
 
-def _csv_options(reader: CsvReader, reports: Domain) -> dict[str, Any]:
+def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
     """How our CSV is written: one header line, double quotes, an empty word quoted and a null not."""
     types = {name: "VARCHAR" for name in reader.names}
     for attribute in reports:
         if isinstance(attribute, Numeric):
             types[attribute.name] = "BIGINT" if attribute.whole else "DOUBLE"
-    with reader.path.open("rb") as stream:  # type: ignore[union-attr]
-        zipped = stream.read(2) == b"\x1f\x8b"
-    return {
-        "header": True,
-        "sep": ",",
-        "quotechar": '"',
-        "escapechar": '"',
-        "dtype": types,
-        "allow_quoted_nulls": False,
-        "auto_detect": False,
-        "columns": types,
-        "compression": "gzip" if zipped else "none",
-    }
+    columns = ", ".join(f"{_word(name)}: '{kind}'" for name, kind in types.items())
+    with path.open("rb") as stream:
+        compression = "gzip" if stream.read(2) == b"\x1f\x8b" else "none"
+    return (
+        "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false, "
+        f"compression = '{compression}', columns = {{{columns}}}"
+    )
 
 
 @contextmanager
