@@ -77,6 +77,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     shared = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         "spark.ui.showConsoleProgress": "false",
+        "spark.io.encryption.enabled": "true",  # where memory is short, Spark puts records and tasks on disk
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
     }
     here = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
