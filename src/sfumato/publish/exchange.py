@@ -386,7 +386,8 @@ def _balance(
         rows, columns = values + 3, count + 2 * values
         price = np.concatenate([multipliers.value - multipliers.value.min(), multipliers.value.max() - multipliers.value])
     row, col, data = (np.concatenate(part) for part in zip(*entries, strict=True))
-    return csc_array((data.astype(np.float64), (row, col)), shape=(rows, columns)), wanted.astype(np.float64), price
+    places = row.astype(np.int32), col.astype(np.int32)  # HiGHS in SciPy 1.13 takes no other indices
+    return csc_array((data.astype(np.float64), places), shape=(rows, columns)), wanted.astype(np.float64), price
 
 
 def _upper(kinds: _Kinds, moves: _Moves, columns: int) -> NDArray[np.float64]:
@@ -405,7 +406,8 @@ def _room(kinds: _Kinds, moves: _Moves, columns: int) -> tuple[Any, NDArray[np.f
     row = np.full(len(kind), -1)
     row[several] = np.arange(len(several))
     inside = np.flatnonzero(row[position] >= 0)
-    at_most = csr_array((np.ones(len(inside)), (row[position[inside]], inside)), shape=(len(several), columns))
+    places = row[position[inside]].astype(np.int32), inside.astype(np.int32)
+    at_most = csr_array((np.ones(len(inside)), places), shape=(len(several), columns))
     return at_most, kinds.number[kind[several]].astype(np.float64)
 
 
