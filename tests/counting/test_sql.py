@@ -142,6 +142,8 @@ def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     baskets = ItemsetCounter.of(items, files)
     dense = TABLE.column(name).to_dense()
     assert baskets.counts(itemsets).tolist() == [int(dense[:, row].all(axis=1).sum()) for row in itemsets]
+    single = np.arange(items.size, dtype=np.int32)[::-1, None]
+    assert baskets.counts(single).tolist() == dense.sum(axis=0)[::-1].tolist()
     assert baskets.counts(np.zeros((1, 0), dtype=np.int32)).tolist() == [ROWS]
     assert (baskets.rows, baskets.items) == (ROWS, items.size)
 

@@ -18,8 +18,10 @@ from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import DataError, SfumatoError
 
-LISTED_CELLS = 16  # a table of at most this many cells is counted cell by cell, without GROUP BY (bench/cube.py)
-BESIDE_CELLS = 8  # of a larger one, two-celled columns with at most this many cells together are counted beside the groups
+# A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so many two-celled columns are
+# counted beside the groups (bench/cube.py). PostgreSQL computes a condition again for every count that names it.
+LISTED_CELLS, LISTED_BESIDE = {"postgres": 4}, {"postgres": 1}
+MANY_LISTED_CELLS, MANY_LISTED_BESIDE = 16, 3
 JOINED_CELLS = 1 << 12  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
 ITEMSETS = 256  # itemsets counted by one statement
@@ -68,13 +70,13 @@ class SqlCounter:
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        return self._writer.counted(cells, listed_axes(cells)).sql(dialect=self.relation.dialect)
+        return self._writer.counted(cells, listed_axes(cells, self.relation.dialect)).sql(dialect=self.relation.dialect)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         question = tuple(part.key for part in cells)
         if question in self._asked:
             return self._asked[question]
-        return self._remembered(question, self._counted(cells, listed_axes(cells)))
+        return self._remembered(question, self._counted(cells, listed_axes(cells, self.relation.dialect)))
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         self._check_rows(int(table.sum()))
@@ -191,6 +193,25 @@ class ItemsetCounter:
         """The number of baskets that hold each itemset (n, k)."""
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
+        if itemsets.shape[1] == 1 and not self.counter.relation.flags:
+            return self._single[itemsets[:, 0]]
+        return self._listed(itemsets)
+
+    @cached_property
+    def _single(self) -> NDArray[np.int64]:
+        """The count of every item: those of baskets from one pass over the lists."""
+        total = np.zeros(self.items, dtype=np.int64)
+        for attribute in {part.attribute.name: part.attribute for part, _ in self.cells if part.item is not None}.values():
+            found = self.counter._fetch(self.counter._writer.items(attribute))
+            held = dict(zip(map(str, found.column("item").to_pylist()), found.column("n").to_pylist(), strict=True))
+            for place, (part, _) in enumerate(self.cells):
+                if part.item is not None and part.attribute is attribute:
+                    total[place] = held.get(part.name, 0)
+        others = np.array([place for place, (part, _) in enumerate(self.cells) if part.item is None], dtype=np.int32)
+        total[others] = self._listed(others[:, None])
+        return total
+
+    def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
         for start in range(0, len(itemsets), ITEMSETS):
             found = self.counter._fetch(self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS]))
@@ -198,12 +219,12 @@ class ItemsetCounter:
         return total
 
 
-def listed_axes(cells: Sequence[Cells]) -> list[int]:
+def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
     """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few narrow ones of a large."""
-    if math.prod(part.size for part in cells) <= LISTED_CELLS:
+    if math.prod(part.size for part in cells) <= LISTED_CELLS.get(dialect, MANY_LISTED_CELLS):
         return list(range(len(cells)))
     narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
-    return narrow[: BESIDE_CELLS.bit_length() - 1]
+    return narrow[: LISTED_BESIDE.get(dialect, MANY_LISTED_BESIDE)]
 
 
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:

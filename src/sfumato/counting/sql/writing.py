@@ -84,6 +84,15 @@ class Writer:
         ]
         return exp.select(*counts).from_(self._inner(events))
 
+    def items(self, attribute: Attribute) -> exp.Select:
+        """How many baskets hold each item, from one pass over the lists."""
+        unnested = exp.Anonymous(this="EXPLODE" if self.dialect == "spark" else "UNNEST", expressions=[_column(attribute.name)])
+        return (
+            exp.select(_column("item"), _named(_count(), "n"))
+            .from_(self._inner([_named(unnested, "item")]))
+            .group_by(_column("item"))
+        )
+
     def total(self) -> exp.Select:
         """How many rows there are."""
         return exp.select(_named(_count(), "n")).from_(self.rows_from.copy())
