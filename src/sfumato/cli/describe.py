@@ -25,13 +25,21 @@ def describe(
 
     if not 0 < rho1 < 1:
         raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
-    reader = reader_of(file)
-    if reader.provenance is None:
-        raise FileError(f"{reader.where} carries no mechanism: it is not a file that Sfumato perturbed")
-    summary = summarise(reader.provenance, reader.described_rows, rho1)
+    if "://" in file:
+        from sfumato.engine import EngineRelease, open_source
+
+        found = open_source(file)
+        assert isinstance(found, EngineRelease)
+        provenance, rows = found.provenance, found.counter.rows
+    else:
+        reader = reader_of(file)
+        if reader.provenance is None:
+            raise FileError(f"{reader.where} carries no mechanism: it is not a file that Sfumato perturbed")
+        provenance, rows = reader.provenance, reader.described_rows
+    summary = summarise(provenance, rows, rho1)
     if json:
         print_json(summary)
         return
     print_facts(facts(summary))
     print()
-    print_domain(reader.provenance.mechanism.domain)
+    print_domain(provenance.mechanism.domain)

@@ -93,7 +93,7 @@ def perturb(
     from sfumato.cli.summary import PRIOR, facts, summarise
     from sfumato.randomness import secure, seeded
 
-    if engine is None:
+    if engine is None and "://" not in output:
         check_output(Path(output), force, json)
     options = MechanismOptions(
         mechanism, gamma, epsilon, rho1, rho2, keep, replace, keep_ones, keep_zeros, spread, fp, nfp, min_support, cutoff,
@@ -108,11 +108,21 @@ def perturb(
     summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
     if json:
-        print_json({**summary, "output": output, "notes": list(notes)})
+        print_json({**summary, "output": _shown(output), "notes": list(notes)})
         return
     print_notes(notes)
     if output != "-":
-        print_facts([("written", output), *facts(summary)])
+        print_facts([("written", _shown(output)), *facts(summary)])
+
+
+def _shown(output: str) -> str:
+    """The output as it may be printed: an address without its user and password.
+
+    >>> _shown("postgresql://ann:secret@host/db#t")
+    'postgresql://host/db#t'
+    """
+    scheme, mark, rest = output.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else output
 
 
 def _in_batches(
@@ -124,6 +134,10 @@ def _in_batches(
     reader = reader_of(data)
     domain = read_domain(reader, schema, items)
     mechanism = options.build(domain, reader)
+    if "://" in output:
+        from sfumato.engine import perturb_into
+
+        return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
         return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
 

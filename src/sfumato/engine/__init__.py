@@ -2,7 +2,7 @@
 
 from sfumato.engine.combining import combine
 from sfumato.engine.joining import join
-from sfumato.engine.opening import open_source, release_in, save_release
+from sfumato.engine.opening import open_source, perturb_into, release_in, save_release
 from sfumato.engine.release import EngineRelease
 
-__all__ = ["EngineRelease", "combine", "join", "open_source", "release_in", "save_release"]
+__all__ = ["EngineRelease", "combine", "join", "open_source", "perturb_into", "release_in", "save_release"]

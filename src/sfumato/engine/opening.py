@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
 from sfumato.engine.release import EngineRelease
 from sfumato.errors import FileError, ParameterError, near_miss
+from sfumato.mechanisms.base import Mechanism
+from sfumato.randomness import Keystream
 from sfumato.source import PerturbedSource, Release, Source, source_of
 from sfumato.spark import is_spark, spark_session
-from sfumato.table import Reader, Table, reader_of
+from sfumato.table import Reader, Table, Written, perturb_table, reader_of
 from sfumato.table.reading import read_truth
 
 if TYPE_CHECKING:
@@ -64,12 +66,14 @@ def open_source(place: str | Path, engine: str | None = None, *, schema: Domain 
     """The release in a file or a database's table, its rows left where they are; a file without a mechanism is the truth.
 
     `engine` is memory or duckdb for files (duckdb unless the reports must be read row by row), or a Spark master (local[2],
-    spark://host:7077) for what Spark can reach; a database is its own engine.
+    spark://host:7077) for what Spark can reach; a database is its own engine, and may be given as one: then `place` is a table.
     """
     if engine is not None and is_spark(engine):
         from sfumato.engine.spark import open_with_spark
 
         return open_with_spark(spark_session(engine), str(place))
+    if engine is not None and "://" in engine:
+        place, engine = engine if "#" in engine else f"{engine}#{quote(str(place))}", None
     location = Location.parse(str(place))
     if location is not None:
         _check_engine(engine, (location.scheme,))
@@ -105,6 +109,17 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
     table = release.table if isinstance(release, Release) else release
     with location.database(writable=True) as database:
         database.save(table, location.table, force=force)
+
+
+def perturb_into(
+    source: Reader, url: str, mechanism: Mechanism, rng: Keystream, *, schema: Domain, copies: int = 1, force: bool = False
+) -> Written:
+    """Perturb a file into a table of a database; the noise is drawn once, and the table is there whole or not at all."""
+    records = source.table(schema.project(mechanism.domain.names))
+    table = perturb_table(records, mechanism, rng, copies=copies)
+    save_release(table, url, force=force)
+    assert table.provenance is not None
+    return Written(table.rows, table.provenance, table.notes)
 
 
 def _check_engine(engine: str | None, known: tuple[str, ...]) -> None:
