@@ -19,7 +19,7 @@ class Exhaustive(Keystream):
 
     def below(self, bound: int, count: int) -> Any:
         assert count == bound, "ask for each outcome once"
-        return np.arange(bound, dtype=np.uint64)
+        return np.arange(bound, dtype=np.uint32 if bound <= 1 << 32 else np.uint64)  # as `below` does
 
 
 @dataclass(eq=False)
