@@ -227,7 +227,8 @@ def test_an_interrupt_leaves_nothing_behind(folder):
         large.writelines(["30,F\n40,M\n" * 10_000] * 200)
     before = set(os.listdir(folder))
     command = [sys.executable, "-c", "from sfumato.cli import main; main()", "perturb", "large.csv", "-o", "o.csv.gz"]
-    started = subprocess.Popen([*command, "--schema", "s.toml", "--gamma", "19"], stderr=subprocess.PIPE, text=True)
+    options = ["--schema", "s.toml", "--gamma", "19", "--copies", "50"]  # work for long enough to be interrupted in
+    started = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while set(os.listdir(folder)) == before and started.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
