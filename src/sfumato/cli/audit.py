@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Schema
+from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 
 if TYPE_CHECKING:
     from sfumato.audit import Audit
@@ -33,7 +33,6 @@ def audit(
     Example: sfumato audit census.parquet --truth census.csv
     """
     from sfumato.audit import audit_release
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json, progress_bar
     from sfumato.cli.reading import read_source
     from sfumato.errors import FileError

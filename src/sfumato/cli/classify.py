@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Engine, Force, Json, Schema
+from sfumato.cli.options import Engine, Force, Json, Schema, check_drawing_target
 
 if TYPE_CHECKING:
     from sfumato.mine.classifier import Classifier
@@ -54,7 +54,6 @@ def classify(
 
     Example: sfumato classify census.parquet --target income --test adult-test.csv
     """
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.cli.reading import read_source, read_truth
     from sfumato.errors import ParameterError

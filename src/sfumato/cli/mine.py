@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Engine, Force, Items, Json, Schema
+from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target
 
 if TYPE_CHECKING:
     from sfumato.evaluate import LengthErrors
@@ -125,14 +125,6 @@ def check_fraction(name: str, value: float) -> None:
 
     if not 0 <= value <= 1:
         raise ParameterError(f"{name} {value:g} is no fraction; use a number from 0 to 1")
-
-
-def check_drawing_target(path: Path | None, force: bool) -> None:
-    """Refuse a file that exists, before any work is done for it."""
-    from sfumato.errors import FileError
-
-    if path is not None and path.exists() and not force:
-        raise FileError(f"'{path}' exists", hint="use --force to overwrite it")
 
 
 @contextmanager

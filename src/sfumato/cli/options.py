@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sfumato.errors import ParameterError
+from sfumato.errors import FileError, ParameterError
+
+GUARANTEE = "Guarantee (one way)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
@@ -24,6 +26,21 @@ Engine = Annotated[
         "--engine", metavar="URL", help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077)."
     ),
 ]
+Gamma = Annotated[
+    float | None,
+    typer.Option(
+        help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)]
+Rho1 = Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)]
+Rho2 = Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)]
+
+
+def check_drawing_target(path: Path | None, force: bool) -> None:
+    """Refuse a file that exists, before any work is done for it."""
+    if path is not None and path.exists() and not force:
+        raise FileError(f"'{path}' exists", hint="use --force to overwrite it")
 
 
 def check_output(output: Path, force: bool, json: bool) -> None:
@@ -33,3 +50,15 @@ def check_output(output: Path, force: bool, json: bool) -> None:
     if json and str(output) == "-":
         raise ParameterError("--json and -o - both want standard output", hint="write to a file")
     check_target(output, force)
+
+
+def share(flag: str, text: str) -> float:
+    """The share that was written as 5%, 5 % or 0.05; it must lie strictly between 0 and 1."""
+    words = text.strip()
+    try:
+        value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
+    except ValueError:
+        raise ParameterError(f"{flag} {text} is not a share", hint="as in 5% or 0.05") from None
+    if not 0 < value < 1:
+        raise ParameterError(f"{flag} {text} must lie strictly between 0 and 1", hint="as in 5% or 0.05")
+    return value

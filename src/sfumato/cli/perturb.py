@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import Force, Items, Json, Schema, check_output
+from sfumato.cli.options import Epsilon, Force, Gamma, Items, Json, Rho1, Rho2, Schema, check_output
 
 if TYPE_CHECKING:
     from sfumato.domain import Domain
@@ -19,7 +19,7 @@ READ_OFF = (
     "the values, ranges and cuts were read off the true data and are told with the file, outside the guarantee; "
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
-GUARANTEE, PARAMETERS = "Guarantee (one way)", "Parameters of the mechanism (instead of a guarantee)"
+PARAMETERS = "Parameters of the mechanism (instead of a guarantee)"
 
 
 def perturb(
@@ -34,17 +34,10 @@ def perturb(
         str | None,
         typer.Option(metavar="NAME", help="gamma-diagonal for records and mask for baskets, unless said otherwise."),
     ] = None,
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)
-    ] = None,
-    rho1: Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)] = None,
-    rho2: Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)] = None,
+    gamma: Gamma = None,
+    epsilon: Epsilon = None,
+    rho1: Rho1 = None,
+    rho2: Rho2 = None,
     keep: Annotated[
         str | None,
         typer.Option(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import Force, Json
+from sfumato.cli.options import Epsilon, Force, Gamma, Json, Rho1, Rho2, check_drawing_target, share
 
 if TYPE_CHECKING:
     from sfumato.domain import Domain
     from sfumato.plan import Plan
 
-GUARANTEE, ACCURACY = "Guarantee (one way)", "Wanted accuracy"
+ACCURACY = "Wanted accuracy"
 HOPELESS = 1e5  # times the least error drawn: a line that never comes below is left out
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
@@ -24,17 +24,10 @@ def plan(
         str, typer.Argument(metavar="SCHEMA", help="A schema (.toml), or data whose schema is proposed; baskets too.")
     ],
     rows: Annotated[int, typer.Option(metavar="N", help="How many people will report.")],
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)
-    ] = None,
-    rho1: Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)] = None,
-    rho2: Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)] = None,
+    gamma: Gamma = None,
+    epsilon: Epsilon = None,
+    rho1: Rho1 = None,
+    rho2: Rho2 = None,
     wanted_error: Annotated[
         str | None, typer.Option(metavar="E", help="The relative standard error wanted: 5% or 0.05.", rich_help_panel=ACCURACY)
     ] = None,
@@ -57,7 +50,6 @@ def plan(
 
     Example: sfumato plan census.toml --rows 48842 --rho1 0.05 --rho2 0.50 --for itemsets
     """
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json
     from sfumato.errors import ParameterError
     from sfumato.plan import plan_release
@@ -80,20 +72,6 @@ def plan(
         print_json(found.to_dict())
     else:
         print_plan(found)
-
-
-def share(flag: str, text: str) -> float:
-    """The share that was written as 5%, 5 % or 0.05; it must lie strictly between 0 and 1."""
-    from sfumato.errors import ParameterError
-
-    words = text.strip()
-    try:
-        value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
-    except ValueError:
-        raise ParameterError(f"{flag} {text} is not a share", hint="as in 5% or 0.05") from None
-    if not 0 < value < 1:
-        raise ParameterError(f"{flag} {text} must lie strictly between 0 and 1", hint="as in 5% or 0.05")
-    return value
 
 
 def read_schema(path: str) -> Domain:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.options import Force, Items, Json, Output, check_output
+from sfumato.cli.options import Force, Items, Json, Output, check_drawing_target, check_output
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,6 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json
     from sfumato.publish.identify import identify as identify_records
 
@@ -102,7 +101,6 @@ def swap(
 
     Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.5 --bin age=frequency:5
     """
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.publish.swap import swap as swap_records
 
@@ -156,7 +154,6 @@ def hide(
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
     from sfumato.bits import Bits
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.publish.hide import hide as hide_patterns
     from sfumato.table import Table, save

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Engine, Force, Items, Json, Schema
+from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target, share
 
 if TYPE_CHECKING:
     from sfumato.mine.cube import CubeResult
@@ -32,7 +32,6 @@ def query(
 
     Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN 30 AND 60 GROUP BY sex"
     """
-    from sfumato.cli.mine import check_drawing_target
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.cli.reading import read_source
     from sfumato.errors import ParameterError
@@ -40,7 +39,7 @@ def query(
 
     if not 0 < level < 1:
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
-    wanted = None if within is None else share(within)
+    wanted = None if within is None else share("--within", within)
     check_drawing_target(plot, force)
     source = read_source(file, schema, items, engine, in_place=True)
     result = ask(source, sql, method=method)
@@ -54,19 +53,6 @@ def query(
     if needed is not None:
         print(needed["words"])
     print_notes(result.notes)
-
-
-def share(text: str) -> float:
-    """A share written 0.02 or 2%."""
-    from sfumato.errors import ParameterError
-
-    try:
-        value = float(text.rstrip("% ")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        raise ParameterError(f"--within '{text}' is not a share; write 2% or 0.02") from None
-    if not 0 < value < 1:
-        raise ParameterError(f"--within {text} must lie strictly between 0 and 100 %")
-    return value
 
 
 def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:

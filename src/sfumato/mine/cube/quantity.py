@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sfumato.errors import EstimationError
-
 
 @dataclass(frozen=True)
 class Quantity:
@@ -53,9 +51,3 @@ class Quantity:
     def scaled(self, factor: float) -> Quantity:
         """The quantity times a known number."""
         return Quantity(self.value * factor, {name: factor * slope for name, slope in self.slopes.items()})
-
-
-def check_finite(value: float, what: str) -> None:
-    """Refuse an answer that is no number."""
-    if not math.isfinite(value):
-        raise EstimationError(f"{what} has no value: too few people are estimated to be in this group")
