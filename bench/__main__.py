@@ -11,7 +11,9 @@ import bench
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks, all of them by default; the worst exit code."""
-    known = [module.name for module in pkgutil.iter_modules(bench.__path__) if module.name != "__main__"]
+    known = [
+        module.name for module in pkgutil.iter_modules(bench.__path__) if module.name != "__main__"
+    ]
     strange = [name for name in names if name not in known]
     if strange:
         print(f"no benchmark '{strange[0]}' ({', '.join(known)})", file=sys.stderr)
@@ -19,7 +21,9 @@ def main(names: list[str]) -> int:
     codes = []
     for name in names or known:
         print(f"== {name}", flush=True)
-        codes.append(subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode)
+        codes.append(
+            subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode
+        )
     return max(codes, default=0)
 
 

@@ -1,7 +1,8 @@
-"""Classifiers from counts beside scikit-learn's on the truth, in one run: `python -m bench.classify [--data DIR] [--quick]`.
+"""Classifiers from counts beside scikit-learn's on the truth, in one run: `python -m bench.classify
+[--data DIR] [--quick]`.
 
-Accuracy, balanced accuracy and AUC are measured on records that were not trained on; the figures of one line come from the
-same records. Times are CPU seconds of one process on one core.
+Accuracy, balanced accuracy and AUC are measured on records that were not trained on; the figures of
+one line come from the same records. Times are CPU seconds of one process on one core.
 """
 
 from __future__ import annotations
@@ -31,7 +32,16 @@ from sfumato.randomness import seeded
 from sfumato.source import Exact, Source, perturb
 from sfumato.table import Table, read
 
-EIGHT = ("age", "workclass", "education_num", "marital_status", "occupation", "race", "sex", "hours_per_week")
+EIGHT = (
+    "age",
+    "workclass",
+    "education_num",
+    "marital_status",
+    "occupation",
+    "race",
+    "sex",
+    "hours_per_week",
+)
 DEPTH = 6
 
 
@@ -85,16 +95,22 @@ def split(table: Table, seed: int, share: float = 0.75) -> tuple[Table, Table]:
 
 def with_target(domain: Domain, target: str, public: bool) -> Domain:
     """The domain with its target public or not."""
-    return replace(domain, attributes=tuple(replace(a, public=public and a.name == target) for a in domain))
+    return replace(
+        domain, attributes=tuple(replace(a, public=public and a.name == target) for a in domain)
+    )
 
 
 def means(qualities: list[Quality]) -> NDArray[np.float64]:
     """Accuracy, balanced accuracy, AUC and the majority's accuracy, averaged."""
-    return np.mean([(q.accuracy, q.balanced_accuracy, q.auc, q.baseline) for q in qualities], axis=0)
+    return np.mean(
+        [(q.accuracy, q.balanced_accuracy, q.auc, q.baseline) for q in qualities], axis=0
+    )
 
 
 def frapp(data: Path, seeds: int) -> Iterator[Line]:
-    """FRAPP table 4 at γ = 19, one version: the class public (ByClass), and perturbed with the rest."""
+    """FRAPP table 4 at γ = 19, one version: the class public (ByClass), and perturbed with the
+    rest.
+    """
     people, domain = salary(data)
     table, binned = Table.from_arrow(people, domain), domain.binned()
     models: dict[str, Callable[[], Classifier]] = {
@@ -108,20 +124,35 @@ def frapp(data: Path, seeds: int) -> Iterator[Line]:
         train = train.recode(binned)
         sources: dict[str, Source] = {"direct": Exact(train)}
         for name, public in (("class public", True), ("class perturbed", False)):
-            sources[name] = perturb(train, GammaDiagonal(with_target(binned, "income", public), 19), seeded(seed))
+            sources[name] = perturb(
+                train, GammaDiagonal(with_target(binned, "income", public), 19), seeded(seed)
+            )
         for model, make in models.items():
             for source, counts in sources.items():
                 found.setdefault((model, source), []).append(make().fit(counts).quality(test))
     for model in models:
         direct = means(found[model, "direct"])
         for source in ("class public", "class perturbed"):
-            ours, what = means(found[model, source]), f"FRAPP table 4, γ=19, {seeds} seeds, {model}, {source}"
+            ours, what = (
+                means(found[model, source]),
+                f"FRAPP table 4, γ=19, {seeds} seeds, {model}, {source}",
+            )
             asked = model == "tree"
             near, major = ours[0] >= direct[0] - 0.015, ours[0] >= ours[3] - 1e-9
             yield Line(
-                f"{what}: accuracy", f"{ours[0]:.4f}", f"direct {direct[0]:.4f}", "within 0.015", near if asked else None
+                f"{what}: accuracy",
+                f"{ours[0]:.4f}",
+                f"direct {direct[0]:.4f}",
+                "within 0.015",
+                near if asked else None,
             )
-            yield Line(f"{what}: accuracy", f"{ours[0]:.4f}", f"majority {ours[3]:.4f}", "no worse", major if asked else None)
+            yield Line(
+                f"{what}: accuracy",
+                f"{ours[0]:.4f}",
+                f"majority {ours[3]:.4f}",
+                "no worse",
+                major if asked else None,
+            )
             yield Line(f"{what}: balanced", f"{ours[1]:.4f}", f"direct {direct[1]:.4f}", "")
             yield Line(f"{what}: AUC", f"{ours[2]:.4f}", f"direct {direct[2]:.4f}", "")
             pairs = zip(found[model, source], found[model, "direct"], strict=True)
@@ -144,10 +175,16 @@ def retention(data: Path, seeds: int) -> Iterator[Line]:
         records = train.recode(domain)
         direct = DecisionTree("income").fit(Exact(records)).quality(test).auc
         releases = [perturb(records, Retention(domain, 0.5), seeded(seed)) for seed in range(seeds)]
-        auc = float(np.mean([DecisionTree("income").fit(release).quality(test).auc for release in releases]))
+        auc = float(
+            np.mean([DecisionTree("income").fit(release).quality(test).auc for release in releases])
+        )
         what = f"Adult, keep 0.5, {what}, {seeds} seeds"
-        yield Line(f"{what}: AUC", f"{auc:.4f}", f"truth {direct:.4f}", "within 0.05", auc >= direct - 0.05)
-        bayes = float(np.mean([NaiveBayes("income").fit(release).quality(test).auc for release in releases]))
+        yield Line(
+            f"{what}: AUC", f"{auc:.4f}", f"truth {direct:.4f}", "within 0.05", auc >= direct - 0.05
+        )
+        bayes = float(
+            np.mean([NaiveBayes("income").fit(release).quality(test).auc for release in releases])
+        )
         truth = NaiveBayes("income").fit(Exact(records)).quality(test).auc
         yield Line(f"{what}, bayes: AUC", f"{bayes:.4f}", f"truth {truth:.4f}", "")
 
@@ -173,15 +210,25 @@ def exact(data: Path) -> Iterator[Line]:
         table = read(data / f"{file}.csv.gz")
         names = [name for name in table.domain.names if name not in (target, "split")]
         train, test = split(table, 0)
-        theirs = DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(one_hot(train, names), train.column(target))
+        theirs = DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(
+            one_hot(train, names), train.column(target)
+        )
         score = float(theirs.score(one_hot(test, names), test.column(target)))
         ours = DecisionTree(target, features=names, max_depth=DEPTH).fit(Exact(train)).quality(test)
         what = f"{file}, all {len(names)} attributes, exact, depth {DEPTH}: accuracy"
-        yield Line(what, f"{ours.accuracy:.4f}", f"scikit-learn {score:.4f}", "within 0.01", ours.accuracy >= score - 0.01)
+        yield Line(
+            what,
+            f"{ours.accuracy:.4f}",
+            f"scikit-learn {score:.4f}",
+            "within 0.01",
+            ours.accuracy >= score - 0.01,
+        )
 
 
 def large(rows: int) -> Iterator[Line]:
-    """Scans of the data and CPU seconds of a deep tree on a synthetic survey, exact and perturbed."""
+    """Scans of the data and CPU seconds of a deep tree on a synthetic survey, exact and
+    perturbed.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     records, domain = survey(rows, seeded(1))
@@ -208,7 +255,9 @@ _SCAN, _SCAN_TOGETHER = ArrayCounter._scan, ArrayCounter._scan_together
 
 
 def count_scans() -> list[int]:
-    """A list that grows whenever the rows are scanned, by the number of tables counted in that scan."""
+    """A list that grows whenever the rows are scanned, by the number of tables counted in that
+    scan.
+    """
     scans: list[int] = []
 
     def scan(self: ArrayCounter, cells: Any) -> Any:

@@ -1,9 +1,11 @@
-"""How often 95 % intervals hold the truth, over random queries: `python -m bench.coverage [--data DIR] [--quick]`.
+"""How often 95 % intervals hold the truth, over random queries: `python -m bench.coverage [--data
+DIR] [--quick]`.
 
-Every query is asked of a release of its own (uniform retention, keep 0.3 a column), so that no two share their noise. A query
-is a conjunction of one to three predicates on different columns, BETWEEN two random ends of a number or IN a random list of
-some of a category's values, and asks COUNT(*) or AVG of a random number, half and half. The schema is the proposed one, all
-columns in it. Nothing is left out but averages over nobody, which have no truth. Target: 93 to 97 %.
+Every query is asked of a release of its own (uniform retention, keep 0.3 a column), so that no two
+share their noise. A query is a conjunction of one to three predicates on different columns, BETWEEN
+two random ends of a number or IN a random list of some of a category's values, and asks COUNT(*) or
+AVG of a random number, half and half. The schema is the proposed one, all columns in it. Nothing is
+left out but averages over nobody, which have no truth. Target: 93 to 97 %.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from sfumato.table import Table, read
 KEEP, LEVEL, QUERIES, QUICK_QUERIES = 0.3, 0.95, 1000, 200
 TARGET = (0.93, 0.97)
 SIZES = (0, 10, 100, 1_000, 10_000, 10**9)  # of the group that is asked about, in people
-CLEAR = (0.0, 1.0, 2.0, 4.0, 8.0, float("inf"))  # standard errors that the estimated group stands above 0
+CLEAR = (
+    0.0,
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+    float("inf"),
+)  # standard errors that the estimated group stands above 0
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,14 @@ def random_question(domain: Domain, rng: Keystream) -> Question:
     attributes = [domain.attributes[int(place)] for place in chosen]
     numbers = [attribute.name for attribute in domain if isinstance(attribute, Numeric)]
     average = numbers[int(rng.below(len(numbers), 1)[0])] if int(rng.below(2, 1)[0]) else None
-    columns = dict.fromkeys([attribute.name for attribute in attributes] + ([average] if average else []))
-    return Question(average, " AND ".join(_predicate(attribute, rng) for attribute in attributes), tuple(columns))
+    columns = dict.fromkeys(
+        [attribute.name for attribute in attributes] + ([average] if average else [])
+    )
+    return Question(
+        average,
+        " AND ".join(_predicate(attribute, rng) for attribute in attributes),
+        tuple(columns),
+    )
 
 
 def _predicate(attribute: Attribute, rng: Keystream) -> str:
@@ -83,7 +98,10 @@ def _predicate(attribute: Attribute, rng: Keystream) -> str:
         low, high = sorted(attribute.numbers(rng.below(attribute.size, 2)).tolist())
         return f'"{attribute.name}" BETWEEN {low} AND {high}'
     count = 1 + int(rng.below(max(1, attribute.size - 1), 1)[0])
-    labels = [attribute.labels[int(code)].replace("'", "''") for code in rng.permutation(attribute.size)[:count]]
+    labels = [
+        attribute.labels[int(code)].replace("'", "''")
+        for code in rng.permutation(attribute.size)[:count]
+    ]
     listed = ", ".join(f"'{label}'" for label in labels)
     return f'"{attribute.name}" IN ({listed})'
 
@@ -100,7 +118,9 @@ def outcomes(table: Table, number: int, seed: int) -> Iterator[Outcome]:
         people = truth["people"].value
         if question.average is not None and people == 0:
             continue
-        found = next(iter(query(perturb(needed, Retention(needed.domain, KEEP), rng), question.sql)))
+        found = next(
+            iter(query(perturb(needed, Retention(needed.domain, KEEP), rng), question.sql))
+        )
         asked = "people" if question.average is None else "answer"
         yield Outcome(question, truth[asked].value, people, found[asked], found["people"])
 
@@ -111,11 +131,18 @@ def coverage(results: Sequence[Outcome]) -> float:
 
 
 def report(name: str, results: Sequence[Outcome], asked: int) -> None:
-    """Print coverage: all, by kind, by how many people were asked about, by how clearly they were seen."""
+    """Print coverage: all, by kind, by how many people were asked about, by how clearly they were
+    seen.
+    """
     share = coverage(results)
     met = "yes" if TARGET[0] <= share <= TARGET[1] else "NO"
-    nobody = f", {asked - len(results)} averages over nobody left out" if asked > len(results) else ""
-    print(f"\n{name}: {share:.1%} of {len(results):,} intervals hold the truth; target 93-97 %: {met}{nobody}")
+    nobody = (
+        f", {asked - len(results)} averages over nobody left out" if asked > len(results) else ""
+    )
+    print(
+        f"\n{name}: {share:.1%} of {len(results):,} intervals hold the truth; target 93-97 %: "
+        f"{met}{nobody}"
+    )
     counts = [one for one in results if one.question.average is None]
     averages = [one for one in results if one.question.average is not None]
     for kind, some in (("COUNT", counts), ("AVG", averages)):
@@ -124,7 +151,9 @@ def report(name: str, results: Sequence[Outcome], asked: int) -> None:
         _by("group / stderr", CLEAR, some, lambda one: one.clear)
 
 
-def _by(what: str, ends: Sequence[float], results: Sequence[Outcome], key: Callable[[Outcome], float]) -> None:
+def _by(
+    what: str, ends: Sequence[float], results: Sequence[Outcome], key: Callable[[Outcome], float]
+) -> None:
     parts = []
     for low, high in pairwise(ends):
         some = [one for one in results if low <= key(one) < high]

@@ -1,8 +1,10 @@
-"""A query over perturbed rows beside the plain COUNT with the same WHERE and GROUP BY, on DuckDB: `python -m bench.cube`.
+"""A query over perturbed rows beside the plain COUNT with the same WHERE and GROUP BY, on DuckDB:
+`python -m bench.cube`.
 
-Ours is the whole of `sfumato.query`: parsing, one counting statement, reconstruction and standard errors. Plain is the engine's
-own answer to the same text, which is what the perturbed table says, not what is true. Both run over the same connection with
-the same threads, turn by turn, and are timed in CPU seconds, the best of a few turns.
+Ours is the whole of `sfumato.query`: parsing, one counting statement, reconstruction and standard
+errors. Plain is the engine's own answer to the same text, which is what the perturbed table says,
+not what is true. Both run over the same connection with the same threads, turn by turn, and are
+timed in CPU seconds, the best of a few turns.
 """
 
 from __future__ import annotations
@@ -53,7 +55,11 @@ def released(rows: int) -> Release:
     """Records whose columns are unevenly spread, perturbed at keep 0.3."""
     rng = np.random.default_rng(1)
     columns = [np.minimum(rng.gamma(3.0, 12.0, rows), 99).astype(np.uint8) for _ in NUMBERS]
-    return Release(perturb_table(Table(DOMAIN, (*columns, rng.integers(0, 4, rows))), Retention(DOMAIN, 0.3), secure()))
+    return Release(
+        perturb_table(
+            Table(DOMAIN, (*columns, rng.integers(0, 4, rows))), Retention(DOMAIN, 0.3), secure()
+        )
+    )
 
 
 def questions() -> Iterator[tuple[str, int, str]]:
@@ -62,7 +68,11 @@ def questions() -> Iterator[tuple[str, int, str]]:
         ranges = [f"n{place} BETWEEN 20 AND 55" for place in range(k)]
         yield f"{k} ranges", k, f"SELECT COUNT(*) FROM release WHERE {' AND '.join(ranges)}"
         where = f" WHERE {' AND '.join(ranges[1:])}" if k > 1 else ""
-        yield f"{k - 1} ranges by town", k, f"SELECT town, COUNT(*) FROM release{where} GROUP BY town"
+        yield (
+            f"{k - 1} ranges by town",
+            k,
+            f"SELECT town, COUNT(*) FROM release{where} GROUP BY town",
+        )
 
 
 def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[Line]:
@@ -70,7 +80,9 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
     for what, k, sql in questions():
 
         def ours(sql: str = sql) -> None:
-            counter = SqlCounter(release.mechanism.reports, relation, release.table.rows)  # remembers nothing
+            counter = SqlCounter(
+                release.mechanism.reports, relation, release.table.rows
+            )  # remembers nothing
             query(EngineRelease(counter, release.provenance), sql)
 
         def plain(sql: str = sql) -> None:
@@ -93,10 +105,17 @@ def best_of(*works: Callable[[], None]) -> list[float]:
 def many_cells(relation: DuckRelation, release: Release) -> str:
     """Twelve questions at once beside one at a time."""
     pairs: list[list[Cells]] = [
-        [NUMBERS[i].cells_by_cuts((25, 50, 75)), NUMBERS[i + 1].cells_by_cuts((25, 50, 75)), GROUPS.cells()] for i in range(6)
+        [
+            NUMBERS[i].cells_by_cuts((25, 50, 75)),
+            NUMBERS[i + 1].cells_by_cuts((25, 50, 75)),
+            GROUPS.cells(),
+        ]
+        for i in range(6)
     ]
     fresh = lambda: SqlCounter(release.mechanism.reports, relation, release.table.rows)  # noqa: E731
-    together, apart = best_of(lambda: _drop(fresh().count_many(pairs)), lambda: _drop([fresh().count(p) for p in pairs]))
+    together, apart = best_of(
+        lambda: _drop(fresh().count_many(pairs)), lambda: _drop([fresh().count(p) for p in pairs])
+    )
     return f"6 tables of 64 cells: {together:.0f} ms in one statement, {apart:.0f} ms one by one"
 
 
@@ -114,7 +133,10 @@ def run(rows: int) -> None:
         save_release(release, f"duckdb://{folder}/release.db#release")
         database = DuckDatabase(connect(Path(folder) / "release.db"), "database")
         parquet = file_relation(reader_of(path), release.mechanism.reports)
-        for where, relation in (("Parquet", parquet), ("DuckDB table", database.relation("release"))):
+        for where, relation in (
+            ("Parquet", parquet),
+            ("DuckDB table", database.relation("release")),
+        ):
             for line in compared(where, relation, release):
                 print(line, flush=True)
         print(many_cells(parquet, release))

@@ -1,7 +1,9 @@
-"""Perturbing, counting and starting, beside other libraries in one run: `python -m bench.foundation`.
+"""Perturbing, counting and starting, beside other libraries in one run: `python -m
+bench.foundation`.
 
-Everything runs on one core and is timed in CPU seconds, the best of a few repetitions. Peers that are not installed are left
-out. A peer that handles one record a call is timed on fewer records and compared by its records a second.
+Everything runs on one core and is timed in CPU seconds, the best of a few repetitions. Peers that
+are not installed are left out. A peer that handles one record a call is timed on fewer records and
+compared by its records a second.
 """
 
 from __future__ import annotations
@@ -63,7 +65,12 @@ def run() -> None:
 def one_core() -> None:
     """Keep this process and those it starts on one core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "ARROW_NUM_THREADS"):
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "ARROW_NUM_THREADS",
+    ):
         os.environ[name] = "1"
 
 
@@ -96,18 +103,29 @@ def uneven_columns(domain: Domain, rows: int) -> list[NDArray[Any]]:
 
 
 def gamma_diagonal(rows: int = 2_500_000) -> Iterator[Line]:
-    """Records a second of secure gamma-diagonal perturbation beside k-ary randomised response on the same joint domain."""
+    """Records a second of secure gamma-diagonal perturbation beside k-ary randomised response on
+    the same joint domain.
+    """
     domain = CENSUS.binned()
     columns: Columns = tuple(uneven_columns(domain, rows))
     mechanism = GammaDiagonal(domain, GAMMA)
     ours = rows / cpu_seconds(lambda: mechanism.perturb(columns, secure()))
-    joint = np.ravel_multi_index([np.asarray(column)[:PEER_RECORDS] for column in columns], domain.shape)
+    joint = np.ravel_multi_index(
+        [np.asarray(column)[:PEER_RECORDS] for column in columns], domain.shape
+    )
     peers = {"multi_freq_ldpy": multi_freq_ldpy, "pure_ldp": pure_ldp}
     for name, peer in peers.items():
         if installed(name):
             theirs = len(joint) / cpu_seconds(peer(joint, domain.cells), 2)
             what = f"gamma-diagonal, {rows:,} CENSUS-shaped records, {name}"
-            yield Line(what, f"{ours:,.0f}/s", f"{theirs:,.0f}/s", ours / theirs, ">= 10", ours >= 10 * theirs)
+            yield Line(
+                what,
+                f"{ours:,.0f}/s",
+                f"{theirs:,.0f}/s",
+                ours / theirs,
+                ">= 10",
+                ours >= 10 * theirs,
+            )
 
 
 def multi_freq_ldpy(joint: NDArray[Any], cells: int) -> Callable[[], Any]:
@@ -135,7 +153,9 @@ def pure_ldp(joint: NDArray[Any], cells: int) -> Callable[[], Any]:
 
 
 def bit_flips(rows: int = 1_000_000, items: int = 1_000) -> Iterator[Line]:
-    """Secure bit flips beside their own keystream, that is 16 random bits a bit, and beside one random bit a bit."""
+    """Secure bit flips beside their own keystream, that is 16 random bits a bit, and beside one
+    random bit a bit.
+    """
     baskets = Bits(np.zeros((items, rows // 64), dtype=np.uint64), rows)
     seeded(1).fill(baskets.words)
     universe = Domain((Items("items", tuple(map(str, range(items)))),))
@@ -151,12 +171,22 @@ def bit_flips(rows: int = 1_000_000, items: int = 1_000) -> Iterator[Line]:
     plain = cpu_seconds(keystream(baskets.words.nbytes))
     for what, keep_ones, keep_zeros in (("one keep", 0.9, 0.9), ("two keeps", 0.9, 0.95)):
         mask = BitFlip(universe, keep_ones, keep_zeros)
-        planes = max(PLANES - _trailing_zeros(SCALE - int(threshold)) for threshold in mask.thresholds[0])
+        planes = max(
+            PLANES - _trailing_zeros(SCALE - int(threshold)) for threshold in mask.thresholds[0]
+        )
         ours = cpu_seconds(lambda mask=mask: mask.perturb((baskets,), secure()), 3)
         theirs = cpu_seconds(keystream(planes * baskets.words.nbytes), 3)
         name = f"bit flips, 1M x 1,000, {what}, against their keystream"
-        yield Line(name, f"{ours:.3f} s", f"{theirs:.3f} s", ours / theirs, "<= 4", ours <= 4 * theirs)
-        yield Line(f"  {what}, against 1 random bit a bit", f"{ours:.3f} s", f"{plain:.3f} s", ours / plain, "")
+        yield Line(
+            name, f"{ours:.3f} s", f"{theirs:.3f} s", ours / theirs, "<= 4", ours <= 4 * theirs
+        )
+        yield Line(
+            f"  {what}, against 1 random bit a bit",
+            f"{ours:.3f} s",
+            f"{plain:.3f} s",
+            ours / plain,
+            "",
+        )
 
 
 def _trailing_zeros(threshold: int) -> int:
@@ -164,7 +194,9 @@ def _trailing_zeros(threshold: int) -> int:
 
 
 def contingency_tables(rows: int = 5_000_000) -> Iterator[Line]:
-    """The full contingency table of seven columns and all its marginals beside DuckDB's GROUP BY for the table alone."""
+    """The full contingency table of seven columns and all its marginals beside DuckDB's GROUP BY
+    for the table alone.
+    """
     domain = HEALTH.binned()
     columns = uneven_columns(domain, rows)
     ours = cpu_seconds(lambda: all_marginals(contingency(columns, domain.shape)))
@@ -194,7 +226,9 @@ def streamed_memory(rows: int = 500_000, times: int = 8) -> Iterator[Line]:
                 peaks.append(peak_megabytes(source, Path(folder, f"reports-{length}.{ending}")))
             ratio = peaks[1] / peaks[0]
             name = f"peak memory of a streamed perturb, {ending}, {times} times the rows"
-            yield Line(name, f"{peaks[1]:.0f} MB", f"{peaks[0]:.0f} MB", ratio, "<= 1.1", ratio <= 1.1)
+            yield Line(
+                name, f"{peaks[1]:.0f} MB", f"{peaks[0]:.0f} MB", ratio, "<= 1.1", ratio <= 1.1
+            )
 
 
 def write_census(path: Path, rows: int) -> None:
@@ -205,7 +239,10 @@ def write_census(path: Path, rows: int) -> None:
 
     domain = CENSUS.binned()
     codes = uneven_columns(domain, 250_000)
-    arrays = [attribute.decode(code).cast(pa.string()) for attribute, code in zip(domain, codes, strict=True)]
+    arrays = [
+        attribute.decode(code).cast(pa.string())
+        for attribute, code in zip(domain, codes, strict=True)
+    ]
     piece = pa.table(dict(zip(domain.names, arrays, strict=True)))
     kind = pa.parquet.ParquetWriter if path.suffix == ".parquet" else pa.csv.CSVWriter
     with kind(path, piece.schema) as writer:
@@ -213,7 +250,8 @@ def write_census(path: Path, rows: int) -> None:
             writer.write_table(piece)
 
 
-# The high-water mark of the process itself: ru_maxrss begins at the memory of the process that started it.
+# The high-water mark of the process itself: ru_maxrss begins at the memory of the process that
+# started it.
 PERTURB = """
 import re, sys
 from sfumato.datasets.loaders import CENSUS
@@ -225,9 +263,14 @@ print(int(re.search("VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 
 
 
 def peak_megabytes(source: Path, target: Path, repetitions: int = 3) -> float:
-    """Peak memory of a process that perturbs one file into another: the least of a few, as Arrow reads ahead by chance."""
+    """Peak memory of a process that perturbs one file into another: the least of a few, as Arrow
+    reads ahead by chance.
+    """
     command = [sys.executable, "-c", PERTURB, str(source), str(target)]
-    runs = (subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(repetitions))
+    runs = (
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        for _ in range(repetitions)
+    )
     return min(float(run.stdout) for run in runs)
 
 
@@ -247,9 +290,13 @@ def cold_help() -> Iterator[Line]:
         return
     theirs = child_seconds([sys.executable, "-c", TYPER_ALONE, "--help"])
     for arguments in (["--help"], ["describe", "--help"]):
-        ours = child_seconds([sys.executable, "-c", "from sfumato.cli import main; main()", *arguments])
+        ours = child_seconds(
+            [sys.executable, "-c", "from sfumato.cli import main; main()", *arguments]
+        )
         name = f"cold `sfumato {' '.join(arguments)}`, Typer alone"
-        yield Line(name, f"{ours:.3f} s", f"{theirs:.3f} s", ours / theirs, "<= 3", ours <= 3 * theirs)
+        yield Line(
+            name, f"{ours:.3f} s", f"{theirs:.3f} s", ours / theirs, "<= 3", ours <= 3 * theirs
+        )
 
 
 def child_seconds(command: list[str], repetitions: int = 7) -> float:

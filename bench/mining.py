@@ -2,9 +2,9 @@
 
     python -m bench.mining [--data DIR] [--quick]
 
-Peers that are not installed are left out. Every peer gets its data in the form it takes (lists of items, a data frame, a
-file); making that form is not timed, except where it is said (rusket's encoding). Ours is timed twice: from packed
-columns, and with the packing.
+Peers that are not installed are left out. Every peer gets its data in the form it takes (lists of
+items, a data frame, a file); making that form is not timed, except where it is said (rusket's
+encoding). Ours is timed twice: from packed columns, and with the packing.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ def mlxtend(baskets: Baskets, support: float) -> Callable[[], int]:
 
     ones = np.ones(len(baskets.items), dtype=bool)
     shape = (len(baskets.offsets) - 1, baskets.universe_size)
-    frame = pandas.DataFrame.sparse.from_spmatrix(csr_matrix((ones, baskets.items, baskets.offsets), shape))
+    frame = pandas.DataFrame.sparse.from_spmatrix(
+        csr_matrix((ones, baskets.items, baskets.offsets), shape)
+    )
     frame.columns = list(baskets.names)
     return lambda: len(fpgrowth(frame, support))
 
@@ -170,7 +172,9 @@ def efficient_apriori(baskets: Baskets, support: float) -> Callable[[], int]:
     from efficient_apriori import itemsets_from_transactions
 
     lists = baskets.lists
-    return lambda: sum(map(len, itemsets_from_transactions(lists, support, max_length=30)[0].values()))
+    return lambda: sum(
+        map(len, itemsets_from_transactions(lists, support, max_length=30)[0].values())
+    )
 
 
 def pami(baskets: Baskets, support: float) -> Callable[[], int]:
@@ -185,7 +189,9 @@ def pami(baskets: Baskets, support: float) -> Callable[[], int]:
             return count()
 
     def count() -> int:
-        miner = FPGrowth(iFile=str(path), minSup=int(np.ceil(support * len(baskets.lists))), sep="\t")
+        miner = FPGrowth(
+            iFile=str(path), minSup=int(np.ceil(support * len(baskets.lists))), sep="\t"
+        )
         miner.mine()
         return len(miner.getPatterns())
 
@@ -200,7 +206,13 @@ def rusket(baskets: Baskets, support: float) -> Callable[[], int]:
     return lambda: len(fpgrowth(from_transactions(lists), min_support=support))
 
 
-PEERS: tuple[Callable[[Baskets, float], Callable[[], int]], ...] = (pyfim, rusket, mlxtend, efficient_apriori, pami)
+PEERS: tuple[Callable[[Baskets, float], Callable[[], int]], ...] = (
+    pyfim,
+    rusket,
+    mlxtend,
+    efficient_apriori,
+    pami,
+)
 
 
 def exact_against_peers(cases: Iterator[tuple[Baskets, float]], slow: bool) -> None:
@@ -210,13 +222,20 @@ def exact_against_peers(cases: Iterator[tuple[Baskets, float]], slow: bool) -> N
         mining, found = cpu_seconds(partial(mine_truth, baskets.truth, support), 3)
         packing, _ = cpu_seconds(baskets.pack, 3)
         ours = mining + packing
-        print(f"  {baskets.name} at {support:.2%}: {len(found)} itemsets; ours {mining:.3f} + packing {packing:.3f}")
+        print(
+            f"  {baskets.name} at {support:.2%}: {len(found)} itemsets; ours {mining:.3f} + "
+            f"packing {packing:.3f}"
+        )
         for peer in PEERS if slow else PEERS[:2]:
             _print_peer(peer, baskets, support, ours, len(found))
 
 
 def _print_peer(
-    peer: Callable[[Baskets, float], Callable[[], int]], baskets: Baskets, support: float, ours: float, expected: int
+    peer: Callable[[Baskets, float], Callable[[], int]],
+    baskets: Baskets,
+    support: float,
+    ours: float,
+    expected: int,
 ) -> None:
     try:
         work = peer(baskets, support)
@@ -232,11 +251,17 @@ def perturbed_against_pyfim(baskets: Baskets, support: float, target: float) -> 
     """MASK reports (p = 0.9) mined by us against the truth mined by pyfim."""
     release = baskets.perturbed()
     truth, _ = cpu_seconds(pyfim(baskets, support), 3)
-    print(f"  {baskets.name} at {support:.2%}: pyfim on the truth {truth:.3f} s; target ours/theirs <= {target:g}")
+    print(
+        f"  {baskets.name} at {support:.2%}: pyfim on the truth {truth:.3f} s; target ours/theirs "
+        f"<= {target:g}"
+    )
     for errors in (0.0, 2.0):
         ours, found = cpu_seconds(partial(mine_reports, release, support, errors), 3)
         lengths = " ".join(map(str, found.by_length().values()))
-        print(f"    prune_errors={errors:g}: ours {ours:.3f} s, ours/theirs {ours / truth:.2f}; itemsets {lengths}")
+        print(
+            f"    prune_errors={errors:g}: ours {ours:.3f} s, ours/theirs {ours / truth:.2f}; "
+            f"itemsets {lengths}"
+        )
 
 
 def gamma_diagonal_against_truth(directory: Path, times: int) -> None:
@@ -244,15 +269,24 @@ def gamma_diagonal_against_truth(directory: Path, times: int) -> None:
     records = census(directory)
     people = Table.from_arrow(records.table, records.domain)
     domain = people.domain.binned()
-    cells = [attribute.cells_by_cuts(attribute.cuts) if isinstance(attribute, Numeric) else None for attribute in people.domain]
-    once = [part.assign(codes) if part else codes for part, codes in zip(cells, people.columns, strict=True)]
+    cells = [
+        attribute.cells_by_cuts(attribute.cuts) if isinstance(attribute, Numeric) else None
+        for attribute in people.domain
+    ]
+    once = [
+        part.assign(codes) if part else codes
+        for part, codes in zip(cells, people.columns, strict=True)
+    ]
     truth = Table(domain, tuple(np.tile(np.asarray(codes), times) for codes in once))
     release = perturb(truth, GammaDiagonal(domain, 19), seeded(1)).table
     exact, _ = cpu_seconds(partial(mine_truth, truth, 0.02), 15)
     print(f"  CENSUS ×{times} at 2 %: the truth {exact:.3f} s; target reports/truth <= 1.2")
     for errors in (0.0, 2.0):
         ours, found = cpu_seconds(partial(mine_reports, release, 0.02, errors), 15)
-        print(f"    prune_errors={errors:g}: {ours:.3f} s, reports/truth {ours / exact:.2f}; {len(found)} itemsets")
+        print(
+            f"    prune_errors={errors:g}: {ours:.3f} s, reports/truth {ours / exact:.2f}; "
+            f"{len(found)} itemsets"
+        )
 
 
 def rules_against_mlxtend(baskets: Baskets, support: float) -> None:
@@ -261,7 +295,10 @@ def rules_against_mlxtend(baskets: Baskets, support: float) -> None:
     seconds, rules = cpu_seconds(lambda: association_rules(found, min_confidence=0.5), 3)
     noisy = mine_reports(baskets.perturbed(), support)
     with_errors, noisy_rules = cpu_seconds(lambda: association_rules(noisy, min_confidence=0.5), 3)
-    print(f"  {baskets.name} at {support:.0%}, confidence 50 %: {len(rules)} rules in {seconds:.3f} s; from MASK reports,")
+    print(
+        f"  {baskets.name} at {support:.0%}, confidence 50 %: {len(rules)} rules in {seconds:.3f} "
+        "s; from MASK reports,"
+    )
     print(f"    with standard errors, {len(noisy_rules)} in {with_errors:.3f} s")
     try:
         from mlxtend.frequent_patterns import association_rules as theirs
@@ -280,8 +317,13 @@ def accuracy(baskets: Baskets, support: float, seeds: int) -> None:
         for line in itemset_errors(mine_reports(baskets.perturbed(seed), support), truth):
             if line.support_error is not None:
                 errors.setdefault(line.length, []).append(line.support_error)
-    figures = "  ".join(f"{np.mean(values):.2f} ({np.std(values):.2f})" for values in errors.values())
-    print(f"  {baskets.name} at {support:.2%}, {seeds} seeds, support error by length in per cent: {figures}")
+    figures = "  ".join(
+        f"{np.mean(values):.2f} ({np.std(values):.2f})" for values in errors.values()
+    )
+    print(
+        f"  {baskets.name} at {support:.2%}, {seeds} seeds, support error by length in per cent: "
+        f"{figures}"
+    )
     print("    the sketch: 6.24 (.34)  4.29 (.18)  2.73 (.28)  2.52 (.70)")
 
 
@@ -294,7 +336,10 @@ def memory(baskets: Baskets, support: float) -> None:
     tracemalloc.stop()
     (bits,) = release.columns
     assert isinstance(bits, Bits)
-    print(f"  {baskets.name}: bitmaps {bits.words.nbytes / 2**20:.0f} MB, mining takes {extra:.0f} MB more; target: as much")
+    print(
+        f"  {baskets.name}: bitmaps {bits.words.nbytes / 2**20:.0f} MB, mining takes {extra:.0f} "
+        "MB more; target: as much"
+    )
 
 
 def warm_up(baskets: Baskets) -> Itemsets:
@@ -307,10 +352,19 @@ def warm_up(baskets: Baskets) -> Itemsets:
 def main() -> None:
     """Print every comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SFUMATO_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--quick", action="store_true", help="only the fast peers, no million baskets, two seeds")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get("SFUMATO_DATA") or ROOT.parent / "shared" / "data",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="only the fast peers, no million baskets, two seeds"
+    )
     options = parser.parse_args()
-    bms, t10, retail = (read_fimi(Path(options.data, f"{n}.dat.gz")) for n in ("bms-webview-1", "t10i4d100k", "retail"))
+    bms, t10, retail = (
+        read_fimi(Path(options.data, f"{n}.dat.gz"))
+        for n in ("bms-webview-1", "t10i4d100k", "retail")
+    )
     adult = read_adult(Path(options.data, "adult.csv.gz"))
     warm_up(bms)
     cases = [(bms, 0.0025), (t10, 0.0025), (retail, 0.003), (adult, 0.02)]

@@ -1,7 +1,9 @@
-"""Swapping and hiding, ours beside the published methods in one run: `python -m bench.publish [--data DIR] [--quick]`.
+"""Swapping and hiding, ours beside the published methods in one run: `python -m bench.publish
+[--data DIR] [--quick]`.
 
-Times are CPU seconds on one core. "Greedy as printed" writes out and sorts every admissible swap, as table 2 of Li and Sarkar
-does; "greedy, heap" makes the same swaps from sorted classes and is what `sfumato swap --method greedy` runs.
+Times are CPU seconds on one core. "Greedy as printed" writes out and sorts every admissible swap,
+as table 2 of Li and Sarkar does; "greedy, heap" makes the same swaps from sorted classes and is
+what `sfumato swap --method greedy` runs.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def main() -> None:
 
 
 def census(data: Path, folds: int) -> None:
-    """Time, objective and classification error on the 25,049-record Census of the paper, p = 0.5."""
+    """Time, objective and classification error on the 25,049-record Census of the
+    paper, p = 0.5.
+    """
     microdata = census_microdata(data, seeded(1))
     units = units_of(microdata, seeded(2))
     changes, _ = number_of_changes(units, 0.5, microdata.confidential[0])
@@ -64,37 +68,59 @@ def census(data: Path, folds: int) -> None:
     greedy = phase_two(problem, phase_one(problem, seeded(3)))
     drift = int(np.abs(np.bincount(greedy, minlength=problem.values) - problem.totals()).sum())
     start = phase_one(problem, seeded(3))
-    print(f"Census, {microdata.rows:,} records, {units.unique:,} unique, {units.groups:,} groups, p = 0.5")
+    print(
+        f"Census, {microdata.rows:,} records, {units.unique:,} unique, {units.groups:,} groups, p "
+        "= 0.5"
+    )
     print(f"{'':<34}{'CPU s':>9}{'objective':>12}{'drift':>7}")
     _show("optimal, least drift", lambda: solve(problem).assigned, problem)
     _show(f"optimal, drift up to {drift}", lambda: solve(problem, drift=drift).assigned, problem)
     _show("greedy, heap", lambda: phase_two(problem, phase_one(problem, seeded(3))), problem)
     _show("greedy as printed", lambda: greedy_as_printed(problem, start), problem, times=1)
-    print(f"\n{'error of a tree, ' + str(folds) + ' folds':<34}{'within':>9}{'on truth':>12}   (paper: 19.01, 30.44, 50.10)")
+    print(
+        f"\n{'error of a tree, ' + str(folds) + ' folds':<34}{'within':>9}{'on truth':>12}   "
+        "(paper: 19.01, 30.44, 50.10)"
+    )
     for name, how in (
         ("optimal", {}),
         (f"optimal, drift up to {drift}", {"drift": drift}),
         ("greedy", {"method": "greedy"}),
         ("random", {"method": "random"}),
     ):
-        found = swap(microdata, 0.5, folds=folds, rng=seeded(4), **how).reports[0].cost.classification  # type: ignore[arg-type]
+        found = (
+            swap(microdata, 0.5, folds=folds, rng=seeded(4), **how).reports[0].cost.classification
+        )  # type: ignore[arg-type]
         assert found is not None
         if name == "optimal":
             print(f"{'original':<34}{found.trained_on_truth:>9.2%}{found.trained_on_truth:>12.2%}")
-        print(f"{name:<34}{found.within_release:>9.2%}{found.trained_on_release:>12.2%}", flush=True)
+        print(
+            f"{name:<34}{found.within_release:>9.2%}{found.trained_on_release:>12.2%}", flush=True
+        )
 
 
 def greedy_as_printed(exchange: Exchange, assigned: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Steps 3 and 4 of the paper's table 2 with the list of all admissible swaps of negative cost written out and sorted."""
+    """Steps 3 and 4 of the paper's table 2 with the list of all admissible swaps of negative cost
+    written out and sorted.
+    """
     assigned = assigned.copy()
     while True:
-        costs, firsts, seconds = [np.zeros(0)], [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+        costs, firsts, seconds = (
+            [np.zeros(0)],
+            [np.zeros(0, dtype=np.intp)],
+            [np.zeros(0, dtype=np.intp)],
+        )
         classes = _classes(exchange, assigned)
         for place, first in enumerate(classes):
             for second in classes[place + 1 :]:
                 if _admissible(first, second):
-                    gain = exchange.posterior[first.units, first.current] - exchange.posterior[first.units, second.current]
-                    other = exchange.posterior[second.units, second.current] - exchange.posterior[second.units, first.current]
+                    gain = (
+                        exchange.posterior[first.units, first.current]
+                        - exchange.posterior[first.units, second.current]
+                    )
+                    other = (
+                        exchange.posterior[second.units, second.current]
+                        - exchange.posterior[second.units, first.current]
+                    )
                     cost = gain[:, None] + other[None, :]
                     i, j = np.nonzero(cost < -1e-12)
                     costs.append(cost[i, j])
@@ -104,14 +130,20 @@ def greedy_as_printed(exchange: Exchange, assigned: NDArray[np.intp]) -> NDArray
         if not len(order):
             return assigned
         used = bytearray(exchange.units)
-        pairs = zip(np.concatenate(firsts)[order].tolist(), np.concatenate(seconds)[order].tolist(), strict=True)
+        pairs = zip(
+            np.concatenate(firsts)[order].tolist(),
+            np.concatenate(seconds)[order].tolist(),
+            strict=True,
+        )
         for i, j in pairs:
             if not (used[i] or used[j]):
                 used[i] = used[j] = 1
                 assigned[i], assigned[j] = assigned[j], assigned[i]
 
 
-def _show(name: str, work: Callable[[], NDArray[np.intp]], exchange: Exchange, times: int = 5) -> None:
+def _show(
+    name: str, work: Callable[[], NDArray[np.intp]], exchange: Exchange, times: int = 5
+) -> None:
     seconds, assigned = _timed(work, times)
     drift = int(np.abs(np.bincount(assigned, minlength=exchange.values) - exchange.totals()).sum())
     print(f"{name:<34}{seconds:>9.3f}{exchange.cost(assigned):>12.4f}{drift:>7}", flush=True)
@@ -128,11 +160,19 @@ def _timed(work: Callable[[], Any], times: int) -> tuple[float, Any]:
 
 
 def scaling(sizes: Sequence[int]) -> None:
-    """Time and memory of the optimum with five confidential values, each size in a process of its own."""
-    print(f"\n{'optimal swap, 5 values':<24}{'CPU s':>9}{'data MB':>9}{'peak / data':>12}{'gap':>10}  proved")
+    """Time and memory of the optimum with five confidential values, each size in a process of its
+    own.
+    """
+    print(
+        f"\n{'optimal swap, 5 values':<24}{'CPU s':>9}{'data MB':>9}{'peak / data':>12}{'gap':>10}  proved"
+    )
     for size in sizes:
         command = [sys.executable, "-m", "bench.publish", "--scale", str(size)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="", flush=True)
+        print(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout,
+            end="",
+            flush=True,
+        )
 
 
 def people(rows: int) -> pa.Table:
@@ -141,12 +181,16 @@ def people(rows: int) -> pa.Table:
     sizes = (80, 50, 12, 9, 7, 5, 2)
     keys = [rng.integers(size, size=rows) for size in sizes]
     lean = sum(key / size for key, size in zip(keys, sizes, strict=True)) / len(sizes)
-    secret = np.clip((lean * CATEGORIES * 1.6 - 1.5 + rng.normal(size=rows)).astype(int), 0, CATEGORIES - 1)
+    secret = np.clip(
+        (lean * CATEGORIES * 1.6 - 1.5 + rng.normal(size=rows)).astype(int), 0, CATEGORIES - 1
+    )
     return pa.table({**{f"key{place}": key for place, key in enumerate(keys)}, "secret": secret})
 
 
 def _scale_line(rows: int) -> str:
-    swap(Microdata.read(people(500), ["secret"]), 0.5, classifier="none", rng=seeded(1))  # loads the solver
+    swap(
+        Microdata.read(people(500), ["secret"]), 0.5, classifier="none", rng=seeded(1)
+    )  # loads the solver
     table = people(rows)
     before = _peak()
     started = time.process_time()
@@ -160,7 +204,9 @@ def _scale_line(rows: int) -> str:
 
 
 def _peak() -> int:
-    """The most memory this process held, in bytes; what a parent held before it was started does not count."""
+    """The most memory this process held, in bytes; what a parent held before it was started does
+    not count.
+    """
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
@@ -171,7 +217,10 @@ def hiding(data: Path, seeds: Sequence[int]) -> None:
     bits, names = table.columns[0], table.domain.attributes[0].labels
     assert isinstance(bits, Bits)
     itemsets = _frequent_itemsets(bits, names)
-    print(f"\nhiding {PATTERNS} patterns of retail at {RETAIL_COUNT} baskets, mean over {len(seeds)} draws of patterns")
+    print(
+        f"\nhiding {PATTERNS} patterns of retail at {RETAIL_COUNT} baskets, mean over "
+        f"{len(seeds)} draws of patterns"
+    )
     print(f"{'method':<10}{'ψ':>10}{'failure':>9}{'misses':>9}{'removed':>9}{'CPU s':>9}")
     rows: dict[tuple[str, str], list[tuple[HideReport, float]]] = {}
     for seed in seeds:
@@ -182,12 +231,25 @@ def hiding(data: Path, seeds: Sequence[int]) -> None:
         ways += [("minfia", largest), ("maxfia", largest), ("iga", largest)]
         for method, disclosure in [*ways, ("cover", None)]:
             started = time.process_time()
-            report = hide(bits, names, restrictions, RETAIL_COUNT, method=method, disclosure=disclosure, rng=seeded(1)).report
+            report = hide(
+                bits,
+                names,
+                restrictions,
+                RETAIL_COUNT,
+                method=method,
+                disclosure=disclosure,
+                rng=seeded(1),
+            ).report
             label = "–" if disclosure is None else "0" if disclosure == 0 else "largest"
             rows.setdefault((method, label), []).append((report, time.process_time() - started))
     for (method, label), found in rows.items():
-        mean = np.mean([(r.hiding_failure, r.misses_cost, r.removed, seconds) for r, seconds in found], axis=0)
-        print(f"{method:<10}{label:>10}{mean[0]:>9.2f}{mean[1]:>9.4f}{mean[2]:>9.0f}{mean[3]:>9.2f}", flush=True)
+        mean = np.mean(
+            [(r.hiding_failure, r.misses_cost, r.removed, seconds) for r, seconds in found], axis=0
+        )
+        print(
+            f"{method:<10}{label:>10}{mean[0]:>9.2f}{mean[1]:>9.4f}{mean[2]:>9.0f}{mean[3]:>9.2f}",
+            flush=True,
+        )
 
 
 def _frequent_itemsets(bits: Bits, names: Sequence[str]) -> list[tuple[int, ...]]:

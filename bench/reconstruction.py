@@ -1,8 +1,9 @@
-"""What an answer costs once its cells are counted, for k predicate columns: `python -m bench.reconstruction`.
+"""What an answer costs once its cells are counted, for k predicate columns: `python -m
+bench.reconstruction`.
 
-The whole path of `sfumato.query` is timed on counts that are there already: parsing, cutting the columns, the channel of the
-cells, its inverse, the standard error, and the look at cells below 0. Least CPU milliseconds on one core. Target for twelve
-columns: 50 ms.
+The whole path of `sfumato.query` is timed on counts that are there already: parsing, cutting the
+columns, the channel of the cells, its inverse, the standard error, and the look at cells below 0.
+Least CPU milliseconds on one core. Target for twelve columns: 50 ms.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ TARGET = 0.050  # seconds for twelve columns
 
 @dataclass(frozen=True, eq=False)
 class Counted(Source):
-    """A release that counts the cells of a question once; every answer is then reconstructed anew from the same counts."""
+    """A release that counts the cells of a question once; every answer is then reconstructed anew
+    from the same counts.
+    """
 
     release: Release
     known: dict[Any, NDArray[Any]] = field(default_factory=dict)
@@ -54,7 +57,10 @@ class Counted(Source):
         return self._estimates([cells])[0]
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        return [Estimate(cells, self.rows, CountEvidence(self._count(cells), self._channel(cells))) for cells in questions]
+        return [
+            Estimate(cells, self.rows, CountEvidence(self._count(cells), self._channel(cells)))
+            for cells in questions
+        ]
 
     def _channel(self, cells: tuple[Cells, ...]) -> Any:
         return self.release._channel(cells)
@@ -70,16 +76,22 @@ def people(columns: int) -> Table:
     """Columns of numbers and of words in turn."""
     draw = np.random.default_rng(0)
     attributes = [
-        Numeric(f"c{place}", 0, 99) if place % 2 else Category(f"c{place}", ("a", "b", "c", "d", "e"))
+        Numeric(f"c{place}", 0, 99)
+        if place % 2
+        else Category(f"c{place}", ("a", "b", "c", "d", "e"))
         for place in range(columns)
     ]
-    return Table(Domain(tuple(attributes)), tuple(draw.integers(0, each.size, ROWS).astype(np.uint8) for each in attributes))
+    return Table(
+        Domain(tuple(attributes)),
+        tuple(draw.integers(0, each.size, ROWS).astype(np.uint8) for each in attributes),
+    )
 
 
 def question(columns: int) -> str:
     """A conjunction of one predicate a column."""
     predicates = (
-        f"c{place} BETWEEN 10 AND 89" if place % 2 else f"c{place} IN ('a', 'b', 'c', 'd')" for place in range(columns)
+        f"c{place} BETWEEN 10 AND 89" if place % 2 else f"c{place} IN ('a', 'b', 'c', 'd')"
+        for place in range(columns)
     )
     return f"SELECT COUNT(*) FROM t WHERE {' AND '.join(predicates)}"
 
@@ -105,10 +117,10 @@ def _line(columns: int, name: str, release: Release) -> str:
     source, sql = Counted(release), question(columns)
     answer = next(iter(query(source, sql)))["count"]  # counted here
     seconds = cpu_seconds(lambda: query(source, sql), 15)
-    verdict = "" if columns < COLUMNS[-1] else "  target 50 ms: " + ("yes" if seconds <= TARGET else "NO")
-    return (
-        f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} ± {answer.stderr:,.0f}{verdict}"
+    verdict = (
+        "" if columns < COLUMNS[-1] else "  target 50 ms: " + ("yes" if seconds <= TARGET else "NO")
     )
+    return f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} ± {answer.stderr:,.0f}{verdict}"
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m bench.spark [--rows N] [--quick]
 
-The rows are made inside Spark. What is stated: wall seconds, and the peak resident memory of the driver's Python, of the
-JVM (which in local mode is driver and executors in one, with a heap of 1 GB) and of the largest Python worker. A tenth of the
-rows goes first: if memory grew with the rows, the two lines would show it.
+The rows are made inside Spark. What is stated: wall seconds, and the peak resident memory of the
+driver's Python, of the JVM (which in local mode is driver and executors in one, with a heap of 1
+GB) and of the largest Python worker. A tenth of the rows goes first: if memory grew with the rows,
+the two lines would show it.
 """
 
 from __future__ import annotations
@@ -44,13 +45,17 @@ COLUMNS = (
     "IF(pmod(hash(id, 4), 100) < 15 + pmod(hash(id, 1), 2) * 10, 'yes', 'no') AS smoker",
 )
 BASKETS = Domain((Items("items", tuple(map(str, range(1, 21)))),))
-BASKET_COLUMN = "filter(sequence(1, 20), item -> pmod(hash(id, item), 100) < 60 - 2 * item) AS items"
+BASKET_COLUMN = (
+    "filter(sequence(1, 20), item -> pmod(hash(id, item), 100) < 60 - 2 * item) AS items"
+)
 QUESTION = "SELECT region, COUNT(*), AVG(age) FROM t WHERE age BETWEEN 30 AND 59 AND smoker = 'yes' GROUP BY region"
 
 
 @dataclass
 class Watch:
-    """The largest resident memory of each kind of process below this one, looked at ten times a second."""
+    """The largest resident memory of each kind of process below this one, looked at ten times a
+    second.
+    """
 
     peaks: dict[str, int] = field(default_factory=dict)  # MB
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -74,19 +79,26 @@ class Watch:
 
 def _children() -> list[tuple[str, int]]:
     """The processes below this one: what they are, and their peak resident memory in MB."""
-    status = {int(path.name): _status(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    status = {
+        int(path.name): _status(path) for path in Path("/proc").iterdir() if path.name.isdigit()
+    }
     found, waiting = [], [int(Path("/proc/self").resolve().name)]
     while waiting:
         parent = waiting.pop()
         below = [pid for pid, facts in status.items() if facts.get("PPid") == str(parent)]
         waiting += below
         found += [status[pid] for pid in below]
-    return [("JVM" if facts["Name"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10) for facts in found]
+    return [
+        ("JVM" if facts["Name"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10)
+        for facts in found
+    ]
 
 
 def _status(path: Path) -> dict[str, str]:
     try:
-        return dict(re.findall(r"^(Name|PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE))
+        return dict(
+            re.findall(r"^(Name|PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE)
+        )
     except OSError:
         return {}
 
@@ -105,12 +117,30 @@ def measure(session: Any, rows: int, folder: Path) -> None:
     print(f"{rows:,} rows", flush=True)
     people = session.range(0, rows, 1, PARTITIONS).selectExpr(*COLUMNS)
     kept, masked = (str(folder / f"{name}-{rows}.parquet") for name in ("kept", "masked"))
-    timed("perturb records", rows, lambda: perturb_frame(people, kept, Retention(RECORDS, 0.5), schema=RECORDS))
-    timed("query: WHERE, GROUP BY, AVG", rows, lambda: query(open_with_spark(session, kept), QUESTION))
-    timed("mine records, support 2 %", rows, lambda: frequent_itemsets(open_with_spark(session, kept), 0.02))
+    timed(
+        "perturb records",
+        rows,
+        lambda: perturb_frame(people, kept, Retention(RECORDS, 0.5), schema=RECORDS),
+    )
+    timed(
+        "query: WHERE, GROUP BY, AVG", rows, lambda: query(open_with_spark(session, kept), QUESTION)
+    )
+    timed(
+        "mine records, support 2 %",
+        rows,
+        lambda: frequent_itemsets(open_with_spark(session, kept), 0.02),
+    )
     baskets = session.range(0, rows // 5, 1, PARTITIONS).selectExpr(BASKET_COLUMN)
-    timed("perturb a fifth as many baskets", rows // 5, lambda: perturb_frame(baskets, masked, BitFlip(BASKETS, 0.9, 0.9)))
-    found = timed("mine baskets, support 10 %", rows // 5, lambda: frequent_itemsets(open_with_spark(session, masked), 0.1))
+    timed(
+        "perturb a fifth as many baskets",
+        rows // 5,
+        lambda: perturb_frame(baskets, masked, BitFlip(BASKETS, 0.9, 0.9)),
+    )
+    found = timed(
+        "mine baskets, support 10 %",
+        rows // 5,
+        lambda: frequent_itemsets(open_with_spark(session, masked), 0.1),
+    )
     print(f"  {len(found)} itemsets")
 
 
@@ -121,12 +151,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows")
     given = parser.parse_args()
     rows = QUICK_ROWS if given.quick else given.rows
-    session = spark_session("local[2]", {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"})
+    session = spark_session(
+        "local[2]", {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+    )
     with tempfile.TemporaryDirectory() as folder:
         for number in (rows // 10, rows):
             watch = Watch().start()
             measure(session, number, Path(folder))
-            print("  peak memory: " + ", ".join(f"{name} {size} MB" for name, size in watch.stop().items()), flush=True)
+            print(
+                "  peak memory: "
+                + ", ".join(f"{name} {size} MB" for name, size in watch.stop().items()),
+                flush=True,
+            )
     session.stop()
 
 

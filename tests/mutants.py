@@ -1,4 +1,6 @@
-"""Broken mechanisms that claim to be sound: each has one mistake that people make, and the audit must find it."""
+"""Broken mechanisms that claim to be sound: each has one mistake that people make, and the audit
+must find it.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,11 @@ class LastValueNeverDrawn(Retention):
         reports = []
         for column, own in zip(columns, self.columns, strict=True):
             kept = rng.chance(int(own.keep * (1 << 32)), 32, len(column))
-            reports.append(np.where(kept, column, rng.below(max(1, own.size - 1), len(column))).astype(code_dtype(own.size)))
+            reports.append(
+                np.where(kept, column, rng.below(max(1, own.size - 1), len(column))).astype(
+                    code_dtype(own.size)
+                )
+            )
         return tuple(reports)
 
 
@@ -85,7 +91,9 @@ class KeystreamRestarted(GammaDiagonal):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         rows = rows_of(columns)
         parts = [
-            super(KeystreamRestarted, self).randomise(tuple(column[start : start + 1000] for column in columns), rng.derive(0))
+            super(KeystreamRestarted, self).randomise(
+                tuple(column[start : start + 1000] for column in columns), rng.derive(0)
+            )
             for start in range(0, rows, 1000)
         ]
         return tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
@@ -105,7 +113,8 @@ class ColumnsShareKeystream(Retention):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
-            own.randomise(np.asarray(column), rng.derive(0)) for own, column in zip(self.columns, columns, strict=True)
+            own.randomise(np.asarray(column), rng.derive(0))
+            for own, column in zip(self.columns, columns, strict=True)
         )
 
 
@@ -124,7 +133,9 @@ class LengthTellsTruth(BitFlip):
 
 @dataclass(frozen=True)
 class LengthHintsTruth(BitFlip):
-    """Adds an item, where one is missing, to the reports of one basket in five if it holds more than two items."""
+    """Adds an item, where one is missing, to the reports of one basket in five if it holds more
+    than two items.
+    """
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         (flipped,) = super().randomise(columns, rng)
@@ -138,19 +149,25 @@ class LengthHintsTruth(BitFlip):
 
 @dataclass(frozen=True)
 class Mutant:
-    """A broken mechanism, the sound one it claims to be, and the words with which the audit must name the mistake."""
+    """A broken mechanism, the sound one it claims to be, and the words with which the audit must
+    name the mistake.
+    """
 
     broken: Mechanism
     sound: Mechanism
     words: str
-    seen_in_release: bool = True  # whether the reports alone give it away, with the sound mechanism in the file
+    seen_in_release: bool = (
+        True  # whether the reports alone give it away, with the sound mechanism in the file
+    )
 
     @property
     def name(self) -> str:
         return type(self.broken).__name__
 
 
-def mutant(broken: type, sound: type, words: str, *arguments: object, seen_in_release: bool = True) -> Mutant:
+def mutant(
+    broken: type, sound: type, words: str, *arguments: object, seen_in_release: bool = True
+) -> Mutant:
     return Mutant(broken(*arguments), sound(*arguments), words, seen_in_release)
 
 
@@ -176,8 +193,16 @@ def records(domain: Domain, rows: int, seed: int) -> Columns:
     columns: list[object] = []
     for attribute in domain:
         if isinstance(attribute, Items):
-            columns.append(Bits.from_dense(rng.random((rows, attribute.size)) < np.linspace(0.2, 0.6, attribute.size)))
+            columns.append(
+                Bits.from_dense(
+                    rng.random((rows, attribute.size)) < np.linspace(0.2, 0.6, attribute.size)
+                )
+            )
         else:
             masses = np.linspace(2, 1, attribute.size)
-            columns.append(rng.choice(attribute.size, rows, p=masses / masses.sum()).astype(code_dtype(attribute.size)))
+            columns.append(
+                rng.choice(attribute.size, rows, p=masses / masses.sum()).astype(
+                    code_dtype(attribute.size)
+                )
+            )
     return tuple(columns)  # type: ignore[arg-type]

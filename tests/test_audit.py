@@ -1,4 +1,6 @@
-"""Audits: sound mechanisms pass, broken ones are named, attackers do as well as theory says, a stranger's truth is refused."""
+"""Audits: sound mechanisms pass, broken ones are named, attackers do as well as theory says, a
+stranger's truth is refused.
+"""
 
 import json
 import re
@@ -61,7 +63,9 @@ def test_a_broken_mechanism_is_caught_and_named(mutant: Mutant) -> None:
     assert "does not keep its promise" in audit.sentences()[0]
 
 
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.seen_in_release], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [m for m in MUTANTS if m.seen_in_release], ids=lambda mutant: mutant.name
+)
 def test_a_file_that_a_broken_mechanism_wrote_is_caught(mutant: Mutant) -> None:
     """The file names the sound mechanism, and only its reports can give the mistake away."""
     truth = table(mutant.broken.domain)
@@ -76,22 +80,34 @@ class FivePerCentOff(GammaDiagonal):
     """Draws with a gamma 5 % above the one it promises."""
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        return GammaDiagonal(self.domain, Fraction(self.gamma) * Fraction(21, 20)).randomise(columns, rng)
+        return GammaDiagonal(self.domain, Fraction(self.gamma) * Fraction(21, 20)).randomise(
+            columns, rng
+        )
 
 
 def test_a_gamma_five_per_cent_off_is_caught_in_enough_rows() -> None:
     truth = table(PEOPLE, 400_000)
-    audit = audit_release(released(truth, FivePerCentOff(PEOPLE, Fraction(19))), truth, rng=seeded(9))
+    audit = audit_release(
+        released(truth, FivePerCentOff(PEOPLE, Fraction(19))), truth, rng=seeded(9)
+    )
     assert same_words("whole records are kept", audit.violations)
 
 
-@pytest.mark.parametrize("mechanism", [GammaDiagonal(PEOPLE, 9), BitFlip(SHOP, 0.7, 0.8)], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "mechanism", [GammaDiagonal(PEOPLE, 9), BitFlip(SHOP, 0.7, 0.8)], ids=lambda m: m.name
+)
 def test_checks_raise_no_more_false_alarms_than_stated(mechanism: Mechanism) -> None:
-    """Of 120 sound releases, 5 % may fail at a rate of 5 %: a binomial count that exceeds 20 once in a million."""
+    """Of 120 sound releases, 5 % may fail at a rate of 5 %: a binomial count that exceeds 20 once
+    in a million.
+    """
     truth = table(mechanism.domain, 2000)
     failed = 0
     for seed in range(120):
-        checks = _checks(Paired.of(released(truth, mechanism, seed), truth), seeded(seed), lambda stage, share: None)
+        checks = _checks(
+            Paired.of(released(truth, mechanism, seed), truth),
+            seeded(seed),
+            lambda stage, share: None,
+        )
         failed += any(check.p_value < 0.05 / len(checks) for check in checks)
     assert failed <= int(stats.binom.ppf(1 - 1e-6, 120, 0.05))
 
@@ -115,17 +131,23 @@ def test_the_best_guess_at_a_coin_is_right_as_often_as_theory_says() -> None:
     assert "from all 5 reports" in audit.sentences()[1]
 
 
-@pytest.mark.parametrize("mechanism", [Retention(PEOPLE, 0.6), BitFlip(PEOPLE, 0.8, 0.8), CutAndPaste(PEOPLE, 3, 0.2)])
+@pytest.mark.parametrize(
+    "mechanism", [Retention(PEOPLE, 0.6), BitFlip(PEOPLE, 0.8, 0.8), CutAndPaste(PEOPLE, 3, 0.2)]
+)
 def test_a_report_helps_and_more_reports_help_more(mechanism: Mechanism) -> None:
     truth = table(PEOPLE, 4000)
     audit = audit_release(released(truth, mechanism, copies=4), truth, rng=seeded(2))
     assert audit.clean, audit.violations
     for attack in audit.attacks:
-        assert attack.siblings is not None and attack.baseline - 0.02 < attack.right < attack.siblings, attack
+        assert (
+            attack.siblings is not None and attack.baseline - 0.02 < attack.right < attack.siblings
+        ), attack
 
 
 def test_many_columns_are_attacked_one_by_one() -> None:
-    wide = Domain((Numeric("age", 0, 500), *(Category(f"c{place}", ("a", "b", "c")) for place in range(11))))
+    wide = Domain(
+        (Numeric("age", 0, 500), *(Category(f"c{place}", ("a", "b", "c")) for place in range(11)))
+    )
     truth = table(wide, 5000)
     audit = audit_release(released(truth, Retention(wide, 0.5), copies=2), truth, rng=seeded(2))
     assert audit.clean, audit.violations
@@ -135,13 +157,20 @@ def test_many_columns_are_attacked_one_by_one() -> None:
 
 
 def test_records_kept_whole_are_guessed_whole_however_many_there_are() -> None:
-    """Of 3^11 possible records a report is the truth with probability γ/(γ+n-1), and hardly any other record is likelier."""
+    """Of 3^11 possible records a report is the truth with probability γ/(γ+n-1), and hardly any
+    other record is likelier.
+    """
     wide = Domain(tuple(Category(f"c{place}", ("a", "b", "c")) for place in range(11)))
     truth, cells = table(wide, 5000), 3**11
-    audit = audit_release(released(truth, GammaDiagonal(wide, cells), copies=3), truth, rng=seeded(2))
-    record = next(attack for attack in audit.attacks if attack.target == "record" and attack.prior == "true")
+    audit = audit_release(
+        released(truth, GammaDiagonal(wide, cells), copies=3), truth, rng=seeded(2)
+    )
+    record = next(
+        attack for attack in audit.attacks if attack.target == "record" and attack.prior == "true"
+    )
     assert record.right == pytest.approx(0.5, abs=0.05)
-    # Two equal reports are the truth; of three different ones, one is with probability 3/8, and the prior favours it.
+    # Two equal reports are the truth; of three different ones, one is with probability 3/8, and the
+    # prior favours it.
     assert record.siblings is not None and 0.5 + 0.375 / 3 < record.siblings < 0.875
 
 
@@ -155,7 +184,9 @@ def test_baskets_of_any_size_are_audited() -> None:
 
 def test_measured_gamma_stays_below_a_promise_that_is_kept_and_near_it() -> None:
     truth = table(PEOPLE)
-    found = audit_release(released(truth, GammaDiagonal(PEOPLE, 19)), truth, rng=seeded(4)).amplification
+    found = audit_release(
+        released(truth, GammaDiagonal(PEOPLE, 19)), truth, rng=seeded(4)
+    ).amplification
     assert found is not None and not found.violated
     assert 0.7 * 19 < found.lower_bound <= 19
 
@@ -171,31 +202,41 @@ class TwiceTheGamma(GammaDiagonal):
 
 def test_a_promise_of_half_the_gamma_is_found_out() -> None:
     truth = table(PEOPLE)
-    audit = audit_release(released(truth, TwiceTheGamma(PEOPLE, Fraction(19))), truth, rng=seeded(4))
+    audit = audit_release(
+        released(truth, TwiceTheGamma(PEOPLE, Fraction(19))), truth, rng=seeded(4)
+    )
     assert audit.amplification is not None and audit.amplification.violated
     assert same_words("above the promised 9.5", audit.violations)
 
 
 def test_certain_ones_are_found_as_breaches_that_were_never_ruled_out() -> None:
     truth = Table(SHOP, (Bits.from_dense(np.random.default_rng(1).random((ROWS, 6)) < 0.04),))
-    audit = audit_release(released(truth, FrequencyFlip(SHOP, ("bread",), 0.9, 0.9)), truth, rng=seeded(4))
+    audit = audit_release(
+        released(truth, FrequencyFlip(SHOP, ("bread",), 0.9, 0.9)), truth, rng=seeded(4)
+    )
     assert audit.clean and audit.amplification is None
     assert audit.breaches.found == 1 and not audit.breaches.ruled_out
-    assert audit.breaches.examples[0].value == "bread" and audit.breaches.examples[0].posterior == 1.0
+    assert (
+        audit.breaches.examples[0].value == "bread" and audit.breaches.examples[0].posterior == 1.0
+    )
 
 
 def test_public_columns_link_people() -> None:
     village = Domain((SEX, Numeric("birth", 0, 9999, public=True)))
     birth = np.concatenate([np.arange(900), np.repeat(np.arange(5000, 5050), 2)]).astype(np.uint16)
     truth = Table(village, (records(Domain((SEX,)), 1000, 1)[0], birth))
-    found = audit_release(released(truth, GammaDiagonal(village, 19), copies=2), truth, rng=seeded(4)).linkage
+    found = audit_release(
+        released(truth, GammaDiagonal(village, 19), copies=2), truth, rng=seeded(4)
+    ).linkage
     assert (found.columns, found.unique, found.groups, found.found) == (("birth",), 900, 950, 0.95)
 
 
 def test_a_truth_in_another_order_does_not_pass() -> None:
     truth = table(PEOPLE)
     shuffled = truth.take(np.random.default_rng(1).permutation(truth.rows))
-    assert not audit_release(released(truth, GammaDiagonal(PEOPLE, 19)), shuffled, rng=seeded(4)).clean
+    assert not audit_release(
+        released(truth, GammaDiagonal(PEOPLE, 19)), shuffled, rng=seeded(4)
+    ).clean
 
 
 def test_a_truth_that_does_not_belong_is_refused() -> None:
@@ -206,7 +247,10 @@ def test_a_truth_that_does_not_belong_is_refused() -> None:
         (truth.slice(0, 999), "it holds 999 records, and the release was made from 1,000"),
         (table(PEOPLE, 1000), "it has no column 'income'"),
         (table(mixed, 1000, seed=8), r"public column 'income' differs in \d+ of 1,000 rows"),
-        (table(Domain((Category("sex", ("f", "m")), mixed["income"])), 1000), "row 1, column 'sex'"),
+        (
+            table(Domain((Category("sex", ("f", "m")), mixed["income"])), 1000),
+            "row 1, column 'sex'",
+        ),
         (release, "the truth was itself perturbed"),
     ]
     for stranger, words in strangers:

@@ -36,7 +36,11 @@ def test_every_form_holds_the_same_matrix(rows: int) -> None:
 
 def test_rows_in_any_order_with_repeats() -> None:
     bits = Bits.from_csr(np.array([0, 4, 4, 5]), np.array([2, 0, 2, 1, 1]), 4)
-    assert bits.to_dense().tolist() == [[True, True, True, False], [False] * 4, [False, True, False, False]]
+    assert bits.to_dense().tolist() == [
+        [True, True, True, False],
+        [False] * 4,
+        [False, True, False, False],
+    ]
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,13 @@ from sfumato.source import Exact
 from sfumato.table import Table
 
 BASKETS = Domain((Items("items", tuple("abcdefgh")),))
-RECORDS = Domain((Category("a", tuple("012")), Category("b", tuple("01")), Category("c", tuple("01"), public=True)))
+RECORDS = Domain(
+    (
+        Category("a", tuple("012")),
+        Category("b", tuple("01")),
+        Category("c", tuple("01"), public=True),
+    )
+)
 
 
 def baskets(rows: int, seed: int) -> Table:
@@ -62,11 +68,17 @@ def test_old_baskets_are_not_counted_again(monkeypatch):
     sf.frequent_itemsets(source, 0.05)
     asked = []
     count = parts.itemset_counts
-    monkeypatch.setattr(parts, "itemset_counts", lambda bits, sets: asked.append((bits.rows, len(sets))) or count(bits, sets))
+    monkeypatch.setattr(
+        parts,
+        "itemset_counts",
+        lambda bits, sets: asked.append((bits.rows, len(sets))) or count(bits, sets),
+    )
     sf.frequent_itemsets(source.extended(second), 0.05)
     assert sum(number for rows, number in asked if rows == 64) > 50
     long = [number for rows, number in asked if rows == 1000]
-    assert sum(long) <= 8 + 5  # the single items, whose counts are a popcount away, and the few new candidates
+    assert (
+        sum(long) <= 8 + 5
+    )  # the single items, whose counts are a popcount away, and the few new candidates
 
 
 def test_old_records_are_not_scanned_again(monkeypatch):
@@ -74,11 +86,18 @@ def test_old_records_are_not_scanned_again(monkeypatch):
     from sfumato.counting import arrays
 
     count = arrays.contingency
-    monkeypatch.setattr(arrays, "contingency", lambda columns, sizes: scanned.append(len(columns[0])) or count(columns, sizes))
+    monkeypatch.setattr(
+        arrays,
+        "contingency",
+        lambda columns, sizes: scanned.append(len(columns[0])) or count(columns, sizes),
+    )
     source = sf.perturb(records(900, 1), sf.GammaDiagonal(RECORDS, 20), seeded(1))
     sf.frequent_itemsets(source, 0.05)
     scanned.clear()
-    sf.frequent_itemsets(source.extended(sf.perturb(records(50, 2), sf.GammaDiagonal(RECORDS, 20), seeded(2)).table), 0.05)
+    sf.frequent_itemsets(
+        source.extended(sf.perturb(records(50, 2), sf.GammaDiagonal(RECORDS, 20), seeded(2)).table),
+        0.05,
+    )
     assert set(scanned) == {50}
     assert isinstance(source._counter, ArrayCounter)
 

@@ -1,4 +1,6 @@
-"""Each layer imports only those before it, so the program keeps the shape of the path of the data."""
+"""Each layer imports only those before it, so the program keeps the shape of the path
+of the data.
+"""
 
 import ast
 import subprocess
@@ -49,10 +51,19 @@ def imported(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            stem = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            stem = (
+                ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+                if node.level
+                else ""
+            )
             module = ".".join(filter(None, (stem, node.module)))
-            # `from sfumato import channels` imports sfumato.channels; anywhere else the module is named in full.
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "sfumato" else [module]
+            # `from sfumato import channels` imports sfumato.channels; anywhere else the module is
+            # named in full.
+            names = (
+                [f"{module}.{alias.name}" for alias in node.names]
+                if module == "sfumato"
+                else [module]
+            )
             yield from ((node.lineno, name) for name in names)
 
 
@@ -63,7 +74,10 @@ def breaches(source: str, module: str, is_package: bool = False) -> list[str]:
     found = []
     for line, name in imported(ast.parse(source), package):
         if name == "sfumato":
-            found.append(f"{module}:{line} imports the whole package; name the module that holds what it needs")
+            found.append(
+                f"{module}:{line} imports the whole package; name the module that holds what it "
+                "needs"
+            )
         elif name.startswith("sfumato.") and name != "sfumato.__version__":
             other = layer_of(name)
             if other != own and RANK.get(other, len(LAYERS)) >= RANK[own]:
@@ -78,7 +92,9 @@ def module_name(path: Path) -> str:
 
 
 def sources() -> list[Path]:
-    """Every source file except the package's own __init__.py, which offers the names of all layers."""
+    """Every source file except the package's own __init__.py, which offers the names of
+    all layers.
+    """
     return [path for path in sorted(SOURCE.rglob("*.py")) if path != SOURCE / "__init__.py"]
 
 
@@ -89,7 +105,9 @@ def test_every_module_belongs_to_a_layer() -> None:
 
 @pytest.mark.parametrize("path", sources(), ids=module_name)
 def test_a_layer_imports_only_those_before_it(path: Path) -> None:
-    found = breaches(path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py")
+    found = breaches(
+        path.read_text(encoding="utf-8"), module_name(path), path.name == "__init__.py"
+    )
     assert not found, "\n".join(found)
 
 
@@ -134,7 +152,9 @@ def test_a_relative_import_in_a_package_starts_from_the_package() -> None:
 def loaded_by(statement: str) -> set[str]:
     """The top-level modules in memory after a statement runs in a new interpreter."""
     script = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     return set(done.stdout.splitlines()[-1].split())
 
 

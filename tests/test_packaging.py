@@ -1,4 +1,6 @@
-"""What is shipped installs, imports and declares all it uses, and names no machine it was made on."""
+"""What is shipped installs, imports and declares all it uses, and names no machine it
+was made on.
+"""
 
 import ast
 import os
@@ -33,7 +35,8 @@ CORE = distributions(PROJECT["dependencies"])
 EXTRAS = distributions(chain.from_iterable(PROJECT["optional-dependencies"].values())) - {"sfumato"}
 
 
-# --- what the source imports -------------------------------------------------------------------------------------
+# --- what the source imports
+# -------------------------------------------------------------------------------------
 
 
 def third_party(tree: ast.AST) -> Iterator[str]:
@@ -53,7 +56,8 @@ def imports_by_file() -> dict[Path, set[str]]:
     owners = packages_distributions()
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
     return {
-        path: {canonicalize_name(owners.get(name, [name])[0]) for name in third_party(tree)} for path, tree in trees.items()
+        path: {canonicalize_name(owners.get(name, [name])[0]) for name in third_party(tree)}
+        for path, tree in trees.items()
     }
 
 
@@ -77,14 +81,24 @@ def test_the_extra_called_all_holds_every_extra() -> None:
     assert Requirement(everything).extras == extras.keys() - {"all"}
 
 
-# --- the wheel ---------------------------------------------------------------------------------------------------
+# --- the wheel
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, freshly built."""
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder),
+    ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
     (built,) = folder.glob("*.whl")
     return built
@@ -119,11 +133,20 @@ def clean_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     venv.create(environment, symlinks=True, with_pip=True)
     site = site_packages(environment)
     for part in needed(PROJECT["dependencies"]).values():
-        tops = {file.parts[0] for file in part.files or [] if file.parts[0] not in ("..", "__pycache__")}
+        tops = {
+            file.parts[0] for file in part.files or [] if file.parts[0] not in ("..", "__pycache__")
+        }
         for top in tops - {entry.name for entry in site.iterdir()}:
             (site / top).symlink_to(Path(str(part.locate_file(top))))
     pip = [str(environment / "bin" / "python"), "-m", "pip"]
-    install = ["install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", str(wheel)]
+    install = [
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--disable-pip-version-check",
+        str(wheel),
+    ]
     subprocess.run([*pip, *install], check=True, capture_output=True, timeout=120)
     return environment
 
@@ -152,7 +175,9 @@ def test_the_wheel_is_typed_licensed_and_holds_every_source(wheel: Path) -> None
 
 
 def test_the_wheel_imports_in_a_clean_environment(clean_environment: Path) -> None:
-    """Every module loads with the required dependencies only: an extra's library is imported where it is used."""
+    """Every module loads with the required dependencies only: an extra's library is imported where
+    it is used.
+    """
     script = """
 import importlib, pkgutil, sfumato
 for module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
@@ -167,7 +192,9 @@ print(sfumato.__version__, sfumato.__file__)
 
 @pytest.mark.parametrize("name", sorted(EXTRAS))
 def test_no_extra_is_in_the_clean_environment(clean_environment: Path, name: str) -> None:
-    installed = {entry.name.partition("-")[0].lower() for entry in site_packages(clean_environment).iterdir()}
+    installed = {
+        entry.name.partition("-")[0].lower() for entry in site_packages(clean_environment).iterdir()
+    }
     assert name.replace("-", "_") not in installed
 
 
@@ -176,7 +203,8 @@ def test_the_command_runs_in_a_clean_environment(clean_environment: Path) -> Non
     assert "perturb" in run_clean(clean_environment, "sfumato", "--help")
 
 
-# --- the public names --------------------------------------------------------------------------------------------
+# --- the public names
+# --------------------------------------------------------------------------------------------
 
 
 def test_every_public_name_loads() -> None:
@@ -195,11 +223,16 @@ def test_the_type_checker_sees_every_public_name() -> None:
     assert seen == sfumato._EXPORTS
 
 
-# --- the files ---------------------------------------------------------------------------------------------------
+# --- the files
+# ---------------------------------------------------------------------------------------------------
 
 # Written in pieces, so that this file does not hold what it forbids.
-MACHINE_PATH = re.compile(r"(?<![\w.$~}])/(?:" + "|".join(("work", "root", "farm", "home/\\w+", "tmp", "opt")) + ")/")
-REGISTRY = re.compile(r"(?:https?|file)://[^\s\"']*(?:/simple|/py" + r"pi|registry\.|/packages/[0-9a-f]{2}/)", re.I)
+MACHINE_PATH = re.compile(
+    r"(?<![\w.$~}])/(?:" + "|".join(("work", "root", "farm", "home/\\w+", "tmp", "opt")) + ")/"
+)
+REGISTRY = re.compile(
+    r"(?:https?|file)://[^\s\"']*(?:/simple|/py" + r"pi|registry\.|/packages/[0-9a-f]{2}/)", re.I
+)
 INDEX_OPTION = re.compile(r"^\s*--(?:extra-)?index-url|^\s*--find-links", re.M)
 
 
@@ -213,27 +246,45 @@ def tracked() -> list[Path]:
 
 def forbidden(text: str) -> list[str]:
     """The machine paths and package registry addresses in a text."""
-    return [match.group() for pattern in (MACHINE_PATH, REGISTRY, INDEX_OPTION) for match in pattern.finditer(text)]
+    return [
+        match.group()
+        for pattern in (MACHINE_PATH, REGISTRY, INDEX_OPTION)
+        for match in pattern.finditer(text)
+    ]
 
 
 def test_no_tracked_file_names_a_machine_path_or_a_registry() -> None:
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in tracked()}
-    found = {str(path.relative_to(ROOT)): hits for path, text in texts.items() if (hits := forbidden(text))}
+    found = {
+        str(path.relative_to(ROOT)): hits
+        for path, text in texts.items()
+        if (hits := forbidden(text))
+    }
     assert not found
 
 
 @pytest.mark.parametrize(
     "text",
-    ["see /" + "work/main/x", "'/" + "root/.cache'", "https://host.example/" + "simple", "--index" + "-url x"],
+    [
+        "see /" + "work/main/x",
+        "'/" + "root/.cache'",
+        "https://host.example/" + "simple",
+        "--index" + "-url x",
+    ],
 )
 def test_a_machine_path_or_a_registry_is_found(text: str) -> None:
     assert forbidden(text)
 
 
-WORK = "/".join(["", "work", ""])  # in pieces, so that a search for machine paths does not find this file
+WORK = "/".join(
+    ["", "work", ""]
+)  # in pieces, so that a search for machine paths does not find this file
 
 
-@pytest.mark.parametrize("text", [f"docs{WORK}plan.md", "https://example.org/paper.pdf", "#!/usr/bin/env bash", f"~{WORK}"])
+@pytest.mark.parametrize(
+    "text",
+    [f"docs{WORK}plan.md", "https://example.org/paper.pdf", "#!/usr/bin/env bash", f"~{WORK}"],
+)
 def test_other_paths_are_accepted(text: str) -> None:
     assert not forbidden(text)
 
@@ -242,7 +293,9 @@ def test_no_tracked_file_is_large() -> None:
     assert [str(path) for path in tracked() if path.stat().st_size > 2**20] == []
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-oldest.lock", "requirements-bench.lock"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.lock", "requirements-oldest.lock", "requirements-bench.lock"]
+)
 def test_a_lock_file_pins_every_dependency_by_hash_and_names_no_address(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", "")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
@@ -255,7 +308,12 @@ def test_a_lock_file_pins_every_dependency_by_hash_and_names_no_address(lock: st
 def test_the_oldest_lock_holds_the_stated_lower_bounds() -> None:
     text = (ROOT / "requirements-oldest.lock").read_text(encoding="utf-8")
     locked = dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.M))
-    stated = [*PROJECT["dependencies"], *chain.from_iterable(PROJECT["optional-dependencies"].values())]
+    stated = [
+        *PROJECT["dependencies"],
+        *chain.from_iterable(PROJECT["optional-dependencies"].values()),
+    ]
     for requirement in (part for part in map(Requirement, stated) if part.name != "sfumato"):
         (bound,) = [part.version for part in requirement.specifier if part.operator == ">="]
-        assert locked[requirement.name].startswith(bound), f"{requirement}: locked {locked[requirement.name]}; make lock"
+        assert locked[requirement.name].startswith(bound), (
+            f"{requirement}: locked {locked[requirement.name]}; make lock"
+        )

@@ -1,4 +1,6 @@
-"""Plans: figures that repeated perturbation confirms, the promise in words, and what cannot be had said in one line."""
+"""Plans: figures that repeated perturbation confirms, the promise in words, and what cannot be had
+said in one line.
+"""
 
 import json
 import math
@@ -31,7 +33,8 @@ PET = Category("pet", ("cat", "dog", "eel"))
 SEX = Category("sex", ("female", "male"))
 PEOPLE = Domain((AGE, PET, SEX))
 MIDDLES = np.array([7.5, 22.5, 37.5, 52.5])  # of the bins of age
-REPEATS = 1300  # the spread of so many repeats is known to 2 %, so that 10 % is five of its standard errors
+# the spread of so many repeats is known to 2 %, so that 10 % is five of its standard errors
+REPEATS = 1300
 ROWS = 400
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -70,7 +73,9 @@ def even(size: int) -> list[float]:
 
 def agrees(predicted: float, estimates: np.ndarray | list[float]) -> None:
     found = float(np.std(estimates, ddof=1))
-    assert predicted == pytest.approx(found, rel=0.10), f"predicted {predicted:.4g}, found {found:.4g}"
+    assert predicted == pytest.approx(found, rel=0.10), (
+        f"predicted {predicted:.4g}, found {found:.4g}"
+    )
 
 
 @every_mechanism
@@ -78,10 +83,22 @@ def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
     """People spread evenly, as the plan assumes: the cut nearest to the middle then halves them."""
     mechanism, questions = MECHANISMS[name], Questions(PEOPLE)
     truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
-    pairs, bins, middles = voted(mechanism, truth) if mechanism.reports_in_items else counted(mechanism, truth)
-    agrees(math.sqrt(ROWS * itemset_variance(mechanism, (Item("age", 0), Item("pet", 0)), [1 / 4, 1 / 3])), pairs)
-    agrees(questions.range_spread(mechanism) * math.sqrt(ROWS), bins[:, len(middles) // 2 :].sum(axis=1))
-    agrees(questions.mean_spread(mechanism, AGE) / math.sqrt(ROWS), (bins @ middles) / bins.sum(axis=1))
+    pairs, bins, middles = (
+        voted(mechanism, truth) if mechanism.reports_in_items else counted(mechanism, truth)
+    )
+    agrees(
+        math.sqrt(
+            ROWS * itemset_variance(mechanism, (Item("age", 0), Item("pet", 0)), [1 / 4, 1 / 3])
+        ),
+        pairs,
+    )
+    agrees(
+        questions.range_spread(mechanism) * math.sqrt(ROWS),
+        bins[:, len(middles) // 2 :].sum(axis=1),
+    )
+    agrees(
+        questions.mean_spread(mechanism, AGE) / math.sqrt(ROWS), (bins @ middles) / bins.sum(axis=1)
+    )
 
 
 def counted(mechanism: Mechanism, truth: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -109,7 +126,9 @@ def test_baskets_come_out_as_predicted() -> None:
     mechanism = BitFlip(shop, 0.9, 0.8)
     dense = np.random.default_rng(4).random((ROWS, 4)) < 0.4
     releases = repeated(mechanism, Table(shop, (Bits.from_dense(dense),)), 4)
-    predicted = math.sqrt(itemset_variance(mechanism, (Item("items", 0), Item("items", 1)), [0.4, 0.4]) * ROWS)
+    predicted = math.sqrt(
+        itemset_variance(mechanism, (Item("items", 0), Item("items", 1)), [0.4, 0.4]) * ROWS
+    )
     agrees(predicted, [release.marginal(["a", "b"]).value[1, 1] for release in releases])
 
 
@@ -164,7 +183,9 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
 def test_people_needed_reach_the_wanted_error() -> None:
     plan = plan_release(PEOPLE, 1000, guarantee=NINETEEN, wanted_error=0.05, at_support=0.1)
     assert not plan.met and "cannot be had together" in plan.sentences()[-1]
-    again = plan_release(PEOPLE, int(plan.best.people), guarantee=NINETEEN, wanted_error=0.05, at_support=0.1)
+    again = plan_release(
+        PEOPLE, int(plan.best.people), guarantee=NINETEEN, wanted_error=0.05, at_support=0.1
+    )
     assert again.met and again.best.error == pytest.approx(0.05, rel=1e-3)
 
 
@@ -182,7 +203,10 @@ def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) 
 def test_what_is_asked_decides_the_order() -> None:
     pairs = plan_release(CENSUS, 48_842, guarantee=NINETEEN, length=2)
     long = plan_release(CENSUS, 48_842, guarantee=NINETEEN, length=5)
-    assert pairs.best.name == "retention, binned" and long.best.name in ("gamma-diagonal", "randomized-gamma")
+    assert pairs.best.name == "retention, binned" and long.best.name in (
+        "gamma-diagonal",
+        "randomized-gamma",
+    )
 
 
 def test_errors_fall_as_privacy_is_given_up() -> None:
@@ -227,7 +251,12 @@ def test_baskets_beside_records_are_planned() -> None:
     mixed = Domain((PET, SEX, Items("items", tuple("abcdef"))))
     plan = plan_release(mixed, 10_000, guarantee=Guarantee(1000))
     assert [option.name for option in plan.options] == ["combined"]
-    assert plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes", target="sex").best.error > 0
+    assert (
+        plan_release(
+            mixed, 10_000, guarantee=Guarantee(1000), purpose="classes", target="sex"
+        ).best.error
+        > 0
+    )
     with pytest.raises(ParameterError, match="holds baskets"):
         plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes")
 

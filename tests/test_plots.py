@@ -1,4 +1,6 @@
-"""Figures: what is drawn is what was given, nothing more, and no window or global state is left behind."""
+"""Figures: what is drawn is what was given, nothing more, and no window or global state is left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_marginals_are_small_multiples() -> None:
 
 
 def test_supports_are_listed_from_the_top_and_cut() -> None:
-    axes = rendered(plots.supports(["a", "b", "c"], [0.3, 0.2, 0.1], [0.01] * 3, truth=[0.31, 0.2, 0.1], top=2))
+    axes = rendered(
+        plots.supports(["a", "b", "c"], [0.3, 0.2, 0.1], [0.01] * 3, truth=[0.31, 0.2, 0.1], top=2)
+    )
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
     assert drawn(axes)[:, 0].tolist() == [0.3, 0.2]
@@ -69,7 +73,10 @@ def test_rules_are_dots_coloured_by_lift() -> None:
 
 
 def test_errors_by_length_have_a_panel_a_kind_and_a_line_a_mechanism() -> None:
-    lines = [plots.Series("MASK", [5.0, 9.0], [1.0, 1.0]), plots.Series("gamma-diagonal", [2.0, 3.0])]
+    lines = [
+        plots.Series("MASK", [5.0, 9.0], [1.0, 1.0]),
+        plots.Series("gamma-diagonal", [2.0, 3.0]),
+    ]
     axes = plots.errors_by_length([1, 2], {"support error": lines, "false negatives": lines[:1]})
     rendered(axes[0])
     assert [place.get_title(loc="left") for place in axes] == ["support error", "false negatives"]
@@ -88,7 +95,9 @@ def test_risk_shows_before_and_after_with_figures() -> None:
     assert [text.get_text() for text in axes.texts] == ["1,200", "40", "3", "0"]
 
 
-@pytest.mark.parametrize("axes", [plots.supports([], [], []), plots.rules([], [], [])], ids=["supports", "rules"])
+@pytest.mark.parametrize(
+    "axes", [plots.supports([], [], []), plots.rules([], [], [])], ids=["supports", "rules"]
+)
 def test_nothing_found_is_said(axes: Any) -> None:
     assert rendered(axes).texts[0].get_text().startswith("no ")
 
@@ -121,7 +130,9 @@ def test_user_settings_are_left_alone() -> None:
     assert dict(matplotlib.rcParams) == before
 
 
-def test_without_matplotlib_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = builtins.__import__
 
     def refuse(name: str, *rest: Any, **named: Any) -> Any:
@@ -136,7 +147,9 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch: pytest
 
 def test_a_tree_has_a_dot_a_node_and_words_at_its_leaves() -> None:
     leaf = plots.Branch("age < 60", "healthy", 0, 0.9, 70)
-    deep = plots.Branch("age >= 60", "ill", 1, 0.7, 30, [plots.Branch("sex = male", "ill", 1, 0.8, 20), leaf])
+    deep = plots.Branch(
+        "age >= 60", "ill", 1, 0.7, 30, [plots.Branch("sex = male", "ill", 1, 0.8, 20), leaf]
+    )
     root = plots.Branch("", "healthy", 0, 0.7, 100, [leaf, deep])
     axes = rendered(plots.decision_tree(root))
     words = [text.get_text() for text in axes.texts]

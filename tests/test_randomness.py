@@ -15,12 +15,33 @@ from sfumato.errors import ParameterError
 from sfumato.randomness import CHUNK, Keystream, secure, seeded
 
 REJECT = 1e-6
-BOUNDS = [2, 3, 5, 6, 7, 10, 100, 255, 256, 257, 1000, 65_535, 65_536, 65_537, 1 << 24, (1 << 24) + 1, 3 << 30, 1 << 32]
+BOUNDS = [
+    2,
+    3,
+    5,
+    6,
+    7,
+    10,
+    100,
+    255,
+    256,
+    257,
+    1000,
+    65_535,
+    65_536,
+    65_537,
+    1 << 24,
+    (1 << 24) + 1,
+    3 << 30,
+    1 << 32,
+]
 LARGE = [(1 << 32) + 1, 10**10, 1 << 40, (1 << 40) - 1, (1 << 63) + 1, (1 << 64) - 1, 1 << 64]
 
 
 class Scripted(Keystream):
-    """A keystream whose bytes are chosen: the first draw gives these words, later ones the largest word there is."""
+    """A keystream whose bytes are chosen: the first draw gives these words, later ones the largest
+    word there is.
+    """
 
     def __init__(self, words: np.ndarray) -> None:
         super().__init__(bytes(32), secure=False)
@@ -34,7 +55,9 @@ def uniformity(draws: np.ndarray, bound: int, cells: int = 64) -> float:
     """Chi-square p-value of "uniform below the bound", in at most so many equal cells."""
     cells = min(cells, bound)
     edges = [-(-bound * cell // cells) for cell in range(cells + 1)]
-    places = np.searchsorted(np.array(edges[1:-1], dtype=np.uint64), draws.astype(np.uint64), side="right")
+    places = np.searchsorted(
+        np.array(edges[1:-1], dtype=np.uint64), draws.astype(np.uint64), side="right"
+    )
     means = np.diff(np.array(edges, dtype=object)).astype(float) / bound * len(draws)
     counts = np.bincount(places, minlength=cells)
     return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), cells - 1))
@@ -49,7 +72,9 @@ def test_integers_below_a_bound_are_uniform(bound: int) -> None:
 
 def test_the_judge_rejects_what_is_five_per_cent_off() -> None:
     draws = seeded(1).below(10, 200_000)
-    assert uniformity(np.where(draws == 3, 3 + (seeded(2).random(200_000) < 0.05), draws), 10) < REJECT
+    assert (
+        uniformity(np.where(draws == 3, 3 + (seeded(2).random(200_000) < 0.05), draws), 10) < REJECT
+    )
 
 
 @pytest.mark.parametrize("bound", range(1, 257))
@@ -61,9 +86,14 @@ def test_every_value_comes_of_equally_many_16_bit_words(bound: int) -> None:
     assert counts[-1] == share + rejected
 
 
-@given(bound=st.integers(257, 1 << 24), words=st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=50))
+@given(
+    bound=st.integers(257, 1 << 24),
+    words=st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=50),
+)
 def test_32_bit_words_become_what_exact_arithmetic_says(bound: int, words: list[int]) -> None:
-    """Words at the edges of each value's share included: w·bound / 2^32, drawn again below 2^32 mod bound."""
+    """Words at the edges of each value's share included: w·bound / 2^32, drawn again below 2^32 mod
+    bound.
+    """
     edges = [-(-value * (1 << 32) // bound) for value in (0, 1, bound // 2, bound - 1)]
     words += [word for edge in edges for word in (edge - 1, edge, edge + 1) if 0 <= word < 1 << 32]
     expected = []
@@ -73,7 +103,10 @@ def test_32_bit_words_become_what_exact_arithmetic_says(bound: int, words: list[
     assert Scripted(np.array(words, dtype=np.uint32)).below(bound, len(words)).tolist() == expected
 
 
-@given(bound=st.integers((1 << 24) + 1, (1 << 32) - 1), words=st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=50))
+@given(
+    bound=st.integers((1 << 24) + 1, (1 << 32) - 1),
+    words=st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=50),
+)
 def test_large_bounds_are_masked_and_rejected(bound: int, words: list[int]) -> None:
     class Counted(Scripted):
         def fill(self, buffer: np.ndarray) -> None:
@@ -159,7 +192,9 @@ def test_the_key_is_not_shown() -> None:
     assert repr(stream.key)[2:-1] not in repr(stream) and "key" not in repr(stream)
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 7, 15, 17, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+@pytest.mark.parametrize(
+    "length", [0, 1, 3, 7, 15, 17, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5]
+)
 def test_filling_in_pieces_is_filling_at_once(length: int) -> None:
     whole = np.empty(length, dtype=np.uint8)
     seeded(4).fill(whole)
@@ -171,7 +206,9 @@ def test_filling_in_pieces_is_filling_at_once(length: int) -> None:
 
 
 def test_the_keystream_is_aes_256_in_counter_mode() -> None:
-    """NIST SP 800-38A, F.5.5: the cipher is the standard one; here with the counter that starts at 0."""
+    """NIST SP 800-38A, F.5.5: the cipher is the standard one; here with the counter that starts at
+    0.
+    """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     key = bytes(range(32))

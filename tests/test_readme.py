@@ -1,4 +1,6 @@
-"""Every command and every Python example of the README runs, in the order in which a reader meets them."""
+"""Every command and every Python example of the README runs, in the order in which a reader meets
+them.
+"""
 
 import os
 import re
@@ -24,7 +26,9 @@ class Step:
 
 
 def commands(kind: str, block: str) -> list[str]:
-    """The commands of a shell block, continued lines joined, comments and (in a console) output left out."""
+    """The commands of a shell block, continued lines joined, comments and (in a console) output
+    left out.
+    """
     lines = block.replace("\\\n", " ").splitlines()
     if kind == "console":
         lines = [line[2:] for line in lines if line.startswith("$ ")]
@@ -44,7 +48,9 @@ def steps(readme: str) -> Iterator[Step]:
 
 def make_targets() -> set[str]:
     """The targets that the Makefile offers."""
-    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    return set(
+        re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    )
 
 
 def arguments(step: Step, folder: Path) -> list[str]:
@@ -58,15 +64,26 @@ def arguments(step: Step, folder: Path) -> list[str]:
 
 def run(step: Step, folder: Path) -> None:
     """Run a step in a folder with the environment of the tests first on the path."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(arguments(step, folder), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
+    done = subprocess.run(
+        arguments(step, folder),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, f"README.md:{step.line}: {step.text}\n{done.stdout}\n{done.stderr}"
 
 
 def check(step: Step, folder: Path) -> None:
     """A `make` line names a target (running it here would never end); anything else runs."""
     if step.kind == "shell" and (made := re.match(r"make\s+([\w-]+)", step.text)):
-        assert made.group(1) in make_targets(), f"README.md:{step.line}: no such target: {step.text}"
+        assert made.group(1) in make_targets(), (
+            f"README.md:{step.line}: no such target: {step.text}"
+        )
     else:
         run(step, folder)
 

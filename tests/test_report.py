@@ -12,7 +12,18 @@ import pytest
 from sfumato import plots
 from sfumato.errors import FileError, ParameterError
 from sfumato.estimation.estimate import Answer
-from sfumato.report import Code, Heading, Note, Page, Paragraph, Picture, Table, save_figure, shown, write_whole
+from sfumato.report import (
+    Code,
+    Heading,
+    Note,
+    Page,
+    Paragraph,
+    Picture,
+    Table,
+    save_figure,
+    shown,
+    write_whole,
+)
 
 pytest.importorskip("matplotlib")
 
@@ -42,7 +53,13 @@ def drawing() -> object:
 
 
 def test_every_word_is_escaped(drawing: object) -> None:
-    blocks = [Heading(NASTY), Paragraph(NASTY), Note(NASTY), Code(NASTY), Table([NASTY], [[NASTY]], NASTY)]
+    blocks = [
+        Heading(NASTY),
+        Paragraph(NASTY),
+        Note(NASTY),
+        Code(NASTY),
+        Table([NASTY], [[NASTY]], NASTY),
+    ]
     page = Page(NASTY, [*blocks, Picture.of(drawing, NASTY)], lead=NASTY).html()
     assert "<script" not in page
     parser = Balance()
@@ -60,7 +77,9 @@ def test_page_is_self_contained_and_fits_a_phone(drawing: object) -> None:
 
 
 def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
-    html = Table(["who", "count"], [["men", Answer(32650.12, 41.3)], ["women", 16192]], "Sex").html()
+    html = Table(
+        ["who", "count"], [["men", Answer(32650.12, 41.3)], ["women", 16192]], "Sex"
+    ).html()
     assert '<td class="number">32,650 ± 41</td>' in html
     assert '<td class="number">16,192</td>' in html
     assert "<td>men</td>" in html
@@ -89,8 +108,12 @@ def test_entries_are_shown_to_their_precision(entry: object, text: str) -> None:
     assert shown(entry) == text
 
 
-@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.HTML", b"<!doctype html>")])
-def test_figure_is_saved_by_extension_the_same_each_time(drawing: object, tmp_path: Path, name: str, start: bytes) -> None:
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.HTML", b"<!doctype html>")]
+)
+def test_figure_is_saved_by_extension_the_same_each_time(
+    drawing: object, tmp_path: Path, name: str, start: bytes
+) -> None:
     save_figure(drawing, tmp_path / name)
     first = (tmp_path / name).read_bytes()
     save_figure(plots.risk(["unique"], [3], [0]).figure, tmp_path / name)
@@ -101,7 +124,11 @@ def test_figure_is_saved_by_extension_the_same_each_time(drawing: object, tmp_pa
 
 def test_a_list_of_axes_stands_for_their_figure() -> None:
     axes = plots.marginals([plots.Marginal("sex", ["f", "m"], [1.0, 2.0], [0.1, 0.1])] * 2)
-    assert Picture.of(axes, "both") == Picture.of(axes[1], "both") == Picture.of(axes[0].figure, "both")
+    assert (
+        Picture.of(axes, "both")
+        == Picture.of(axes[1], "both")
+        == Picture.of(axes[0].figure, "both")
+    )
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.jpeg"])
@@ -116,7 +143,9 @@ def test_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
         Page("Page", []).save(tmp_path / "nowhere" / "page.html")
 
 
-def test_full_disk_leaves_the_old_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

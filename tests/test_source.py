@@ -29,7 +29,15 @@ def records(rows: int = ROWS, seed: int = 1) -> Table:
     age = np.minimum(rng.integers(0, 45, rows) + 15 * sex, 59)
     smoker = rng.random(rows) < 0.15 + 0.2 * sex + age / 200
     region = rng.choice(3, rows, p=[0.5, 0.3, 0.2])
-    return Table(RECORDS, (sex.astype(np.uint8), age.astype(np.uint8), smoker.astype(np.uint8), region.astype(np.uint8)))
+    return Table(
+        RECORDS,
+        (
+            sex.astype(np.uint8),
+            age.astype(np.uint8),
+            smoker.astype(np.uint8),
+            region.astype(np.uint8),
+        ),
+    )
 
 
 def baskets(rows: int = ROWS, seed: int = 2) -> Table:
@@ -48,7 +56,9 @@ RECORD_MECHANISMS = {
     "gamma-diagonal": sf.GammaDiagonal(RECORDS.binned(), 30),
     "randomized-gamma": sf.RandomizedGamma(RECORDS.binned(), 30, 0.3),
     "retention": sf.Retention(RECORDS, (0.5, 0.4, 0.6)),
-    "retention identity": sf.Retention(RECORDS, (0.5, 0.4, 0.6), replace=("identity", "uniform", "identity")),
+    "retention identity": sf.Retention(
+        RECORDS, (0.5, 0.4, 0.6), replace=("identity", "uniform", "identity")
+    ),
     "swapping": sf.Swapping(RECORDS, 0.5),
     "mask": sf.BitFlip(RECORDS, 0.9, 0.85),
     "cut-and-paste": sf.CutAndPaste(RECORDS, 3, 0.2),
@@ -69,22 +79,33 @@ def test_marginals_of_a_release_are_the_truth_within_their_errors(name):
         assert np.all(true.stderr == 0) and np.isclose(found.value.sum(), ROWS, rtol=0.1)
         off = found.value - true.value
         assert np.all(np.abs(off) <= 5 * found.stderr + 1e-6), (columns, off / found.stderr)
-        every.append(off.ravel()[found.stderr.ravel() > 1e-6] / found.stderr.ravel()[found.stderr.ravel() > 1e-6])
-    assert 0.4 < np.sqrt(np.mean(np.concatenate(every) ** 2)) < 2  # the errors are of the size stated, no smaller either
+        every.append(
+            off.ravel()[found.stderr.ravel() > 1e-6]
+            / found.stderr.ravel()[found.stderr.ravel() > 1e-6]
+        )
+    assert (
+        0.4 < np.sqrt(np.mean(np.concatenate(every) ** 2)) < 2
+    )  # the errors are of the size stated, no smaller either
 
 
 @pytest.mark.parametrize("name", RECORD_MECHANISMS)
 def test_standard_errors_hold_over_repeated_perturbation(name):
     truth, mechanism, rng = records(1500), RECORD_MECHANISMS[name], seeded(12)
     true = Exact(truth).marginal(["smoker", "sex"]).where(smoker="yes", sex="M").value
-    answers = [sf.perturb(truth, mechanism, rng).marginal(["smoker", "sex"]).where(smoker="yes", sex="M") for _ in range(250)]
+    answers = [
+        sf.perturb(truth, mechanism, rng).marginal(["smoker", "sex"]).where(smoker="yes", sex="M")
+        for _ in range(250)
+    ]
     values = np.array([answer.value for answer in answers])
     stated = np.sqrt(np.mean([answer.stderr**2 for answer in answers]))
     assert abs(values.mean() - true) < 5 * values.std() / np.sqrt(len(values))
     assert 0.77 < values.std() / stated < 1.23  # five standard errors of a spread from 250 draws
 
 
-@pytest.mark.parametrize("mechanism", [sf.BitFlip(BASKETS, 0.9, 0.9), sf.BitFlip(BASKETS, [0.95] * 6, [0.7, 0.8, 0.9] * 2)])
+@pytest.mark.parametrize(
+    "mechanism",
+    [sf.BitFlip(BASKETS, 0.9, 0.9), sf.BitFlip(BASKETS, [0.95] * 6, [0.7, 0.8, 0.9] * 2)],
+)
 def test_baskets_answer_for_their_items(mechanism):
     truth = baskets()
     release, exact = sf.perturb(truth, mechanism, seeded(3)), Exact(truth)
@@ -120,10 +141,18 @@ def test_baskets_beside_other_columns_are_mined_together():
     )
     parts = sf.GammaDiagonal(Domain((RECORDS["sex"],)), 19), sf.BitFlip(BASKETS, 0.9, 0.85)
     release = sf.perturb(truth, sf.Combined(truth.domain, parts), seeded(3))
-    exact = sf.frequent_itemsets(Exact(truth), 0.1, max_length=3).to_pandas().set_index("itemsets").support
+    exact = (
+        sf.frequent_itemsets(Exact(truth), 0.1, max_length=3)
+        .to_pandas()
+        .set_index("itemsets")
+        .support
+    )
     assert frozenset({"sex=F", "a", "region=north"}) in exact and frozenset({"no a"}) not in exact
     found = sf.frequent_itemsets(release, 0.01, max_length=3).to_pandas().set_index("itemsets")
-    errors = [(found.support[items] - support) / max(found.stderr[items], 1e-9) for items, support in exact.items()]
+    errors = [
+        (found.support[items] - support) / max(found.stderr[items], 1e-9)
+        for items, support in exact.items()
+    ]
     assert np.abs(errors).max() < 6 and np.abs(errors).max() > 0.5
 
 
@@ -132,7 +161,8 @@ def test_a_data_frame_is_perturbed_as_it_is():
     release = sf.perturb(frame, RECORD_MECHANISMS["gamma-diagonal"], seeded(1))
     assert release.rows == 50 and release.domain == RECORDS.binned()
     with pytest.raises(
-        ParameterError, match=r"a DataFrame cannot be mined as it is; give a release, or the truth as in sf\.Exact"
+        ParameterError,
+        match=r"a DataFrame cannot be mined as it is; give a release, or the truth as in sf\.Exact",
     ):
         sf.frequent_itemsets(frame, 0.1)
 
@@ -142,9 +172,15 @@ def test_copies_are_siblings_of_one_record():
     release = sf.perturb(truth, mechanism, seeded(6), copies=5)
     assert (release.rows, release.table.rows, release.copies) == (3000, 15_000, 5)
     single = sf.perturb(truth, mechanism, seeded(6))
-    many, one = release.marginal(["smoker"]).where(smoker="yes"), single.marginal(["smoker"]).where(smoker="yes")
+    many, one = (
+        release.marginal(["smoker"]).where(smoker="yes"),
+        single.marginal(["smoker"]).where(smoker="yes"),
+    )
     assert many.stderr == pytest.approx(one.stderr / np.sqrt(5), rel=0.05)
-    assert abs(many.value - Exact(truth).marginal(["smoker"]).where(smoker="yes").value) < 5 * many.stderr
+    assert (
+        abs(many.value - Exact(truth).marginal(["smoker"]).where(smoker="yes").value)
+        < 5 * many.stderr
+    )
 
 
 def test_a_release_is_saved_and_opened_again(tmp_path):
@@ -152,7 +188,9 @@ def test_a_release_is_saved_and_opened_again(tmp_path):
     release.save(tmp_path / "out.parquet")
     again = sf.open(tmp_path / "out.parquet")
     assert again.mechanism.spec() == release.mechanism.spec() and not again.provenance.secure
-    assert np.array_equal(again.marginal(["age", "sex"]).value, release.marginal(["age", "sex"]).value)
+    assert np.array_equal(
+        again.marginal(["age", "sex"]).value, release.marginal(["age", "sex"]).value
+    )
 
 
 def test_questions_that_make_no_sense_are_refused():
@@ -173,13 +211,17 @@ def test_numbers_are_cut_where_the_question_cuts_them():
     release = sf.perturb(truth, RECORD_MECHANISMS["retention"], seeded(8))
     cells = RECORDS["age"].cells_by_cuts([33, 48])
     found, true = release.marginal([cells]), Exact(truth).marginal([cells])
-    assert true.value.tolist() == np.histogram(truth.column("age") + 20, [20, 33, 48, 80])[0].tolist()
+    assert (
+        true.value.tolist() == np.histogram(truth.column("age") + 20, [20, 33, 48, 80])[0].tolist()
+    )
     assert np.abs((found.value - true.value) / found.stderr).max() < 5
 
 
 def test_cut_and_paste_is_mined_as_far_as_it_can_be():
     truth, mechanism = records(2000), RECORD_MECHANISMS["cut-and-paste"]
-    found = sf.frequent_itemsets(sf.perturb(truth, mechanism, seeded(9), copies=3), 0.01, prune_errors=0)
+    found = sf.frequent_itemsets(
+        sf.perturb(truth, mechanism, seeded(9), copies=3), 0.01, prune_errors=0
+    )
     assert found.rows == 2000 and max(found.by_length()) == mechanism.cutoff
     whole = sf.CutAndPaste(RECORDS, 1, 0.1)
     assert max(sf.frequent_itemsets(sf.perturb(truth, whole, seeded(9)), 0.01).by_length()) == 1

@@ -1,4 +1,6 @@
-"""Sfumato: perturb each record before anyone sees it, and reconstruct the crowd's counts with their error bars."""
+"""Sfumato: perturb each record before anyone sees it, and reconstruct the crowd's counts with their
+error bars.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -53,7 +55,8 @@ if TYPE_CHECKING:
     from sfumato.table import propose_schema as propose_schema
     from sfumato.table import read as read
 
-# Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it does not need.
+# Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it
+# does not need.
 _EXPORTS: dict[str, str] = {
     "Answer": "estimation.estimate:Answer",
     "Binning": "publish.microdata:Binning",

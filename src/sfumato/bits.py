@@ -24,8 +24,8 @@ _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 class Bits:
     """A 0/1 matrix of `rows` baskets by `items`, packed by item.
 
-    `words[i]` holds the column of item i, 64 rows a word: row r is bit r % 64 of word r // 64. The unused high bits of
-    the last word are 0.
+    `words[i]` holds the column of item i, 64 rows a word: row r is bit r % 64 of word r // 64. The
+    unused high bits of the last word are 0.
 
     >>> bits = Bits.from_dense(np.array([[True, False], [True, True]]))
     >>> bits.rows, bits.items, bits.counts().tolist()
@@ -38,9 +38,18 @@ class Bits:
     def __post_init__(self) -> None:
         words = np.ascontiguousarray(self.words, dtype=np.uint64)
         if self.rows < 0 or words.ndim != 2 or words.shape[1] != _words_for(self.rows):
-            raise DataError(f"words of shape {words.shape} do not hold {self.rows} rows; use (items, {_words_for(self.rows)})")
-        if self.rows % WORD_BITS and words.size and np.any(words[:, -1] >> np.uint64(self.rows % WORD_BITS)):
-            raise DataError(f"bits beyond row {self.rows} are set; clear the unused high bits of the last word")
+            raise DataError(
+                f"words of shape {words.shape} do not hold {self.rows} rows; use (items, "
+                f"{_words_for(self.rows)})"
+            )
+        if (
+            self.rows % WORD_BITS
+            and words.size
+            and np.any(words[:, -1] >> np.uint64(self.rows % WORD_BITS))
+        ):
+            raise DataError(
+                f"bits beyond row {self.rows} are set; clear the unused high bits of the last word"
+            )
         object.__setattr__(self, "words", words)
 
     @property
@@ -62,8 +71,12 @@ class Bits:
         return cls(np.zeros((items, _words_for(rows)), dtype=np.uint64), rows)
 
     @classmethod
-    def from_csr(cls, offsets: NDArray[np.integer], items: NDArray[np.integer], universe_size: int) -> Bits:
-        """The matrix whose row r holds `items[offsets[r]:offsets[r + 1]]`, in any order; repeats count once."""
+    def from_csr(
+        cls, offsets: NDArray[np.integer], items: NDArray[np.integer], universe_size: int
+    ) -> Bits:
+        """The matrix whose row r holds `items[offsets[r]:offsets[r + 1]]`, in any order; repeats
+        count once.
+        """
         offsets, items = np.asarray(offsets), np.asarray(items)
         _check_csr(offsets, items, universe_size)
         rows = len(offsets) - 1
@@ -76,12 +89,16 @@ class Bits:
         return cls(words, rows)
 
     def to_csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Offsets (rows + 1) and the items of every row, rows in order and items ascending within a row."""
+        """Offsets (rows + 1) and the items of every row, rows in order and items ascending within a
+        row.
+        """
         sizes = np.zeros(self.rows + 1, dtype=np.int64)
         parts = []
         for start, block in self._blocks():
             row, item = _coordinates(block)
-            sizes[start + 1 : start + 1 + _BLOCK_ROWS] = np.bincount(row, minlength=min(_BLOCK_ROWS, self.rows - start))
+            sizes[start + 1 : start + 1 + _BLOCK_ROWS] = np.bincount(
+                row, minlength=min(_BLOCK_ROWS, self.rows - start)
+            )
             parts.append(item[np.argsort(row, kind="stable")])
         return np.cumsum(sizes), np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
@@ -108,12 +125,16 @@ class Bits:
         sizes = np.zeros(self.rows, dtype=np.int64)
         for start, block in self._blocks():
             row, _ = _coordinates(block)
-            sizes[start : start + _BLOCK_ROWS] = np.bincount(row, minlength=min(_BLOCK_ROWS, self.rows - start))
+            sizes[start : start + _BLOCK_ROWS] = np.bincount(
+                row, minlength=min(_BLOCK_ROWS, self.rows - start)
+            )
         return sizes
 
     def column(self, item: int) -> NDArray[np.bool_]:
         """Which baskets hold one item."""
-        return np.unpackbits(self.words[item].view(np.uint8), count=self.rows, bitorder="little").view(bool)
+        return np.unpackbits(
+            self.words[item].view(np.uint8), count=self.rows, bitorder="little"
+        ).view(bool)
 
     def select(self, items: Sequence[int] | NDArray[np.integer]) -> Bits:
         """The same baskets with only these items, in this order."""
@@ -123,7 +144,9 @@ class Bits:
         """The baskets start..stop-1; a copy, cheapest where `start` is a multiple of 64."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         rows = max(stop - start, 0)
-        words = _shifted_down(self.words[:, start // WORD_BITS :], start % WORD_BITS)[:, : _words_for(rows)]
+        words = _shifted_down(self.words[:, start // WORD_BITS :], start % WORD_BITS)[
+            :, : _words_for(rows)
+        ]
         return Bits(_masked(words, rows), rows)
 
     def take(self, rows: NDArray[np.integer]) -> Bits:
@@ -139,7 +162,10 @@ class Bits:
     def concatenate(cls, parts: Sequence[Bits]) -> Bits:
         """All baskets of the parts, one part after the other."""
         if not parts or len({part.items for part in parts}) != 1:
-            raise DataError(f"parts to join must have the same items; found {[part.items for part in parts]} items")
+            raise DataError(
+                f"parts to join must have the same items; found {[part.items for part in parts]} "
+                "items"
+            )
         if len(parts) == 1:
             return parts[0]
         rows = sum(part.rows for part in parts)
@@ -154,9 +180,16 @@ class Bits:
     def stack(cls, parts: Sequence[Bits]) -> Bits:
         """The items of all parts side by side, for the same baskets."""
         if not parts or len({part.rows for part in parts}) != 1:
-            raise DataError(f"parts to stack must have the same baskets; found {[part.rows for part in parts]} rows")
+            raise DataError(
+                "parts to stack must have the same baskets; found "
+                f"{[part.rows for part in parts]} rows"
+            )
         # Packed columns are big: one part is handed on as it is.
-        return parts[0] if len(parts) == 1 else cls(np.concatenate([part.words for part in parts]), parts[0].rows)
+        return (
+            parts[0]
+            if len(parts) == 1
+            else cls(np.concatenate([part.words for part in parts]), parts[0].rows)
+        )
 
     def equals(self, other: Bits) -> bool:
         """Whether both hold the same matrix."""
@@ -177,16 +210,25 @@ def _words_for(rows: int) -> int:
     return -(-rows // WORD_BITS)
 
 
-def _check_csr(offsets: NDArray[np.integer], items: NDArray[np.integer], universe_size: int) -> None:
+def _check_csr(
+    offsets: NDArray[np.integer], items: NDArray[np.integer], universe_size: int
+) -> None:
     if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(items):
-        raise DataError(f"offsets must run from 0 to the number of items, {len(items)}, with one entry more than rows")
+        raise DataError(
+            f"offsets must run from 0 to the number of items, {len(items)}, with one entry more "
+            "than rows"
+        )
     if np.any(np.diff(offsets) < 0):
         raise DataError("offsets must not decrease; each row ends where the next begins")
     if len(items) and (items.min() < 0 or items.max() >= universe_size):
-        raise DataError(f"item numbers must lie in 0..{universe_size - 1}; found {items.min()}..{items.max()}")
+        raise DataError(
+            f"item numbers must lie in 0..{universe_size - 1}; found {items.min()}..{items.max()}"
+        )
 
 
-def _packed(offsets: NDArray[np.integer], items: NDArray[np.integer], shape: tuple[int, ...]) -> NDArray[np.uint64]:
+def _packed(
+    offsets: NDArray[np.integer], items: NDArray[np.integer], shape: tuple[int, ...]
+) -> NDArray[np.uint64]:
     """The words of a block of rows."""
     row = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
     position = items.astype(np.int64) * shape[1] + (row >> 6)

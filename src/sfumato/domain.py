@@ -1,7 +1,9 @@
-"""Attribute and Domain: which values a record may hold, how they are coded, and how cells are merged for a question.
+"""Attribute and Domain: which values a record may hold, how they are coded, and how cells are
+merged for a question.
 
-Every attribute is finite. A number lives on a grid min, min + step, …, max, so that a value that was kept and a value that
-was drawn afresh look alike. A column in memory is an array of codes 0..size-1 (for items: a packed 0/1 matrix).
+Every attribute is finite. A number lives on a grid min, min + step, …, max, so that a value that
+was kept and a value that was drawn afresh look alike. A column in memory is an array of codes
+0..size-1 (for items: a packed 0/1 matrix).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ FINE_GRID = 1 << 16  # steps of a number whose schema states no step and no whol
 
 @dataclass(frozen=True)
 class Attribute(ABC):
-    """One column: a name, a finite list of values, and whether it is sent as it is (public, outside the guarantee)."""
+    """One column: a name, a finite list of values, and whether it is sent as it is (public, outside
+    the guarantee).
+    """
 
     name: str
     public: bool = field(default=False, kw_only=True)
@@ -45,7 +49,9 @@ class Attribute(ABC):
 
     @abstractmethod
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes | Bits:
-        """Codes of an Arrow array; a value outside the domain raises DataError naming row, column and value."""
+        """Codes of an Arrow array; a value outside the domain raises DataError naming row, column
+        and value.
+        """
 
     @abstractmethod
     def decode(self, codes: Any) -> pa.Array:
@@ -115,7 +121,8 @@ class Category(Attribute):
             word = getattr(self, role)
             if word is not None and word not in self.values:
                 raise SchemaError(
-                    f"attribute '{self.name}': {role} = '{word}' is not one of its values ({listing(self.values)})",
+                    f"attribute '{self.name}': {role} = '{word}' is not one of its values "
+                    f"({listing(self.values)})",
                     hint=near_miss(word, self.values),
                 )
 
@@ -150,8 +157,10 @@ class Category(Attribute):
         if value is None:
             return _null_error(self.name, row)
         return DataError(
-            f"row {row}, column '{self.name}': '{value}' is not one of its values ({listing(self.values)})",
-            hint=near_miss(value, self.values) or 'list it in the schema, or name an other = "…" to take it',
+            f"row {row}, column '{self.name}': '{value}' is not one of its values "
+            f"({listing(self.values)})",
+            hint=near_miss(value, self.values)
+            or 'list it in the schema, or name an other = "…" to take it',
             row=row,
             column=self.name,
             value=value,
@@ -168,20 +177,28 @@ class Category(Attribute):
 
 @dataclass(frozen=True)
 class Bins(Attribute):
-    """A number cut into intervals: [e0,e1) [e1,e2) … [en-1,en], the last closed; the column holds the intervals, not numbers.
+    """A number cut into intervals: [e0,e1) [e1,e2) … [en-1,en], the last closed; the column holds
+    the intervals, not numbers.
 
     >>> Bins("age", (15, 35, 95)).labels
     ('[15,35)', '[35,95]')
     """
 
     edges: tuple[float, ...]
-    step: float = 0.0  # of the numbers that were cut; a question may fall anywhere between two grid points
+    step: float = (
+        0.0  # of the numbers that were cut; a question may fall anywhere between two grid points
+    )
     clip: bool = False  # of the numbers that were cut, so that they can still be read
     missing: float | None = None
 
     def __post_init__(self) -> None:
-        if len(self.edges) < 2 or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise SchemaError(f"attribute '{self.name}': edges must ascend and be at least two, found {list(self.edges)}")
+        if len(self.edges) < 2 or any(
+            a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)
+        ):
+            raise SchemaError(
+                f"attribute '{self.name}': edges must ascend and be at least two, found "
+                f"{list(self.edges)}"
+            )
 
     @property
     def size(self) -> int:
@@ -191,7 +208,8 @@ class Bins(Attribute):
     def labels(self) -> tuple[str, ...]:
         pairs = list(zip(self.edges, self.edges[1:], strict=False))
         return tuple(
-            f"[{_plain(low)},{_plain(high)}{']' if index == len(pairs) - 1 else ')'}" for index, (low, high) in enumerate(pairs)
+            f"[{_plain(low)},{_plain(high)}{']' if index == len(pairs) - 1 else ')'}"
+            for index, (low, high) in enumerate(pairs)
         )
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
@@ -201,14 +219,20 @@ class Bins(Attribute):
         return Category(self.name, self.labels).encode(array, first_row)
 
     def _encode_numbers(self, array: pa.Array, first_row: int) -> Codes:
-        numbers = _filled(self.name, _as_numbers(self.name, array, first_row), self.missing, first_row)
+        numbers = _filled(
+            self.name, _as_numbers(self.name, array, first_row), self.missing, first_row
+        )
         if self.clip:
             numbers = np.clip(numbers, self.edges[0], self.edges[-1])
         outside = ~((numbers >= self.edges[0]) & (numbers <= self.edges[-1]))
         if outside.any():
             row = int(np.argmax(outside))
-            raise _outside_error(self.name, numbers[row], row + first_row, self.edges[0], self.edges[-1])
-        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(code_dtype(self.size))
+            raise _outside_error(
+                self.name, numbers[row], row + first_row, self.edges[0], self.edges[-1]
+            )
+        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(
+            code_dtype(self.size)
+        )
 
     def decode(self, codes: Codes) -> pa.Array:
         return Category(self.name, self.labels).decode(codes)
@@ -218,10 +242,15 @@ class Bins(Attribute):
         inner = self.edges[1:-1]
         places = []
         for cut in cuts:
-            near = [index for index, edge in enumerate(inner, 1) if cut == edge or edge - self.step < cut < edge]
+            near = [
+                index
+                for index, edge in enumerate(inner, 1)
+                if cut == edge or edge - self.step < cut < edge
+            ]
             if not near:
                 raise DataError(
-                    f"{_plain(cut)} does not fall on the cuts of '{self.name}', which was perturbed in bins",
+                    f"{_plain(cut)} does not fall on the cuts of '{self.name}', which was "
+                    "perturbed in bins",
                     hint=f"its cuts are {listing(map(_plain, inner))}",
                 )
             places.append(near[0])
@@ -233,16 +262,20 @@ class Bins(Attribute):
     def to_dict(self) -> dict[str, Any]:
         fields = {"name": self.name, "type": "bins", "edges": list(self.edges)}
         return fields | _stated(
-            step=self.step or None, clip=self.clip or None, missing=self.missing, public=self.public or None
+            step=self.step or None,
+            clip=self.clip or None,
+            missing=self.missing,
+            public=self.public or None,
         )
 
 
 @dataclass(frozen=True)
 class Numeric(Attribute):
-    """A number on the grid min, min + step, …, max; `cuts` are its default bins, `clip` moves what lies beyond to the ends.
+    """A number on the grid min, min + step, …, max; `cuts` are its default bins, `clip` moves what
+    lies beyond to the ends.
 
-    The step is 1 where min and max are whole, else a 65,536th of the range unless stated. Values are rounded to the grid,
-    except that a fraction in a whole-number column is an error.
+    The step is 1 where min and max are whole, else a 65,536th of the range unless stated. Values
+    are rounded to the grid, except that a fraction in a whole-number column is an error.
 
     >>> age = Numeric("age", 15, 95, cuts=(35, 55, 75))
     >>> age.size, age.bins().labels[0], age.encode(pa.array([15, 95])).tolist()
@@ -258,17 +291,31 @@ class Numeric(Attribute):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.min) and math.isfinite(self.max)) or self.min >= self.max:
-            raise SchemaError(f"attribute '{self.name}': min = {self.min} must be below max = {self.max}, both finite")
-        if self.step is not None and not 0 < self.step <= (self.max - self.min) * (1 + 1e-9):
-            raise SchemaError(f"attribute '{self.name}': step = {self.step} must be above 0 and within the range")
-        if list(self.cuts) != sorted(set(self.cuts)) or any(not self.min < cut <= self.max for cut in self.cuts):
             raise SchemaError(
-                f"attribute '{self.name}': cuts {list(self.cuts)} must ascend between min = {self.min} and max = {self.max}"
+                f"attribute '{self.name}': min = {self.min} must be below max = {self.max}, both "
+                "finite"
+            )
+        if self.step is not None and not 0 < self.step <= (self.max - self.min) * (1 + 1e-9):
+            raise SchemaError(
+                f"attribute '{self.name}': step = {self.step} must be above 0 and within the range"
+            )
+        if list(self.cuts) != sorted(set(self.cuts)) or any(
+            not self.min < cut <= self.max for cut in self.cuts
+        ):
+            raise SchemaError(
+                f"attribute '{self.name}': cuts {list(self.cuts)} must ascend between min = "
+                f"{self.min} and max = {self.max}"
             )
         if self.missing is not None and not self.min <= self.missing <= self.max:
-            raise SchemaError(f"attribute '{self.name}': missing = {self.missing} lies outside [{self.min}, {self.max}]")
+            raise SchemaError(
+                f"attribute '{self.name}': missing = {self.missing} lies outside [{self.min}, "
+                f"{self.max}]"
+            )
         if self.size > 1 << 32:
-            raise SchemaError(f"attribute '{self.name}': step {self.grid_step} gives {self.size:,} values; use a larger step")
+            raise SchemaError(
+                f"attribute '{self.name}': step {self.grid_step} gives {self.size:,} values; use "
+                "a larger step"
+            )
 
     @property
     def whole(self) -> bool:
@@ -293,11 +340,17 @@ class Numeric(Attribute):
         """The numbers that these codes stand for."""
         if self.whole:
             return codes.astype(np.int64) + int(self.min)
-        digits = max(0, 9 - math.floor(math.log10(self.max - self.min)), 4 - math.floor(math.log10(self.grid_step)))
+        digits = max(
+            0,
+            9 - math.floor(math.log10(self.max - self.min)),
+            4 - math.floor(math.log10(self.grid_step)),
+        )
         return np.round(self.min + self.grid_step * codes.astype(np.float64), digits)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        numbers = _filled(self.name, _as_numbers(self.name, array, first_row), self.missing, first_row)
+        numbers = _filled(
+            self.name, _as_numbers(self.name, array, first_row), self.missing, first_row
+        )
         if self.clip:
             numbers = np.clip(numbers, self.min, self.max)
         outside = ~((numbers >= self.min) & (numbers <= self.max))
@@ -308,7 +361,8 @@ class Numeric(Attribute):
         if self.whole and (numbers != np.rint(numbers)).any():
             row = int(np.argmax(numbers != np.rint(numbers)))
             raise DataError(
-                f"row {row + first_row}, column '{self.name}': {_plain(numbers[row])} is not a whole number",
+                f"row {row + first_row}, column '{self.name}': {_plain(numbers[row])} is not a "
+                "whole number",
                 hint="state a step (step = 0.5) in the schema",
                 row=row + first_row,
             )
@@ -321,7 +375,8 @@ class Numeric(Attribute):
         """The attribute cut at its default cuts."""
         if not self.cuts:
             raise SchemaError(
-                f"attribute '{self.name}' has no cuts, and this mechanism perturbs cells, not numbers",
+                f"attribute '{self.name}' has no cuts, and this mechanism perturbs cells, not "
+                "numbers",
                 hint="give it cuts = […] in the schema, or use the retention mechanism",
             )
         last = (self.max,) if self.cuts[-1] < self.max else (self.max + self.grid_step,)
@@ -329,10 +384,16 @@ class Numeric(Attribute):
         return Bins(self.name, edges, self.grid_step, self.clip, self.missing, public=self.public)
 
     def cells_by_cuts(self, cuts: Sequence[float]) -> Cells:
-        """The intervals between these cuts; a value equal to a cut belongs to the interval above it."""
+        """The intervals between these cuts; a value equal to a cut belongs to the interval above
+        it.
+        """
         inner = sorted({cut for cut in cuts if self.min < cut <= self.max})
         starts = np.array([0, *(self.first_code(cut) for cut in inner)], dtype=np.int64)
-        edges = (self.min, *inner, self.max if not inner or inner[-1] < self.max else self.max + self.grid_step)
+        edges = (
+            self.min,
+            *inner,
+            self.max if not inner or inner[-1] < self.max else self.max + self.grid_step,
+        )
         return Cells(self, Bins(self.name, edges).labels, np.arange(len(starts)), starts)
 
     def first_code(self, cut: float) -> int:
@@ -340,7 +401,12 @@ class Numeric(Attribute):
         return int(np.clip(math.ceil((cut - self.min) / self.grid_step - 1e-9), 0, self.size))
 
     def to_dict(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"name": self.name, "type": "numeric", "min": self.min, "max": self.max}
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "type": "numeric",
+            "min": self.min,
+            "max": self.max,
+        }
         return fields | _stated(
             cuts=list(self.cuts) or None,
             step=self.step,
@@ -375,16 +441,25 @@ class Items(Attribute):
         lists = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         if lists.null_count:
             row = first_row + int(np.argmax(lists.is_null().to_numpy(zero_copy_only=False)))
-            raise DataError(f"row {row}, column '{self.name}' is null", hint="an empty basket is an empty list", row=row)
+            raise DataError(
+                f"row {row}, column '{self.name}' is null",
+                hint="an empty basket is an empty list",
+                row=row,
+            )
         offsets = lists.offsets.to_numpy().astype(np.int64)
         words = _as_words(lists.values[offsets[0] : offsets[-1]])
-        codes = pc.index_in(words, value_set=pa.array(self.values, pa.string())).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = (
+            pc.index_in(words, value_set=pa.array(self.values, pa.string()))
+            .fill_null(-1)
+            .to_numpy(zero_copy_only=False)
+        )
         offsets = offsets - offsets[0]
         if (codes < 0).any():
             place = int(np.argmax(codes < 0))
             row = int(np.searchsorted(offsets, place, side="right")) - 1 + first_row
             raise DataError(
-                f"row {row}: item '{words[place].as_py()}' is not in the universe of {self.size} items",
+                f"row {row}: item '{words[place].as_py()}' is not in the universe of {self.size} "
+                "items",
                 hint="name every item with --items FILE, or leave it out to take the ids found",
                 row=row,
             )
@@ -392,14 +467,21 @@ class Items(Attribute):
 
     def decode(self, codes: Bits) -> pa.Array:
         offsets, items = codes.to_csr()
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), self._names.take(pa.array(items)))
+        return pa.ListArray.from_arrays(
+            pa.array(offsets.astype(np.int32)), self._names.take(pa.array(items))
+        )
 
     @cached_property
     def _names(self) -> pa.Array:
         """Item ids stay integers in files where they are integers."""
-        if all(value.isascii() and value.isdigit() and str(int(value)) == value for value in self.values):
+        if all(
+            value.isascii() and value.isdigit() and str(int(value)) == value
+            for value in self.values
+        ):
             numbers = [int(value) for value in self.values]
-            return pa.array(numbers, pa.int32() if max(numbers, default=0) < 1 << 31 else pa.int64())
+            return pa.array(
+                numbers, pa.int32() if max(numbers, default=0) < 1 << 31 else pa.int64()
+            )
         return pa.array(self.values, pa.string())
 
     def item_cells(self, item: str) -> Cells:
@@ -407,15 +489,21 @@ class Items(Attribute):
         return Cells(self, (f"no {item}", item), np.arange(2), item=self.code(item))
 
     def cells(self) -> Cells:
-        raise ParameterError(f"'{self.name}' holds baskets; ask for its items one by one, like '{self.values[0]}'")
+        raise ParameterError(
+            f"'{self.name}' holds baskets; ask for its items one by one, like '{self.values[0]}'"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "type": "items", "values": list(self.values)} | _stated(public=self.public or None)
+        return {"name": self.name, "type": "items", "values": list(self.values)} | _stated(
+            public=self.public or None
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A partition of one attribute: the code c belongs to cell group[c], or to group[i] for the i-th run of codes `starts`."""
+    """A partition of one attribute: the code c belongs to cell group[c], or to group[i] for the
+    i-th run of codes `starts`.
+    """
 
     attribute: Attribute
     labels: tuple[str, ...]
@@ -435,12 +523,21 @@ class Cells:
     @property
     def key(self) -> tuple[str, int, bytes, bytes]:
         """What tells this partition from others of the same domain."""
-        return self.name, self.size, self.group.tobytes(), b"" if self.starts is None else self.starts.tobytes()
+        return (
+            self.name,
+            self.size,
+            self.group.tobytes(),
+            b"" if self.starts is None else self.starts.tobytes(),
+        )
 
     @property
     def trivial(self) -> bool:
         """Whether every code is a cell of its own, in order."""
-        return self.starts is None and self.size == len(self.group) and bool((self.group == np.arange(self.size)).all())
+        return (
+            self.starts is None
+            and self.size == len(self.group)
+            and bool((self.group == np.arange(self.size)).all())
+        )
 
     def assign(self, column: Codes | Bits) -> Codes:
         """The cell of each row."""
@@ -452,7 +549,9 @@ class Cells:
             return codes
         if self.starts is None:
             return self.group.astype(code_dtype(self.size))[codes]
-        return self.group[np.searchsorted(self.starts, codes, side="right") - 1].astype(code_dtype(self.size))
+        return self.group[np.searchsorted(self.starts, codes, side="right") - 1].astype(
+            code_dtype(self.size)
+        )
 
     def sum(self, masses: NDArray[Any]) -> NDArray[Any]:
         """Masses of the codes summed to the cells."""
@@ -473,9 +572,13 @@ class Cells:
         firsts = fine._firsts()
         group = self.assign(firsts).astype(np.intp) if self.item is None else np.arange(2)
         if not set(self._firsts().tolist()) <= set(firsts.tolist()) or (
-            self.starts is None and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
+            self.starts is None
+            and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
         ):
-            raise ParameterError(f"the cells {listing(self.labels)} of '{self.name}' split cells of {listing(fine.labels)}")
+            raise ParameterError(
+                f"the cells {listing(self.labels)} of '{self.name}' split cells of "
+                f"{listing(fine.labels)}"
+            )
         return Cells(self.attribute, self.labels, group)
 
     def _firsts(self) -> NDArray[Any]:
@@ -488,7 +591,8 @@ class Cells:
         """The cell with this label."""
         if label not in self.labels:
             raise SchemaError(
-                f"no cell '{label}' in '{self.name}' ({listing(self.labels)})", hint=near_miss(label, self.labels)
+                f"no cell '{label}' in '{self.name}' ({listing(self.labels)})",
+                hint=near_miss(label, self.labels),
             )
         return self.labels.index(label)
 
@@ -525,7 +629,8 @@ class Domain:
         if len(names) > 1 and len(self._axis_places) < len(self.axes):
             axes = Counter(axis.name for axis in self.axes)
             raise SchemaError(
-                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; rename one of them"
+                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
+                "rename one of them"
             )
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -546,7 +651,8 @@ class Domain:
             return self.names.index(name)
         except ValueError:
             raise SchemaError(
-                f"no attribute '{name}' in this domain ({listing(self.names)})", hint=near_miss(name, self.names)
+                f"no attribute '{name}' in this domain ({listing(self.names)})",
+                hint=near_miss(name, self.names),
             ) from None
 
     @cached_property
@@ -555,7 +661,9 @@ class Domain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each axis has: an attribute is one axis, each item of a universe is one of two values."""
+        """How many values each axis has: an attribute is one axis, each item of a universe is one
+        of two values.
+        """
         return tuple(axis.size for axis in self.axes)
 
     @property
@@ -614,11 +722,15 @@ class Domain:
         """The domain with every number cut into its default bins."""
         return replace(
             self,
-            attributes=tuple(a.bins() if isinstance(a, Numeric) and not a.public else a for a in self.attributes),
+            attributes=tuple(
+                a.bins() if isinstance(a, Numeric) and not a.public else a for a in self.attributes
+            ),
         )
 
     def one_hot(self, name: str = "items") -> Domain:
-        """The domain of baskets with one item `attribute=value` for every value of every private attribute."""
+        """The domain of baskets with one item `attribute=value` for every value of every private
+        attribute.
+        """
         items = tuple(f"{a.name}={label}" for a in self.attributes for label in a.labels)
         return Domain((Items(name, items),), self.title)
 
@@ -629,12 +741,17 @@ class Domain:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Domain:
-        """The domain of a parsed schema; a key or type it does not know is an error that shows the near miss."""
+        """The domain of a parsed schema; a key or type it does not know is an error that shows the
+        near miss.
+        """
         _check_keys("schema", data, ("title", "attribute"))
         entries = data.get("attribute")
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise SchemaError("a schema needs at least one [[attribute]] table; found none")
-        return cls(tuple(_attribute_from(entry, place) for place, entry in enumerate(entries, 1)), data.get("title"))
+        return cls(
+            tuple(_attribute_from(entry, place) for place, entry in enumerate(entries, 1)),
+            data.get("title"),
+        )
 
     def to_toml(self) -> str:
         """The schema as TOML text.
@@ -688,12 +805,29 @@ _KEYS = {
     "bins": ("name", "type", "edges", "step", "clip", "missing", "public"),
     "items": ("name", "type", "values", "public"),
 }
-_NEEDED = {"category": ("values",), "numeric": ("min", "max"), "bins": ("edges",), "items": ("values",)}
-_CLASSES: dict[str, type[Attribute]] = {"category": Category, "numeric": Numeric, "bins": Bins, "items": Items}
+_NEEDED = {
+    "category": ("values",),
+    "numeric": ("min", "max"),
+    "bins": ("edges",),
+    "items": ("values",),
+}
+_CLASSES: dict[str, type[Attribute]] = {
+    "category": Category,
+    "numeric": Numeric,
+    "bins": Bins,
+    "items": Items,
+}
 _TYPES: dict[str, tuple[type, ...]] = {
-    "values": (list,), "other": (str,), "public": (bool,), "clip": (bool,), "cuts": (list,), "edges": (list,),
-    "min": (int, float), "max": (int, float), "step": (int, float),
-}  # fmt: skip
+    "values": (list,),
+    "other": (str,),
+    "public": (bool,),
+    "clip": (bool,),
+    "cuts": (list,),
+    "edges": (list,),
+    "min": (int, float),
+    "max": (int, float),
+    "step": (int, float),
+}
 
 
 def _attribute_from(entry: Mapping[str, Any], place: int) -> Attribute:
@@ -711,13 +845,26 @@ def _attribute_from(entry: Mapping[str, Any], place: int) -> Attribute:
     for key in _NEEDED[kind]:
         if key not in entry:
             raise SchemaError(f"attribute '{name}' of type {kind} needs {key}")
-    return _CLASSES[kind](**{key: _field(name, kind, key, value) for key, value in entry.items() if key != "type"})
+    return _CLASSES[kind](
+        **{key: _field(name, kind, key, value) for key, value in entry.items() if key != "type"}
+    )
 
 
 def _field(name: str, kind: str, key: str, value: Any) -> Any:
-    wanted = (str,) if key == "missing" and kind == "category" else (int, float) if key == "missing" else _TYPES.get(key)
-    if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)):
-        raise SchemaError(f"attribute '{name}': {key} = {value!r} should be {' or '.join(t.__name__ for t in wanted)}")
+    wanted = (
+        (str,)
+        if key == "missing" and kind == "category"
+        else (int, float)
+        if key == "missing"
+        else _TYPES.get(key)
+    )
+    if wanted and (
+        not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)
+    ):
+        raise SchemaError(
+            f"attribute '{name}': {key} = {value!r} should be "
+            f"{' or '.join(t.__name__ for t in wanted)}"
+        )
     if not isinstance(value, list):
         return value
     if key == "values":
@@ -730,7 +877,10 @@ def _field(name: str, kind: str, key: str, value: Any) -> Any:
 def _check_keys(where: str, found: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in found:
         if key not in known:
-            raise SchemaError(f"{where} does not know the key '{key}' ({listing(known)})", hint=near_miss(key, known))
+            raise SchemaError(
+                f"{where} does not know the key '{key}' ({listing(known)})",
+                hint=near_miss(key, known),
+            )
 
 
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
@@ -748,7 +898,9 @@ def _as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array if pa.types.is_string(array.type) else array.cast(pa.string())
 
 
-def _as_numbers(name: str, array: pa.Array | pa.ChunkedArray, first_row: int) -> NDArray[np.float64]:
+def _as_numbers(
+    name: str, array: pa.Array | pa.ChunkedArray, first_row: int
+) -> NDArray[np.float64]:
     """Numbers as floats, nulls as NaN."""
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(array.type):
@@ -760,13 +912,17 @@ def _as_numbers(name: str, array: pa.Array | pa.ChunkedArray, first_row: int) ->
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _filled(name: str, numbers: NDArray[np.float64], missing: float | None, first_row: int) -> NDArray[np.float64]:
+def _filled(
+    name: str, numbers: NDArray[np.float64], missing: float | None, first_row: int
+) -> NDArray[np.float64]:
     """Numbers with what the schema says in place of nulls."""
     absent = np.isnan(numbers)
     if not absent.any():
         return numbers
     if missing is None:
-        raise _null_error(name, first_row + int(np.argmax(absent)), "missing = … (a number of its range)")
+        raise _null_error(
+            name, first_row + int(np.argmax(absent)), "missing = … (a number of its range)"
+        )
     return np.where(absent, missing, numbers)
 
 
@@ -775,7 +931,12 @@ def _not_a_number(name: str, array: pa.Array, first_row: int) -> DataError:
         try:
             float(value) if value is not None else None
         except (TypeError, ValueError):
-            return DataError(f"row {row}, column '{name}': '{value}' is not a number", row=row, column=name, value=value)
+            return DataError(
+                f"row {row}, column '{name}': '{value}' is not a number",
+                row=row,
+                column=name,
+                value=value,
+            )
     return DataError(f"column '{name}' of type {array.type} does not hold numbers")
 
 
@@ -800,7 +961,11 @@ def _outside_error(name: str, value: float, row: int, low: float, high: float) -
 
 def _plain(number: float) -> str:
     """A number as a person writes it: 35, 0.5, 1490400."""
-    return str(int(number)) if float(number).is_integer() and abs(number) < 1e15 else repr(float(number))
+    return (
+        str(int(number))
+        if float(number).is_integer() and abs(number) < 1e15
+        else repr(float(number))
+    )
 
 
 def _word(value: Any) -> str:

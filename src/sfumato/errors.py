@@ -1,4 +1,6 @@
-"""The exceptions that Sfumato raises on purpose: each says what was wrong, what was found and what would do."""
+"""The exceptions that Sfumato raises on purpose: each says what was wrong, what was found and what
+would do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 
 
 class SfumatoError(Exception):
-    """Base of every error a caller may want to catch; `facts` keeps the figures behind the message."""
+    """Base of every error a caller may want to catch; `facts` keeps the figures behind
+    the message.
+    """
 
     kind = "error"
 
@@ -39,7 +43,9 @@ class SchemaError(SfumatoError, ValueError):
 
 
 class DataError(SfumatoError, ValueError):
-    """Records that do not fit their domain (raised on the owner's side only, where the value may be shown)."""
+    """Records that do not fit their domain (raised on the owner's side only, where the value may be
+    shown).
+    """
 
     kind = "data"
 

@@ -13,10 +13,12 @@ from sfumato.mine.itemsets import Itemsets
 
 @dataclass(frozen=True)
 class LengthErrors:
-    """How well the itemsets of one length were found, in per cent of the truly frequent ones F (R: those reported).
+    """How well the itemsets of one length were found, in per cent of the truly frequent ones F (R:
+    those reported).
 
-    `support_error`: mean relative error of the supports over F∩R (FRAPP §9, MASK §7); `false_negatives`: σ- = |F∖R|/|F|;
-    `false_positives`: σ+ = |R∖F|/|F|. None where there is nothing to divide by.
+    `support_error`: mean relative error of the supports over F∩R (FRAPP §9, MASK §7);
+    `false_negatives`: σ- = |F∖R|/|F|; `false_positives`: σ+ = |R∖F|/|F|. None where there is
+    nothing to divide by.
     """
 
     length: int
@@ -40,7 +42,8 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
     strange = [name for name in found.supports.names if name not in known]
     if strange:
         raise DataError(
-            f"the truth has no item {listing(repr(name) for name in strange[:3])}, which the release has",
+            f"the truth has no item {listing(repr(name) for name in strange[:3])}, which the "
+            "release has",
             hint="give the true records of this very release, with the same columns",
         )
     reported, frequent = _by_name(found), _by_name(truth)
@@ -50,10 +53,15 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
 
 def _by_name(itemsets: Itemsets) -> dict[tuple[str, ...], float]:
     """Supports by the itemsets' names in one order, whatever the order of the source's items."""
-    return {tuple(sorted(items)): support for items, support in zip(itemsets.items, itemsets.support.tolist(), strict=True)}
+    return {
+        tuple(sorted(items)): support
+        for items, support in zip(itemsets.items, itemsets.support.tolist(), strict=True)
+    }
 
 
-def _errors_at(length: int, reported: dict[tuple[str, ...], float], frequent: dict[tuple[str, ...], float]) -> LengthErrors:
+def _errors_at(
+    length: int, reported: dict[tuple[str, ...], float], frequent: dict[tuple[str, ...], float]
+) -> LengthErrors:
     found = {items for items in reported if len(items) == length}
     true = {items for items in frequent if len(items) == length}
     both = found & true

@@ -1,6 +1,8 @@
-"""Results as figures: each function takes plain arrays, draws them and returns the axes; it computes nothing.
+"""Results as figures: each function takes plain arrays, draws them and returns the axes; it
+computes nothing.
 
-Colours are those of Okabe and Ito, which stay apart for colour-blind readers; error bars are 95 % intervals.
+Colours are those of Okabe and Ito, which stay apart for colour-blind readers; error bars are 95 %
+intervals.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ Floats = NDArray[Any]
 
 TRUTH = "#c3c7cf"
 INK = "#30343c"
-BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
+BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#e69f00",
+)
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
 MARKERS = "osD^vP"
 INTERVAL = 1.959964  # standard errors in half a 95 % interval
@@ -56,7 +65,9 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Marginal:
-    """One attribute's counts or shares: what was estimated, how surely, and the truth where it is known."""
+    """One attribute's counts or shares: what was estimated, how surely, and the truth where it is
+    known.
+    """
 
     name: str
     labels: Sequence[str]
@@ -67,22 +78,30 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart: a name and, for each place on the axis, a value and (where known) its standard error."""
+    """One line of a chart: a name and, for each place on the axis, a value and (where known) its
+    standard error.
+    """
 
     name: str
     value: ArrayLike
     stderr: ArrayLike | None = None
 
 
-def marginals(panels: Sequence[Marginal], *, columns: int = 3, quantity: str = "people") -> list[Axes]:
-    """Small multiples, one attribute a panel: the truth as bars, the estimates as points with error bars."""
+def marginals(
+    panels: Sequence[Marginal], *, columns: int = 3, quantity: str = "people"
+) -> list[Axes]:
+    """Small multiples, one attribute a panel: the truth as bars, the estimates as points with error
+    bars.
+    """
     if not panels:
         raise ParameterError("there is no marginal to draw; give at least one")
     columns = min(columns, len(panels))
     with _style():
         figure = _figure(3.3 * columns + 0.4, 2.6 * -(-len(panels) // columns) + 0.5)
         grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
-        axes = [marginal(panel, axes=place) for panel, place in zip(panels, grid.flat, strict=False)]
+        axes = [
+            marginal(panel, axes=place) for panel, place in zip(panels, grid.flat, strict=False)
+        ]
         for place in grid.flat[len(panels) :]:
             place.set_axis_off()
         for place in grid[:, 0]:
@@ -94,7 +113,10 @@ def marginals(panels: Sequence[Marginal], *, columns: int = 3, quantity: str = "
 
 def marginal(panel: Marginal, *, axes: Axes | None = None) -> Axes:
     """One attribute: the truth as bars, the estimate as points with error bars."""
-    value, stderr = _column(panel.name, panel.value, panel.labels), _column(panel.name, panel.stderr, panel.labels)
+    value, stderr = (
+        _column(panel.name, panel.value, panel.labels),
+        _column(panel.name, panel.stderr, panel.labels),
+    )
     with _style():
         axes, alone = _on(axes, 4.4, 3.0)
         places = np.arange(len(value))
@@ -122,9 +144,14 @@ def supports(
     min_support: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The first `top` itemsets, one a line, with the error bars of their supports and the truth where it is known."""
+    """The first `top` itemsets, one a line, with the error bars of their supports and the truth
+    where it is known.
+    """
     shown = list(itemsets)[:top]
-    value, errors = _column("support", support, itemsets)[:top], _column("stderr", stderr, itemsets)[:top]
+    value, errors = (
+        _column("support", support, itemsets)[:top],
+        _column("stderr", stderr, itemsets)[:top],
+    )
     with _style():
         axes, _ = _on(axes, 7.2, 1.1 + 0.29 * max(len(shown), 3))
         if not shown:
@@ -135,7 +162,9 @@ def supports(
             axes.barh(places, true, height=0.66, color=TRUTH, label="truth")
         _points(axes, value, places, errors, BLUE, "estimate, 95 % interval", sideways=True)
         if min_support is not None:
-            axes.axvline(min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support")
+            axes.axvline(
+                min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support"
+            )
         axes.set_yticks(places, [_shortened(name, 60) for name in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(left=min(0.0, float(axes.get_xlim()[0])) if truth is not None else None)
@@ -155,7 +184,9 @@ def rules(
     top: int = 3,
     axes: Axes | None = None,
 ) -> Axes:
-    """Every rule a dot, support across, confidence up, coloured by lift; the first `top` names are written beside theirs."""
+    """Every rule a dot, support across, confidence up, coloured by lift; the first `top` names are
+    written beside theirs.
+    """
     across = np.asarray(support, dtype=float)
     up, colour = _column("confidence", confidence, across), _column("lift", lift, across)
     with _style():
@@ -168,7 +199,14 @@ def rules(
             return _nothing(axes, "no rules")
         order = np.argsort(colour)  # high lift is drawn last, on top
         dots = axes.scatter(
-            across[order], up[order], c=colour[order], cmap="viridis", s=34, alpha=0.85, edgecolor="white", linewidth=0.5
+            across[order],
+            up[order],
+            c=colour[order],
+            cmap="viridis",
+            s=34,
+            alpha=0.85,
+            edgecolor="white",
+            linewidth=0.5,
         )
         axes.margins(x=0.06, y=0.08)
         bar = axes.get_figure().colorbar(dots, ax=axes, pad=0.02, aspect=30)  # type: ignore[union-attr]
@@ -181,7 +219,9 @@ def rules(
 def errors_by_length(
     lengths: Sequence[int], panels: Mapping[str, Sequence[Series]], *, logarithmic: bool = False
 ) -> list[Axes]:
-    """Small multiples of errors by itemset length: a panel for each kind of error, a line for each mechanism, in percent."""
+    """Small multiples of errors by itemset length: a panel for each kind of error, a line for each
+    mechanism, in percent.
+    """
     if not panels:
         raise ParameterError("there is no error to draw; give at least one panel")
     with _style():
@@ -211,7 +251,8 @@ def error_by_privacy(
     chosen: tuple[float, float] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """What privacy costs: error against ε on logarithmic axes, a line for each mechanism; strong privacy is on the left.
+    """What privacy costs: error against ε on logarithmic axes, a line for each mechanism; strong
+    privacy is on the left.
 
     `chosen` rings one point: the ε and the error that were decided for.
     """
@@ -219,7 +260,12 @@ def error_by_privacy(
         axes, _ = _on(axes, 6.0, 3.8)
         _lines(axes, epsilon, lines)
         if chosen is not None:
-            ring: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none", "markeredgewidth": 1.6}
+            ring: dict[str, Any] = {
+                "marker": "o",
+                "markersize": 13,
+                "markerfacecolor": "none",
+                "markeredgewidth": 1.6,
+            }
             axes.plot(*chosen, linestyle="none", color=INK, label="chosen", **ring)
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -231,8 +277,12 @@ def error_by_privacy(
     return axes
 
 
-def trade_off(places: Sequence[float], panels: Mapping[str, Sequence[Series]], *, across: str) -> list[Axes]:
-    """Small multiples of what a choice costs and buys: a panel for each quantity, a line for each method."""
+def trade_off(
+    places: Sequence[float], panels: Mapping[str, Sequence[Series]], *, across: str
+) -> list[Axes]:
+    """Small multiples of what a choice costs and buys: a panel for each quantity, a line for each
+    method.
+    """
     if not panels:
         raise ParameterError("there is no cost to draw; give at least one panel")
     with _style():
@@ -258,7 +308,9 @@ def curves(
     logarithmic: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """Lines over one quantity, as the papers draw them; a logarithmic axis across where the places span it."""
+    """Lines over one quantity, as the papers draw them; a logarithmic axis across where the places
+    span it.
+    """
     with _style():
         axes, _ = _on(axes, 6.4, 4.0)
         _lines(axes, places, lines)
@@ -276,7 +328,12 @@ def curves(
 
 
 def risk(
-    labels: Sequence[str], before: ArrayLike, after: ArrayLike, *, quantity: str = "records at risk", axes: Axes | None = None
+    labels: Sequence[str],
+    before: ArrayLike,
+    after: ArrayLike,
+    *,
+    quantity: str = "records at risk",
+    axes: Axes | None = None,
 ) -> Axes:
     """Paired bars: each risk before the release and after it, with the figures written on them."""
     pairs = (("before", before, TRUTH), ("after", after, BLUE))
@@ -285,8 +342,12 @@ def risk(
         axes, _ = _on(axes, width, 3.4)
         for shift, (name, values, colour) in zip((-0.2, 0.2), pairs, strict=True):
             heights = _column(name, values, labels)
-            bars = axes.bar(np.arange(len(labels)) + shift, heights, width=0.38, color=colour, label=name)
-            axes.bar_label(bars, labels=[_figures(height) for height in heights], padding=2, fontsize=9)
+            bars = axes.bar(
+                np.arange(len(labels)) + shift, heights, width=0.38, color=colour, label=name
+            )
+            axes.bar_label(
+                bars, labels=[_figures(height) for height in heights], padding=2, fontsize=9
+            )
         axes.margins(y=0.12)
         axes.grid(visible=False, axis="x")
         axes.yaxis.set_major_formatter(_thousands())
@@ -298,7 +359,9 @@ def risk(
 
 @dataclass(frozen=True)
 class Branch:
-    """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and its own branches."""
+    """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and
+    its own branches.
+    """
 
     condition: str
     label: str
@@ -309,11 +372,17 @@ class Branch:
 
 
 def decision_tree(root: Branch, *, most_leaves: int = 40, axes: Axes | None = None) -> Axes:
-    """A tree from left to right: on each line what leads to a node, on each dot its label; dots grow with the rows.
+    """A tree from left to right: on each line what leads to a node, on each dot its label; dots
+    grow with the rows.
 
-    Where there are more leaves than fit, the deepest levels are left out and marked with an ellipsis.
+    Where there are more leaves than fit, the deepest levels are left out and marked with an
+    ellipsis.
     """
-    depth = max(level for level in range(1, 33) if level == 1 or len(list(_tips(root, level))) <= most_leaves)
+    depth = max(
+        level
+        for level in range(1, 33)
+        if level == 1 or len(list(_tips(root, level))) <= most_leaves
+    )
     tips = list(_tips(root, depth))
     levels = 1 + max(level for _, level in tips)
     with _style():
@@ -335,21 +404,45 @@ def _tips(branch: Branch, depth: int, level: int = 0) -> Iterator[tuple[Branch, 
         yield from _tips(child, depth, level + 1)
 
 
-def _draw_branch(axes: Axes, branch: Branch, level: int, depth: int, heights: Iterator[int], everyone: float) -> float:
+def _draw_branch(
+    axes: Axes, branch: Branch, level: int, depth: int, heights: Iterator[int], everyone: float
+) -> float:
     """Draw the children first, then the node in the middle of them; its height."""
     shown = branch.children if level < depth else ()
     below = [_draw_branch(axes, child, level + 1, depth, heights, everyone) for child in shown]
     height = (below[0] + below[-1]) / 2 if below else float(next(heights))
     colour = COLOURS[branch.colour % len(COLOURS)]
     for child, place in zip(shown, below, strict=True):
-        axes.plot([level, level + 0.14, level + 1], [height, place, place], color=TRUTH, linewidth=1.2, zorder=1)
-        axes.text(level + 0.18, place - 0.08, _shortened(child.condition, 34), fontsize=7.5, va="bottom")
+        axes.plot(
+            [level, level + 0.14, level + 1],
+            [height, place, place],
+            color=TRUTH,
+            linewidth=1.2,
+            zorder=1,
+        )
+        axes.text(
+            level + 0.18, place - 0.08, _shortened(child.condition, 34), fontsize=7.5, va="bottom"
+        )
     axes.scatter(
-        [level], [height], s=18 + 260 * branch.rows / everyone, color=colour, alpha=0.35 + 0.65 * branch.share, zorder=2
+        [level],
+        [height],
+        s=18 + 260 * branch.rows / everyone,
+        color=colour,
+        alpha=0.35 + 0.65 * branch.share,
+        zorder=2,
     )
     if not shown:
-        words = f"{branch.label} ({100 * branch.share:.0f} % of {_figures(round(max(branch.rows, 0)))})"
-        axes.text(level + 0.08, height, words + (" …" if branch.children else ""), fontsize=8, va="center", color=colour)
+        words = (
+            f"{branch.label} ({100 * branch.share:.0f} % of {_figures(round(max(branch.rows, 0)))})"
+        )
+        axes.text(
+            level + 0.08,
+            height,
+            words + (" …" if branch.children else ""),
+            fontsize=8,
+            va="center",
+            color=colour,
+        )
     return height
 
 
@@ -357,7 +450,9 @@ def _style() -> AbstractContextManager[None]:
     try:
         from matplotlib import rc_context
     except ImportError:
-        raise MissingExtraError("figures need matplotlib", hint="pip install 'sfumato[plot]'") from None
+        raise MissingExtraError(
+            "figures need matplotlib", hint="pip install 'sfumato[plot]'"
+        ) from None
     return rc_context(STYLE)
 
 
@@ -379,28 +474,48 @@ def _on(axes: Axes | None, width: float, height: float) -> tuple[Axes, bool]:
 def _column(name: str, values: ArrayLike, labels: Any) -> Floats:
     column = np.asarray(values, dtype=np.float64)
     if column.shape != (len(labels),):
-        raise ParameterError(f"'{name}' has shape {column.shape}, but there are {len(labels)} labels to draw it at")
+        raise ParameterError(
+            f"'{name}' has shape {column.shape}, but there are {len(labels)} labels to draw it at"
+        )
     return column
 
 
-def _points(axes: Axes, x: Floats, y: Floats, stderr: Floats, colour: str, label: str, *, sideways: bool = False) -> None:
+def _points(
+    axes: Axes,
+    x: Floats,
+    y: Floats,
+    stderr: Floats,
+    colour: str,
+    label: str,
+    *,
+    sideways: bool = False,
+) -> None:
     whiskers = INTERVAL * np.where(np.isfinite(stderr), stderr, 0)
     bars: dict[str, Any] = {"xerr": whiskers} if sideways else {"yerr": whiskers}
-    axes.errorbar(x, y, **bars, fmt="o", color=colour, elinewidth=1.5, markeredgecolor="white", label=label)
+    axes.errorbar(
+        x, y, **bars, fmt="o", color=colour, elinewidth=1.5, markeredgecolor="white", label=label
+    )
 
 
 def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None:
     for number, line in enumerate(lines):
         value = _column(line.name, line.value, places)
         stderr = _column(line.name, 0 * value if line.stderr is None else line.stderr, places)
-        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-        axes.errorbar(places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look)
+        look: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            "marker": MARKERS[number % len(MARKERS)],
+        }
+        axes.errorbar(
+            places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look
+        )
 
 
 def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
     shown = [_shortened(label, 24) for label in labels]
     slanted = max(map(len, shown), default=0) * len(shown) > LETTERS * inches
-    look: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    look: dict[str, Any] = (
+        {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    )
     axes.set_xticks(np.arange(len(shown)), shown, **look)
 
 
@@ -408,7 +523,9 @@ def _name_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> 
     from matplotlib.patheffects import withStroke
 
     middle = float(np.mean(axes.get_xlim()))
-    axes.scatter(across[: len(names)], up[: len(names)], s=70, facecolor="none", edgecolor=INK, linewidth=1.2)
+    axes.scatter(
+        across[: len(names)], up[: len(names)], s=70, facecolor="none", edgecolor=INK, linewidth=1.2
+    )
     for name, x, y in zip(names, across, up, strict=False):
         left = x > middle
         axes.annotate(

@@ -1,4 +1,6 @@
-"""Where chance comes from: an AES-256-CTR keystream, keyed by the operating system for people, by a number for experiments."""
+"""Where chance comes from: an AES-256-CTR keystream, keyed by the operating system for people, by a
+number for experiments.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,20 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 
-CHUNK = 1 << 15  # bytes drawn at a time: the zeros, the keystream and the result stay in the first-level cache
+CHUNK = (
+    1 << 15
+)  # bytes drawn at a time: the zeros, the keystream and the result stay in the first-level cache
 _ZEROS = bytes(CHUNK)
 
 
 @dataclass(eq=False)
 class Keystream:
-    """A stream of uniform random bits from AES-256 in counter mode, and exact integer draws from it.
+    """A stream of uniform random bits from AES-256 in counter mode, and exact integer draws from
+    it.
 
-    Every draw is exact: an integer below a bound comes from rejection, a probability is an integer threshold. The only state
-    is the position in the stream; `derive` gives an independent stream that depends on the key and a part number alone, so a
-    retried piece of work repeats its draw.
+    Every draw is exact: an integer below a bound comes from rejection, a probability is an integer
+    threshold. The only state is the position in the stream; `derive` gives an independent stream
+    that depends on the key and a part number alone, so a retried piece of work repeats its draw.
 
     >>> seeded(1).below(6, 5).tolist() == seeded(1).below(6, 5).tolist()
     True
@@ -45,7 +50,9 @@ class Keystream:
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
         for start in range(0, len(view), CHUNK):
             piece = view[start : start + CHUNK]
-            self._encryptor.update_into(_ZEROS[: len(piece)] if len(piece) < CHUNK else _ZEROS, piece)
+            self._encryptor.update_into(
+                _ZEROS[: len(piece)] if len(piece) < CHUNK else _ZEROS, piece
+            )
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Uniform 64-bit words."""
@@ -60,17 +67,24 @@ class Keystream:
         return self._draw(count, np.uint16)
 
     def below(self, bound: int, count: int) -> NDArray[Any]:
-        """Integers uniform on 0..bound-1, exact by rejection; uint16, uint32 or uint64, as the bound needs.
+        """Integers uniform on 0..bound-1, exact by rejection; uint16, uint32 or uint64, as the
+        bound needs.
 
-        A word w of b bits gives floor(w·bound / 2^b); those of the first 2^b mod bound low parts are drawn again
-        (Lemire 2019), which makes every value come from the same number of words.
+        A word w of b bits gives floor(w·bound / 2^b); those of the first 2^b mod bound low parts
+        are drawn again (Lemire 2019), which makes every value come from the same number of words.
         """
         if not 1 <= bound <= 1 << 64:
-            raise ParameterError(f"cannot draw an integer below {bound}; the bound must lie between 1 and 2^64")
+            raise ParameterError(
+                f"cannot draw an integer below {bound}; the bound must lie between 1 and 2^64"
+            )
         if bound <= 1 << 8:
-            return _multiply_shift(self, int(bound), count, np.dtype(np.uint16), np.dtype(np.uint32))
+            return _multiply_shift(
+                self, int(bound), count, np.dtype(np.uint16), np.dtype(np.uint32)
+            )
         if bound <= 1 << 24:
-            return _multiply_shift(self, int(bound), count, np.dtype(np.uint32), np.dtype(np.uint64))
+            return _multiply_shift(
+                self, int(bound), count, np.dtype(np.uint32), np.dtype(np.uint64)
+            )
         return _reject_words(self, int(bound), count)
 
     def below_each(self, bounds: NDArray[Any]) -> NDArray[np.int64]:
@@ -95,11 +109,15 @@ class Keystream:
         return self._draw(count, dtype) < dtype(threshold)
 
     def random(self, count: int) -> NDArray[Any]:
-        """Floats uniform on [0, 1) with 53 bits: for experiments and ties, never where a guarantee is at stake."""
+        """Floats uniform on [0, 1) with 53 bits: for experiments and ties, never where a guarantee
+        is at stake.
+        """
         return (self.words(count) >> np.uint64(11)) * 2.0**-53
 
     def permutation(self, count: int) -> NDArray[np.intp]:
-        """A uniformly random order of 0..count-1: 64-bit sort keys, all of them drawn again should two be equal."""
+        """A uniformly random order of 0..count-1: 64-bit sort keys, all of them drawn again should
+        two be equal.
+        """
         while True:
             keys = self.words(count)
             order = np.argsort(keys, kind="stable")
@@ -117,16 +135,22 @@ class Keystream:
 
 
 def secure() -> Keystream:
-    """A keystream keyed with 256 bits from the operating system: the default wherever a person's record is perturbed."""
+    """A keystream keyed with 256 bits from the operating system: the default wherever a person's
+    record is perturbed.
+    """
     return Keystream(os.urandom(32), secure=True)
 
 
 def seeded(seed: int) -> Keystream:
-    """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is marked as not private."""
+    """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is
+    marked as not private.
+    """
     return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
 
 
-def _multiply_shift(rng: Keystream, bound: int, count: int, word: np.dtype[Any], wide: np.dtype[Any]) -> NDArray[Any]:
+def _multiply_shift(
+    rng: Keystream, bound: int, count: int, word: np.dtype[Any], wide: np.dtype[Any]
+) -> NDArray[Any]:
     bits = word.itemsize * 8
     reject = (1 << bits) % bound
     draws = rng._draw(count, word)

@@ -1,4 +1,6 @@
-"""Results as one HTML page that needs nothing else: no script, no outside file, readable on a phone, light and dark."""
+"""Results as one HTML page that needs nothing else: no script, no outside file, readable on a
+phone, light and dark.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Drawing: TypeAlias = "Axes | Figure | Sequence[Axes]"  # a list of axes stands for the figure they share
+Drawing: TypeAlias = (
+    "Axes | Figure | Sequence[Axes]"  # a list of axes stands for the figure they share
+)
 
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -96,7 +100,9 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under named columns; numbers stand to the right, an Answer as its value ± standard error."""
+    """Rows under named columns; numbers stand to the right, an Answer as its value ± standard
+    error.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -105,13 +111,22 @@ class Table:
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows, start=1):
             if len(row) != len(self.columns):
-                raise ParameterError(f"row {place} has {len(row)} entries, but the table has {len(self.columns)} columns")
+                raise ParameterError(
+                    f"row {place} has {len(row)} entries, but the table has {len(self.columns)} "
+                    "columns"
+                )
 
     def html(self) -> str:
-        numeric = [all(_is_number(row[place]) for row in self.rows) for place in range(len(self.columns))]
+        numeric = [
+            all(_is_number(row[place]) for row in self.rows) for place in range(len(self.columns))
+        ]
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
-        head = "".join(_cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True))
-        lines = ("".join(_cell("td", entry, _is_number(entry)) for entry in row) for row in self.rows)
+        head = "".join(
+            _cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True)
+        )
+        lines = (
+            "".join(_cell("td", entry, _is_number(entry)) for entry in row) for row in self.rows
+        )
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
         return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
@@ -136,7 +151,9 @@ class Picture:
     def html(self) -> str:
         source = f"data:{MEDIA[self.form]};base64,{base64.b64encode(self.image).decode('ascii')}"
         words = escape(self.caption, quote=True)
-        return f'<figure><img src="{source}" alt="{words}"><figcaption>{words}</figcaption></figure>'
+        return (
+            f'<figure><img src="{source}" alt="{words}"><figcaption>{words}</figcaption></figure>'
+        )
 
 
 Block = Heading | Paragraph | Note | Code | Table | Picture
@@ -180,7 +197,10 @@ def save_figure(drawing: Drawing, path: str | Path, *, title: str = "Sfumato") -
         write_whole(path, _image(drawing, form))
     else:
         found = f"'.{form}'" if form else "no extension"
-        raise ParameterError(f"cannot tell which picture '{path}' should be ({found})", hint="end it in .png, .svg or .html")
+        raise ParameterError(
+            f"cannot tell which picture '{path}' should be ({found})",
+            hint="end it in .png, .svg or .html",
+        )
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -196,11 +216,14 @@ def write_whole(path: str | Path, content: bytes) -> None:
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise FileError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+        raise FileError(
+            f"cannot write '{path}': {(error.strerror or str(error)).lower()}"
+        ) from None
 
 
 def shown(entry: Any) -> str:
-    """A table entry in words: thousands separated, four figures of a fraction, value ± standard error of an Answer.
+    """A table entry in words: thousands separated, four figures of a fraction, value ± standard
+    error of an Answer.
 
     >>> shown(48842), shown(0.123456), shown(Answer(1312.4, 50.2)), shown(None)
     ('48,842', '0.1235', '1,312 ± 50', '–')
@@ -214,7 +237,9 @@ def shown(entry: Any) -> str:
     if isinstance(entry, Integral):
         return f"{int(entry):,}"
     if isinstance(entry, Real):
-        return f"{float(entry):,.0f}" if 1_000 <= abs(float(entry)) < 1e15 else f"{float(entry):.4g}"
+        return (
+            f"{float(entry):,.0f}" if 1_000 <= abs(float(entry)) < 1e15 else f"{float(entry):.4g}"
+        )
     return str(entry)
 
 
@@ -243,7 +268,9 @@ def _image(drawing: Drawing, form: str) -> bytes:
     figure = first.figure.figure  # a figure is its own figure, and a part of one knows the whole
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sfumato"}):
-        figure.savefig(buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None})
+        figure.savefig(
+            buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None}
+        )
     return buffer.getvalue()
 
 

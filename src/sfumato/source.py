@@ -1,4 +1,6 @@
-"""Source: true records or a release of perturbed ones, asked in the same words; the only thing the tasks see."""
+"""Source: true records or a release of perturbed ones, asked in the same words; the only thing the
+tasks see.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ from sfumato.counting.base import Baskets, Counter
 from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
-from sfumato.estimation.estimate import CountEvidence, Estimate, Evidence, MergedEvidence, RowEvidence
+from sfumato.estimation.estimate import (
+    CountEvidence,
+    Estimate,
+    Evidence,
+    MergedEvidence,
+    RowEvidence,
+)
 from sfumato.estimation.moments import Moments, PowerSums, moments_of
 from sfumato.estimation.partial import PartialSupports
 from sfumato.estimation.supports import FlippedSupports, Supports
@@ -31,7 +39,9 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
-MINED_TABLE = 1 << 16  # exact records over at most this many cells are mined from their table, others from bitmaps
+MINED_TABLE = (
+    1 << 16
+)  # exact records over at most this many cells are mined from their table, others from bitmaps
 
 
 class Source(ABC):
@@ -63,28 +73,38 @@ class Source(ABC):
         return self._estimate(self._question(columns))
 
     def marginals(self, questions: Sequence[Sequence[str | Cells]]) -> list[Estimate]:
-        """The reconstructed counts of several marginals, from one scan of the reports where the engine can."""
+        """The reconstructed counts of several marginals, from one scan of the reports where the
+        engine can.
+        """
         return self._estimates([self._question(columns) for columns in questions])
 
     def _question(self, columns: Sequence[str | Cells]) -> tuple[Cells, ...]:
         if isinstance(columns, str):
             raise ParameterError(f"columns must be a list; use ['{columns}']")
-        cells = tuple(column if isinstance(column, Cells) else self.cells(column) for column in columns)
+        cells = tuple(
+            column if isinstance(column, Cells) else self.cells(column) for column in columns
+        )
         names = [part.name for part in cells]
         if not names or len(set(names)) < len(names):
             raise ParameterError(f"a marginal is over one or more different columns; found {names}")
         return cells
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        """The reconstructed counts of several sets of cells; overridden where they can share a scan."""
+        """The reconstructed counts of several sets of cells; overridden where they can share a
+        scan.
+        """
         return [self._estimate(cells) for cells in questions]
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
-        """The reconstructed sums of the powers of the number that cells[axis] partitions, cell by cell."""
+        """The reconstructed sums of the powers of the number that cells[axis] partitions, cell by
+        cell.
+        """
         raise EstimationError("sums of a column cannot be asked of this source")
 
     def condensed(self, columns: Sequence[str | Cells]) -> Condensed:
-        """These columns counted once and for all: later questions about them, or coarser cells of them, cost no scan."""
+        """These columns counted once and for all: later questions about them, or coarser cells of
+        them, cost no scan.
+        """
         return Condensed(self.marginal(columns), self.domain)
 
     def cells(self, name: str) -> Cells:
@@ -131,7 +151,15 @@ class CountedSource(Source):
 
     def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
         fine = self._fine_channel(cells[axis].name)
-        return moments_of(self._counter, tuple(cells), axis, self._channel(tuple(cells)), fine, self.rows, self._copies)
+        return moments_of(
+            self._counter,
+            tuple(cells),
+            axis,
+            self._channel(tuple(cells)),
+            fine,
+            self.rows,
+            self._copies,
+        )
 
     @abstractmethod
     def _channel(self, cells: tuple[Cells, ...]) -> Channel:
@@ -148,7 +176,9 @@ class CountedSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class TableSource(CountedSource):
-    """A source whose rows are in memory; `earlier` is the source that this one extends, whose counts are used again."""
+    """A source whose rows are in memory; `earlier` is the source that this one extends, whose
+    counts are used again.
+    """
 
     table: Table
     earlier: Self | None = field(default=None, repr=False)
@@ -160,7 +190,11 @@ class TableSource(CountedSource):
     @cached_property
     def _latest(self) -> Table:
         """The rows that the earlier source does not have."""
-        return self.table.slice(self.earlier.table.rows, self.table.rows) if self.earlier else self.table
+        return (
+            self.table.slice(self.earlier.table.rows, self.table.rows)
+            if self.earlier
+            else self.table
+        )
 
     @cached_property
     def _counter(self) -> Counter:
@@ -211,8 +245,15 @@ class Exact(TableSource):
             return FlippedSupports(self._baskets, self.domain.attributes[0].labels)
         columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
         small = math.prod(part.size for part in columns) <= MINED_TABLE
-        if small or len(columns) > len(self.domain):  # baskets beside other columns have an axis an item
-            return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=True)
+        if small or len(columns) > len(
+            self.domain
+        ):  # baskets beside other columns have an axis an item
+            return TabulatedSupports(
+                columns,
+                self.rows,
+                (self.condensed(columns) if small else self).marginal,
+                exact=True,
+            )
         names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
         attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
         return FlippedSupports(self._baskets, names, attributes=attributes)
@@ -229,7 +270,9 @@ class Exact(TableSource):
 
 
 class PerturbedSource(CountedSource):
-    """A source of reports: counts are undone through the channel of the mechanism that made them."""
+    """A source of reports: counts are undone through the channel of the mechanism that
+    made them.
+    """
 
     @property
     @abstractmethod
@@ -242,7 +285,9 @@ class PerturbedSource(CountedSource):
 
     @abstractmethod
     def _votes(self, items: Sequence[int]) -> NDArray[Any]:  # (reports,)
-        """Each report's vote on whether its record holds all these items, for reports that are baskets."""
+        """Each report's vote on whether its record holds all these items, for reports that are
+        baskets.
+        """
 
     @property
     @abstractmethod
@@ -286,16 +331,23 @@ class PerturbedSource(CountedSource):
         if self.mechanism.reports_in_items:
             return super()._estimates(questions)
         counted = zip(questions, self._counter.count_many(questions), channels, strict=True)
-        return [Estimate(cells, self.rows, CountEvidence(table, channel), self.copies) for cells, table, channel in counted]
+        return [
+            Estimate(cells, self.rows, CountEvidence(table, channel), self.copies)
+            for cells, table, channel in counted
+        ]
 
     def _channel(self, cells: tuple[Cells, ...]) -> Channel:
-        return self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(cells)
+        return self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(
+            cells
+        )
 
     def _fine_channel(self, name: str) -> Channel:
         return self.mechanism.channel_over([self.domain.axis(name)])
 
     def _merged_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no channels of their own."""
+        """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no
+        channels of their own.
+        """
         every = tuple(self.domain.cells_of(axis.name) for axis in self.domain.axes)
         fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
         return MergedEvidence.over(fine, [self.domain.axis(part.name) for part in cells], cells)
@@ -309,7 +361,9 @@ class PerturbedSource(CountedSource):
         if self.domain.baskets:
             raise EstimationError(f"{self.mechanism.name} gives no supports of items")
         small = math.prod(part.size for part in columns) <= MINED_TABLE
-        return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False)
+        return TabulatedSupports(
+            columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False
+        )
 
     def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
         names, attributes = self._items
@@ -327,11 +381,15 @@ class PerturbedSource(CountedSource):
 
     @cached_property
     def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:
-        """The names of the reported items, then of the public columns' values; and the attribute of each."""
+        """The names of the reported items, then of the public columns' values; and the attribute of
+        each.
+        """
         names = self.mechanism.private_reports.attributes[0].labels
         attributes = np.arange(len(names))
         if not self.domain.private.baskets:
-            attributes = np.repeat(np.arange(len(self.domain.private)), [a.size for a in self.domain.private])
+            attributes = np.repeat(
+                np.arange(len(self.domain.private)), [a.size for a in self.domain.private]
+            )
         for place, part in enumerate(self._public, len(names)):
             names = (*names, *(f"{part.name}={label}" for label in part.labels))
             attributes = np.r_[attributes, np.full(part.size, place)]
@@ -344,11 +402,16 @@ class PerturbedSource(CountedSource):
 
 @dataclass(frozen=True, eq=False)
 class Release(TableSource, PerturbedSource):
-    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their standard errors."""
+    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their
+    standard errors.
+    """
 
     def __post_init__(self) -> None:
         if self.table.provenance is None:
-            raise EstimationError("this table carries no mechanism, so it is not a release", hint="use Exact for true records")
+            raise EstimationError(
+                "this table carries no mechanism, so it is not a release",
+                hint="use Exact for true records",
+            )
 
     @property
     def provenance(self) -> Provenance:
@@ -365,26 +428,38 @@ class Release(TableSource, PerturbedSource):
         save(self.table, path, force=force)
 
     def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        """For mechanisms that report items: a cell is the set of its values' items, and each report votes on it."""
+        """For mechanisms that report items: a cell is the set of its values' items, and each report
+        votes on it.
+        """
         shape = tuple(part.size for part in cells)
 
         def contribution(cell: int) -> NDArray[Any]:
             places = [int(place) for place in np.unravel_index(cell, shape)]
-            terms = [self._terms(part, place) for part, place in zip(cells, places, strict=True) if not part.attribute.public]
+            terms = [
+                self._terms(part, place)
+                for part, place in zip(cells, places, strict=True)
+                if not part.attribute.public
+            ]
             votes = np.zeros(self.table.rows)
             for choice in product(*terms):
                 items = [item for term in choice for item in term.items]
                 sign = math.prod(term.sign for term in choice)
-                votes += sign * (self.mechanism.item_votes(self.table.columns, items) if items else 1.0)
+                votes += sign * (
+                    self.mechanism.item_votes(self.table.columns, items) if items else 1.0
+                )
             for part, place in zip(cells, places, strict=True):
                 if part.attribute.public:
-                    votes *= part.assign(self.table.columns[self.table.domain.index(part.name)]) == place
+                    votes *= (
+                        part.assign(self.table.columns[self.table.domain.index(part.name)]) == place
+                    )
             return votes
 
         return RowEvidence(shape, contribution)
 
     def _terms(self, cells: Cells, place: int) -> list[_Term]:
-        """The report items whose presence adds up to one cell: its values, or for a missing item everyone less its holders."""
+        """The report items whose presence adds up to one cell: its values, or for a missing item
+        everyone less its holders.
+        """
         if cells.item is not None:
             return [_Term(1, (cells.item,))] if place else [_Term(1, ()), _Term(-1, (cells.item,))]
         items = self.mechanism.private_reports.attributes[0]
@@ -407,7 +482,9 @@ class Release(TableSource, PerturbedSource):
 
     def _bits_of(self, table: Table) -> Bits:
         items = self.mechanism.private_reports.attributes[0]
-        public = [_one_hot(part.assign(table.column(part.name)), part.size) for part in self._public]
+        public = [
+            _one_hot(part.assign(table.column(part.name)), part.size) for part in self._public
+        ]
         return Bits.stack([_bits(table.column(items.name)), *public])
 
 
@@ -418,8 +495,11 @@ class _Term(NamedTuple):
     items: tuple[int, ...]
 
 
-def perturb(records: Any, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Release:
-    """The release of these records by this mechanism, the noise drawn once, from secure randomness unless told otherwise.
+def perturb(
+    records: Any, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1
+) -> Release:
+    """The release of these records by this mechanism, the noise drawn once, from secure randomness
+    unless told otherwise.
 
     Records are a table; a data frame or a file is read by the mechanism's domain.
     """

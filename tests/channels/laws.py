@@ -17,11 +17,15 @@ BATCHES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2))
 
 def close(left: np.ndarray, right: np.ndarray) -> None:
     assert np.shape(left) == np.shape(right)
-    np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8 * (1 + np.abs(right).max(initial=0)))
+    np.testing.assert_allclose(
+        left, right, rtol=1e-8, atol=1e-8 * (1 + np.abs(right).max(initial=0))
+    )
 
 
 def check_channel(channel: Channel, dense: np.ndarray, seed: int = 0) -> None:
-    """Put a channel through every law; `dense` is its matrix, written down without the channel's help."""
+    """Put a channel through every law; `dense` is its matrix, written down without the channel's
+    help.
+    """
     check_matrix(channel, dense)
     check_products(channel, dense, seed)
     check_figures(channel, dense)
@@ -36,7 +40,9 @@ def check_matrix(channel: Channel, dense: np.ndarray) -> None:
 
 
 def check_products(channel: Channel, dense: np.ndarray, seed: int) -> None:
-    """Each of the five products, with and without batch axes, against the matrix or its (least-squares) inverse."""
+    """Each of the five products, with and without batch axes, against the matrix or its
+    (least-squares) inverse.
+    """
     inverse = np.linalg.pinv(dense)
     rng = np.random.default_rng(seed)
     for batch in BATCHES:
@@ -45,14 +51,25 @@ def check_products(channel: Channel, dense: np.ndarray, seed: int) -> None:
         close(channel.apply(truths), times(dense, truths, channel.inputs, channel.outputs))
         close(channel.adjoint(reports), times(dense.T, reports, channel.outputs, channel.inputs))
         close(channel.solve(reports), times(inverse, reports, channel.outputs, channel.inputs))
-        close(channel.solve_adjoint(truths), times(inverse.T, truths, channel.inputs, channel.outputs))
-        close(channel.inverse_squared(reports), times(inverse**2, reports, channel.outputs, channel.inputs))
+        close(
+            channel.solve_adjoint(truths), times(inverse.T, truths, channel.inputs, channel.outputs)
+        )
+        close(
+            channel.inverse_squared(reports),
+            times(inverse**2, reports, channel.outputs, channel.inputs),
+        )
         close(channel.solve(channel.apply(truths)), truths)
-    assert np.sum(reports * channel.apply(truths)) == pytest.approx(np.sum(channel.adjoint(reports) * truths))
+    assert np.sum(reports * channel.apply(truths)) == pytest.approx(
+        np.sum(channel.adjoint(reports) * truths)
+    )
 
 
-def times(matrix: np.ndarray, array: np.ndarray, before: tuple[int, ...], after: tuple[int, ...]) -> np.ndarray:
-    return (matrix @ array.reshape(math.prod(before), -1)).reshape(*after, *array.shape[len(before) :])
+def times(
+    matrix: np.ndarray, array: np.ndarray, before: tuple[int, ...], after: tuple[int, ...]
+) -> np.ndarray:
+    return (matrix @ array.reshape(math.prod(before), -1)).reshape(
+        *after, *array.shape[len(before) :]
+    )
 
 
 def check_figures(channel: Channel, dense: np.ndarray) -> None:
@@ -61,7 +78,9 @@ def check_figures(channel: Channel, dense: np.ndarray) -> None:
 
 
 def largest_ratio(dense: np.ndarray) -> float:
-    """Over all reports and pairs of truths, as the definition says; a report that never occurs does not count."""
+    """Over all reports and pairs of truths, as the definition says; a report that never occurs does
+    not count.
+    """
     dense = np.where(dense < 1e-14, 0, dense)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = dense[:, :, None] / dense[:, None, :]
@@ -74,7 +93,9 @@ def check_marginals(channel: Channel, seed: int) -> None:
         return
     places = range(len(channel.inputs))
     truths = np.random.default_rng(seed).uniform(0, 100, channel.inputs)
-    for axes in chain.from_iterable(permutations(places, length) for length in range(1, len(channel.inputs) + 1)):
+    for axes in chain.from_iterable(
+        permutations(places, length) for length in range(1, len(channel.inputs) + 1)
+    ):
         try:
             marginal = channel.marginal(axes)
         except NotLumpableError:
@@ -91,10 +112,14 @@ def summed(table: np.ndarray, axes: Sequence[int]) -> np.ndarray:
 
 
 def depends_on_more(channel: Channel, axes: Sequence[int]) -> bool:
-    """Whether two truths that agree on these axes give different marginal reports: the reason for which to refuse."""
+    """Whether two truths that agree on these axes give different marginal reports: the reason for
+    which to refuse.
+    """
     size = math.prod(channel.inputs)
     columns = channel.apply(np.eye(size).reshape(*channel.inputs, size))
-    reports = columns.sum(axis=tuple(a for a in range(len(channel.inputs)) if a not in axes)).reshape(-1, size)
+    reports = columns.sum(
+        axis=tuple(a for a in range(len(channel.inputs)) if a not in axes)
+    ).reshape(-1, size)
     cells = np.stack(np.unravel_index(np.arange(size), channel.inputs))[list(axes)]
     return any(
         not np.allclose(reports[:, a], reports[:, b])

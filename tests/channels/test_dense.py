@@ -1,4 +1,6 @@
-"""Dense: square and tall matrices, merged only where the merged report depends on the merged truth alone."""
+"""Dense: square and tall matrices, merged only where the merged report depends on the merged truth
+alone.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from sfumato.errors import ParameterError
 
 def random_matrix(reports: int, truths: int, seed: int) -> np.ndarray:
     """A well-conditioned random column-stochastic matrix."""
-    matrix = np.random.default_rng(seed).dirichlet(np.ones(reports), truths).T + np.eye(reports, truths)
+    matrix = np.random.default_rng(seed).dirichlet(np.ones(reports), truths).T + np.eye(
+        reports, truths
+    )
     return matrix / matrix.sum(axis=0)
 
 
@@ -39,21 +43,34 @@ def test_several_axes_that_hang_together(seed: int) -> None:
 
 @given(seed=st.integers(0, 10**6))
 def test_several_axes_with_marginals(seed: int) -> None:
-    """A Kronecker product written out: every marginal exists, and is the product of its own factors."""
-    matrix = np.kron(np.kron(random_matrix(2, 2, seed), random_matrix(3, 3, seed + 1)), random_matrix(2, 2, seed + 2))
+    """A Kronecker product written out: every marginal exists, and is the product of its own
+    factors.
+    """
+    matrix = np.kron(
+        np.kron(random_matrix(2, 2, seed), random_matrix(3, 3, seed + 1)),
+        random_matrix(2, 2, seed + 2),
+    )
     channel = Dense(matrix, (2, 3, 2), (2, 3, 2))
     check_channel(channel, matrix, seed)
     close(channel.marginal([1]).to_dense(), random_matrix(3, 3, seed + 1))
-    close(channel.marginal([2, 0]).to_dense(), np.kron(random_matrix(2, 2, seed + 2), random_matrix(2, 2, seed)))
+    close(
+        channel.marginal([2, 0]).to_dense(),
+        np.kron(random_matrix(2, 2, seed + 2), random_matrix(2, 2, seed)),
+    )
 
 
 def test_gamma_diagonal_written_out_is_merged_like_retain() -> None:
     retain = Retain.uniform(0.3, (3, 4))
     dense = Dense(retain.to_dense(), (3, 4), (3, 4))
     attribute = Category("a", ("0", "1", "2", "3"))
-    cells = [Category("b", ("0", "1", "2")).cells_by_values(["0", "2"]), attribute.cells_by_values(["1"], ["3"])]
+    cells = [
+        Category("b", ("0", "1", "2")).cells_by_values(["0", "2"]),
+        attribute.cells_by_values(["1"], ["3"]),
+    ]
     close(dense.coarsen(cells).to_dense(), retain.coarsen(cells).to_dense())
-    assert dense.gamma == pytest.approx(retain.gamma) and dense.condition == pytest.approx(retain.condition)
+    assert dense.gamma == pytest.approx(retain.gamma) and dense.condition == pytest.approx(
+        retain.condition
+    )
 
 
 def test_cells_that_cannot_be_merged_are_refused() -> None:

@@ -15,12 +15,19 @@ from sfumato.errors import ParameterError
 Shape = tuple[int, ...]
 
 
-def brute(factors: list[np.ndarray], shapes: list[tuple[Shape, Shape]], axes: list[Shape]) -> np.ndarray:
-    """The Kronecker product entry by entry: the product of the factors' entries at their share of the indices."""
+def brute(
+    factors: list[np.ndarray], shapes: list[tuple[Shape, Shape]], axes: list[Shape]
+) -> np.ndarray:
+    """The Kronecker product entry by entry: the product of the factors' entries at their share of
+    the indices.
+    """
     order = [axis for own in axes for axis in own]
     inputs = dict(zip(order, (size for before, _ in shapes for size in before), strict=True))
     outputs = dict(zip(order, (size for _, after in shapes for size in after), strict=True))
-    before, after = tuple(inputs[a] for a in sorted(inputs)), tuple(outputs[a] for a in sorted(outputs))
+    before, after = (
+        tuple(inputs[a] for a in sorted(inputs)),
+        tuple(outputs[a] for a in sorted(outputs)),
+    )
     dense = np.ones((int(np.prod(after)), int(np.prod(before))))
     for row, report in enumerate(np.ndindex(*after)):
         for column, truth in enumerate(np.ndindex(*before)):
@@ -43,8 +50,13 @@ def test_two_factors_on_interleaved_axes(seed: int, order: list[int], first: int
     rng = np.random.default_rng(seed)
     shape = rng.integers(1, 4, 4)
     left, right = order[:first], order[first:]
-    masses = tuple(Law(int(shape[axis]), rng.dirichlet(np.full(shape[axis], 3.0))) for axis in right)
-    factors: list[Retain | Dense] = [Retain.uniform(0.4, [int(shape[axis]) for axis in left]), Retain(0.7, masses)]
+    masses = tuple(
+        Law(int(shape[axis]), rng.dirichlet(np.full(shape[axis], 3.0))) for axis in right
+    )
+    factors: list[Retain | Dense] = [
+        Retain.uniform(0.4, [int(shape[axis]) for axis in left]),
+        Retain(0.7, masses),
+    ]
     check(factors, [tuple(left), tuple(right)], seed)
 
 
@@ -59,12 +71,17 @@ def test_retain_and_dense_factors_side_by_side(seed: int, order: list[int]) -> N
 
 @given(seed=st.integers(0, 10**6), order=st.permutations(range(3)))
 def test_reports_of_another_shape_than_the_truths(seed: int, order: list[int]) -> None:
-    factors: list[Retain | Dense] = [Dense(random_matrix(5, 2, seed), (2,), (5,)), Retain.uniform(0.3, (3, 2))]
+    factors: list[Retain | Dense] = [
+        Dense(random_matrix(5, 2, seed), (2,), (5,)),
+        Retain.uniform(0.3, (3, 2)),
+    ]
     check(factors, [(order[0],), (order[1], order[2])], seed)
 
 
 def test_reports_in_another_number_of_axes_stand_factor_by_factor() -> None:
-    """One category reported as two bits, a public column beside it: truths (column, category), reports (bit, bit, column)."""
+    """One category reported as two bits, a public column beside it: truths (column, category),
+    reports (bit, bit, column).
+    """
     bits = Dense(random_matrix(4, 3, 1), (3,), (2, 2))
     channel = Product((bits, Retain.identity((2,))), ((1,), (0,)))
     assert (channel.inputs, channel.outputs) == ((2, 3), (2, 2, 2))
@@ -81,7 +98,9 @@ def test_bits_one_after_the_other() -> None:
 
 def test_retention_on_k_columns_has_the_condition_of_theory() -> None:
     """Largest and smallest eigenvalue 1 and p^k (OLAP §4)."""
-    assert Product.of(*(Retain.uniform(0.2, (5,)) for _ in range(3))).condition == pytest.approx(0.2**-3)
+    assert Product.of(*(Retain.uniform(0.2, (5,)) for _ in range(3))).condition == pytest.approx(
+        0.2**-3
+    )
 
 
 @given(seed=st.integers(0, 10**6), order=st.permutations(range(3)))
@@ -90,7 +109,11 @@ def test_each_factor_is_settled_on_its_own_margin(seed: int, order: list[int]) -
     counts = np.random.default_rng(seed).uniform(1, 9, shape)
     left, right = (order[0],), (order[1], order[2])
     channel = Product(
-        (Retain(0.5, (OwnLaw(shape[order[0]]),)), Retain(0.6, tuple(OwnLaw(shape[axis]) for axis in right))), (left, right)
+        (
+            Retain(0.5, (OwnLaw(shape[order[0]]),)),
+            Retain(0.6, tuple(OwnLaw(shape[axis]) for axis in right)),
+        ),
+        (left, right),
     )
     assert not channel.settled
     settled = channel.settle(counts)
@@ -98,7 +121,10 @@ def test_each_factor_is_settled_on_its_own_margin(seed: int, order: list[int]) -
     for axis in range(3):
         margin = counts.sum(axis=tuple(other for other in range(3) if other != axis)) / counts.sum()
         keep = 0.5 if axis == order[0] else 0.6
-        close(settled.marginal([axis]).to_dense(), keep * np.eye(shape[axis]) + (1 - keep) * margin[:, None])
+        close(
+            settled.marginal([axis]).to_dense(),
+            keep * np.eye(shape[axis]) + (1 - keep) * margin[:, None],
+        )
 
 
 def test_one_factor_in_order_is_itself() -> None:

@@ -42,7 +42,11 @@ def test_stated_laws(keep: float, shape: list[int], seed: int) -> None:
     check_channel(channel, matrix(keep, masses), seed)
 
 
-@given(share=st.floats(0.05, 0.999), shape=sizes.filter(lambda shape: max(shape) > 1), seed=st.integers(0, 10**6))
+@given(
+    share=st.floats(0.05, 0.999),
+    shape=sizes.filter(lambda shape: max(shape) > 1),
+    seed=st.integers(0, 10**6),
+)
 def test_negative_keep(share: float, shape: list[int], seed: int) -> None:
     """The most negative keep puts 0 on the diagonal at the least mass."""
     masses = random_masses(shape, seed)
@@ -56,14 +60,20 @@ def test_negative_keep(share: float, shape: list[int], seed: int) -> None:
 
 @given(ones=st.floats(0, 1), zeros=st.floats(0, 1), seed=st.integers(0, 99))
 def test_one_flipped_bit(ones: float, zeros: float, seed: int) -> None:
-    if abs(ones + zeros - 1) < 0.02 or (0 < min(ones, zeros) < 1e-6) or (1 - 1e-6 < max(ones, zeros) < 1):
+    if (
+        abs(ones + zeros - 1) < 0.02
+        or (0 < min(ones, zeros) < 1e-6)
+        or (1 - 1e-6 < max(ones, zeros) < 1)
+    ):
         return
     check_channel(Retain.flip(ones, zeros), np.array([[zeros, 1 - ones], [1 - zeros, ones]]), seed)
 
 
 @given(keep=keeps, shape=sizes, seed=st.integers(0, 10**6))
 def test_own_law_settled_on_counts(keep: float, shape: list[int], seed: int) -> None:
-    """Each axis takes the margin of the counts, whatever the others do; laws that are stated stay."""
+    """Each axis takes the margin of the counts, whatever the others do; laws that are
+    stated stay.
+    """
     counts = np.random.default_rng(seed).uniform(1, 50, shape)
     laws = [OwnLaw(size) if place % 2 == 0 else Law(size) for place, size in enumerate(shape)]
     margins = [

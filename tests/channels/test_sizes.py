@@ -19,13 +19,18 @@ def by_every_flip(length: int, ones: float, zeros: float) -> np.ndarray:
         for report in product((0, 1), repeat=length):
             stays = (ones,) * true + (zeros,) * (length - true)
             truth = (1,) * true + (0,) * (length - true)
-            chances = [stay if a == b else 1 - stay for stay, a, b in zip(stays, truth, report, strict=True)]
+            chances = [
+                stay if a == b else 1 - stay
+                for stay, a, b in zip(stays, truth, report, strict=True)
+            ]
             matrix[sum(report), true] += np.prod(chances)
     return matrix
 
 
 def by_every_cut(length: int, basket: int, cutoff: int, insert: float) -> np.ndarray:
-    """A basket that holds the first `true` of `length` items and others: every draw, every cut, every insertion."""
+    """A basket that holds the first `true` of `length` items and others: every draw, every cut,
+    every insertion.
+    """
     matrix = np.zeros((length + 1, min(length, basket) + 1))
     for true in range(min(length, basket) + 1):
         held = [*range(true), *range(length, length + basket - true)]
@@ -53,10 +58,18 @@ def test_flips_are_a_product_of_bits_summed_by_size() -> None:
     truths[1, 1, 0] = 1
     reports = bits.apply(truths)
     sizes = np.indices((2, 2, 2)).sum(axis=0)
-    close(np.bincount(sizes.ravel(), reports.ravel()), Sizes.flips(3, 0.9, 0.7).apply(np.array([0.0, 0, 1, 0])))
+    close(
+        np.bincount(sizes.ravel(), reports.ravel()),
+        Sizes.flips(3, 0.9, 0.7).apply(np.array([0.0, 0, 1, 0])),
+    )
 
 
-@given(length=st.integers(1, 3), basket=st.integers(0, 4), cutoff=st.integers(1, 4), insert=st.floats(0.05, 0.6))
+@given(
+    length=st.integers(1, 3),
+    basket=st.integers(0, 4),
+    cutoff=st.integers(1, 4),
+    insert=st.floats(0.05, 0.6),
+)
 def test_cut_and_paste(length: int, basket: int, cutoff: int, insert: float) -> None:
     channel = Sizes.cut_and_paste(length, basket, cutoff, insert)
     expected = by_every_cut(length, basket, cutoff, insert)
@@ -66,7 +79,9 @@ def test_cut_and_paste(length: int, basket: int, cutoff: int, insert: float) -> 
 
 
 def test_frapps_best_cut_and_paste_on_census() -> None:
-    """K = 3, ρ = 0.494, six items a record: a whole record of six true items is reported whole with the known probability."""
+    """K = 3, ρ = 0.494, six items a record: a whole record of six true items is reported whole with
+    the known probability.
+    """
     channel = Sizes.cut_and_paste(6, basket=6, cutoff=3, insert=0.494)
     expected = np.mean([0.494 ** (6 - cut) for cut in range(4)])
     assert channel.to_dense()[6, 6] == pytest.approx(expected)

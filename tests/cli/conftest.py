@@ -1,4 +1,6 @@
-"""Commands are run with standard output and standard error kept apart, whichever Click stands behind Typer."""
+"""Commands are run with standard output and standard error kept apart, whichever Click stands
+behind Typer.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-# Click before 8.2 mixes the two streams unless told not to; later ones, and Typer's own copy, keep them and the mixture.
+# Click before 8.2 mixes the two streams unless told not to; later ones, and Typer's own copy, keep
+# them and the mixture.
 if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:
     from click.testing import Result
 

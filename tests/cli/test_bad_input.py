@@ -1,4 +1,6 @@
-"""Bad input and bad usage: one line, exit code 2, no traceback, nothing written, nothing changed."""
+"""Bad input and bad usage: one line, exit code 2, no traceback, nothing written,
+nothing changed.
+"""
 
 from __future__ import annotations
 
@@ -32,27 +34,66 @@ values = ["F", "M"]
 
 CASES = {
     # files
-    "missing file": ("perturb cencus.csv -o o.csv --gamma 19", "no file 'cencus.csv'; did you mean 'census.csv'?"),
+    "missing file": (
+        "perturb cencus.csv -o o.csv --gamma 19",
+        "no file 'cencus.csv'; did you mean 'census.csv'?",
+    ),
     "folder": ("perturb folder.csv -o o.csv --gamma 19", "'folder.csv' is a folder"),
     "empty file": ("perturb empty.csv -o o.csv --gamma 19", "'empty.csv' is empty"),
-    "header only": ("perturb header.csv -o o.csv --gamma 19 --schema s.toml", "'header.csv' has no rows"),
-    "ragged": ("perturb ragged.csv -o o.csv --gamma 19 --schema s.toml", "line 3 of 'ragged.csv' has 3 fields"),
-    "not UTF-8": ("perturb latin.csv -o o.csv --gamma 19 --schema s.toml", "'latin.csv' is not UTF-8 text"),
-    "not parquet": ("perturb fake.parquet -o o.csv --gamma 19", "'fake.parquet' is not a readable Parquet file"),
-    "unknown kind": ("perturb census.txt -o o.csv --gamma 19", "'census.txt' has a name of an unknown kind"),
-    "bad basket": ("perturb bad.dat -o o.dat --gamma 19", "line 2 of 'bad.dat': 'milk' is not an item id"),
-    "strange item": ("perturb good.dat -o o.dat --gamma 19 --items items.txt", "line 1: item 2 is not in the universe"),
+    "header only": (
+        "perturb header.csv -o o.csv --gamma 19 --schema s.toml",
+        "'header.csv' has no rows",
+    ),
+    "ragged": (
+        "perturb ragged.csv -o o.csv --gamma 19 --schema s.toml",
+        "line 3 of 'ragged.csv' has 3 fields",
+    ),
+    "not UTF-8": (
+        "perturb latin.csv -o o.csv --gamma 19 --schema s.toml",
+        "'latin.csv' is not UTF-8 text",
+    ),
+    "not parquet": (
+        "perturb fake.parquet -o o.csv --gamma 19",
+        "'fake.parquet' is not a readable Parquet file",
+    ),
+    "unknown kind": (
+        "perturb census.txt -o o.csv --gamma 19",
+        "'census.txt' has a name of an unknown kind",
+    ),
+    "bad basket": (
+        "perturb bad.dat -o o.dat --gamma 19",
+        "line 2 of 'bad.dat': 'milk' is not an item id",
+    ),
+    "strange item": (
+        "perturb good.dat -o o.dat --gamma 19 --items items.txt",
+        "line 1: item 2 is not in the universe",
+    ),
     # values
-    "word for number": ("perturb word.csv -o o.csv --gamma 19 --schema s.toml", "row 2, column 'age': 'old' is not a number"),
-    "outside": ("perturb outside.csv -o o.csv --gamma 19 --schema s.toml", "row 1, column 'age': 120 lies outside [0, 99]"),
-    "null": ("perturb null.csv -o o.csv --gamma 19 --schema s.toml", "row 2, column 'sex' is empty; say missing"),
+    "word for number": (
+        "perturb word.csv -o o.csv --gamma 19 --schema s.toml",
+        "row 2, column 'age': 'old' is not a number",
+    ),
+    "outside": (
+        "perturb outside.csv -o o.csv --gamma 19 --schema s.toml",
+        "row 1, column 'age': 120 lies outside [0, 99]",
+    ),
+    "null": (
+        "perturb null.csv -o o.csv --gamma 19 --schema s.toml",
+        "row 2, column 'sex' is empty; say missing",
+    ),
     "stranger": (
         "perturb stranger.csv -o o.csv --gamma 19 --schema s.toml",
         "'m' is not one of its values (F, M); did you mean",
     ),
     # schemas
-    "missing schema": ("perturb census.csv -o o.csv --gamma 19 --schema none.toml", "no schema file 'none.toml'"),
-    "typo in schema": ("perturb census.csv -o o.csv --gamma 19 --schema typo.toml", "did you mean 'values'?"),
+    "missing schema": (
+        "perturb census.csv -o o.csv --gamma 19 --schema none.toml",
+        "no schema file 'none.toml'",
+    ),
+    "typo in schema": (
+        "perturb census.csv -o o.csv --gamma 19 --schema typo.toml",
+        "did you mean 'values'?",
+    ),
     "no TOML": ("perturb census.csv -o o.csv --gamma 19 --schema census.csv", "is not valid TOML"),
     "unknown column": (
         "perturb census.csv -o o.csv --gamma 19 --schema column.toml",
@@ -67,32 +108,83 @@ CASES = {
     "rho2 below rho1": ("perturb census.csv -o o.csv --rho1 0.5 --rho2 0.05", "use rho2 > rho1"),
     "rho2 as rho1": ("perturb census.csv -o o.csv --rho1 0.5 --rho2 0.5", "use rho2 > rho1"),
     "rho1 alone": ("perturb census.csv -o o.csv --rho1 0.05", "--rho1 and --rho2 belong together"),
-    "two ways": ("perturb census.csv -o o.csv --gamma 19 --epsilon 2", "more than one way (--gamma, --epsilon)"),
-    "no way": ("perturb census.csv -o o.csv", "it is not said what gamma-diagonal should promise; give --gamma"),
-    "too strong": ("perturb wide.dat -o o.dat --gamma 1.0001", "mask cannot keep any bit more often than chance"),
+    "two ways": (
+        "perturb census.csv -o o.csv --gamma 19 --epsilon 2",
+        "more than one way (--gamma, --epsilon)",
+    ),
+    "no way": (
+        "perturb census.csv -o o.csv",
+        "it is not said what gamma-diagonal should promise; give --gamma",
+    ),
+    "too strong": (
+        "perturb wide.dat -o o.dat --gamma 1.0001",
+        "mask cannot keep any bit more often than chance",
+    ),
     # parameters
     "keep 0": ("perturb census.csv -o o.csv --mechanism retention --keep 0", "use 0 < keep <= 1"),
-    "keep above 1": ("perturb census.csv -o o.csv --mechanism retention --keep 1.5", "use 0 < keep <= 1"),
-    "keep a word": ("perturb census.csv -o o.csv --mechanism retention --keep half", "--keep half is not a number"),
-    "keep for nobody": ("perturb census.csv -o o.csv --mechanism retention --keep agee=0.5", "did you mean 'age'?"),
-    "coin flips": ("perturb census.csv -o o.csv --mechanism mask --keep 0.5", "nothing can be reconstructed"),
-    "half a mask": ("perturb census.csv -o o.csv --mechanism mask --keep-ones 0.9", "mask needs --keep-zeros as well"),
-    "keep twice": ("perturb census.csv -o o.csv --mechanism mask --keep 0.9 --keep-ones 0.9", "cannot stand beside"),
+    "keep above 1": (
+        "perturb census.csv -o o.csv --mechanism retention --keep 1.5",
+        "use 0 < keep <= 1",
+    ),
+    "keep a word": (
+        "perturb census.csv -o o.csv --mechanism retention --keep half",
+        "--keep half is not a number",
+    ),
+    "keep for nobody": (
+        "perturb census.csv -o o.csv --mechanism retention --keep agee=0.5",
+        "did you mean 'age'?",
+    ),
+    "coin flips": (
+        "perturb census.csv -o o.csv --mechanism mask --keep 0.5",
+        "nothing can be reconstructed",
+    ),
+    "half a mask": (
+        "perturb census.csv -o o.csv --mechanism mask --keep-ones 0.9",
+        "mask needs --keep-zeros as well",
+    ),
+    "keep twice": (
+        "perturb census.csv -o o.csv --mechanism mask --keep 0.9 --keep-ones 0.9",
+        "cannot stand beside",
+    ),
     "not its option": (
         "perturb census.csv -o o.csv --gamma 19 --fp 0.3",
         "--fp is no option of gamma-diagonal; it belongs to fp-nfp",
     ),
-    "contradiction": ("perturb census.csv -o o.csv --mechanism mask --gamma 19 --keep 0.9", "contradict each other"),
-    "unknown mechanism": ("perturb census.csv -o o.csv --mechanism gama-diagonal --gamma 19", "did you mean 'gamma-diagonal'?"),
-    "no promise": ("perturb census.csv -o o.csv --mechanism swapping --gamma 19", "swapping promises no gamma"),
+    "contradiction": (
+        "perturb census.csv -o o.csv --mechanism mask --gamma 19 --keep 0.9",
+        "contradict each other",
+    ),
+    "unknown mechanism": (
+        "perturb census.csv -o o.csv --mechanism gama-diagonal --gamma 19",
+        "did you mean 'gamma-diagonal'?",
+    ),
+    "no promise": (
+        "perturb census.csv -o o.csv --mechanism swapping --gamma 19",
+        "swapping promises no gamma",
+    ),
     "no keep": ("perturb census.csv -o o.csv --mechanism swapping", "swapping needs --keep"),
-    "no matrix": ("perturb census.csv -o o.csv --mechanism matrix --matrix none.csv", "no matrix file 'none.csv'"),
-    "records by baskets": ("perturb good.dat -o o.dat --mechanism gamma-diagonal --gamma 19", "use the mask mechanism"),
+    "no matrix": (
+        "perturb census.csv -o o.csv --mechanism matrix --matrix none.csv",
+        "no matrix file 'none.csv'",
+    ),
+    "records by baskets": (
+        "perturb good.dat -o o.dat --mechanism gamma-diagonal --gamma 19",
+        "use the mask mechanism",
+    ),
     "no copies": ("perturb census.csv -o o.csv --gamma 19 --copies 0", "reported at least once"),
-    "items of records": ("perturb census.csv -o o.csv --gamma 19 --items items.txt", "--items is for basket files"),
-    "two universes": ("perturb good.dat -o o.dat --gamma 19 --items items.txt --schema s.toml", "give one of them"),
+    "items of records": (
+        "perturb census.csv -o o.csv --gamma 19 --items items.txt",
+        "--items is for basket files",
+    ),
+    "two universes": (
+        "perturb good.dat -o o.dat --gamma 19 --items items.txt --schema s.toml",
+        "give one of them",
+    ),
     # outputs
-    "output exists": ("perturb census.csv -o there.csv --gamma 19", "'there.csv' exists already; use --force"),
+    "output exists": (
+        "perturb census.csv -o there.csv --gamma 19",
+        "'there.csv' exists already; use --force",
+    ),
     "schema exists": ("schema census.csv -o s.toml", "'s.toml' exists already; use --force"),
     "data exists": ("generate survey -o there.csv", "'there.csv' exists already"),
     "no folder": ("perturb census.csv -o none/o.csv --gamma 19", "no folder 'none'"),
@@ -142,7 +234,10 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    return {name: (folder / name).read_bytes() if (folder / name).is_file() else None for name in os.listdir(folder)}
+    return {
+        name: (folder / name).read_bytes() if (folder / name).is_file() else None
+        for name in os.listdir(folder)
+    }
 
 
 @pytest.mark.parametrize("line, words", CASES.values(), ids=CASES.keys())
@@ -167,7 +262,9 @@ def test_the_same_as_json(folder, line, words):
 
 def test_truncated_parquet(folder):
     runner = CliRunner()
-    assert runner.invoke(app, shlex.split("generate survey --rows 5000 -o s.parquet")).exit_code == 0
+    assert (
+        runner.invoke(app, shlex.split("generate survey --rows 5000 -o s.parquet")).exit_code == 0
+    )
     whole = Path("s.parquet").read_bytes()
     Path("cut.parquet").write_bytes(whole[: len(whole) // 2])
     result = runner.invoke(app, shlex.split("perturb cut.parquet -o o.parquet --gamma 19"))
@@ -177,7 +274,10 @@ def test_truncated_parquet(folder):
 
 def test_standard_output_is_not_for_two(folder):
     result = CliRunner().invoke(app, shlex.split("perturb census.csv -o - --gamma 19 --json"))
-    assert result.exit_code == 2 and "both want standard output" in json.loads(result.stdout)["error"]["message"]
+    assert (
+        result.exit_code == 2
+        and "both want standard output" in json.loads(result.stdout)["error"]["message"]
+    )
 
 
 def test_perturbing_twice_is_refused(folder):
@@ -196,7 +296,9 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(folder, monkeypatch):
     monkeypatch.setattr(proposal, "_propose_records", broken)
     result = CliRunner().invoke(app, ["schema", "census.csv"])
     assert result.exit_code == 1
-    assert result.stderr.startswith("sfumato: ZeroDivisionError: division by zero; this is a fault of Sfumato")
+    assert result.stderr.startswith(
+        "sfumato: ZeroDivisionError: division by zero; this is a fault of Sfumato"
+    )
     assert result.stderr.count("\n") == 1
     result = CliRunner().invoke(app, ["schema", "census.csv", "--json"])
     assert result.exit_code == 1 and json.loads(result.stdout)["error"]["kind"] == "fault"
@@ -226,11 +328,28 @@ def test_an_interrupt_leaves_nothing_behind(folder):
         large.write("age,sex\n")
         large.writelines(["30,F\n40,M\n" * 10_000] * 200)
     before = set(os.listdir(folder))
-    command = [sys.executable, "-c", "from sfumato.cli import main; main()", "perturb", "large.csv", "-o", "o.csv.gz"]
-    options = ["--schema", "s.toml", "--gamma", "19", "--copies", "50"]  # work for long enough to be interrupted in
+    command = [
+        sys.executable,
+        "-c",
+        "from sfumato.cli import main; main()",
+        "perturb",
+        "large.csv",
+        "-o",
+        "o.csv.gz",
+    ]
+    options = [
+        "--schema",
+        "s.toml",
+        "--gamma",
+        "19",
+        "--copies",
+        "50",
+    ]  # work for long enough to be interrupted in
     started = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while set(os.listdir(folder)) == before and started.poll() is None and time.monotonic() < deadline:
+    while (
+        set(os.listdir(folder)) == before and started.poll() is None and time.monotonic() < deadline
+    ):
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=60)

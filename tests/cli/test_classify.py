@@ -20,7 +20,16 @@ def folder(tmp_path_factory):
     run("generate", "survey", "--rows", 8000, "--seed", 1, "-o", folder / "train.csv")
     run("generate", "survey", "--rows", 2000, "--seed", 2, "-o", folder / "test.csv")
     (folder / "schema.toml").write_text(run("schema", folder / "train.csv"))
-    perturb = ("perturb", folder / "train.csv", "--schema", folder / "schema.toml", "--mechanism", "retention", "--seed", 3)
+    perturb = (
+        "perturb",
+        folder / "train.csv",
+        "--schema",
+        folder / "schema.toml",
+        "--mechanism",
+        "retention",
+        "--seed",
+        3,
+    )
     run(*perturb, "--keep", 0.8, "-o", folder / "release.parquet")
     run(*perturb, "--keep", 0.01, "-o", folder / "noise.parquet")
     return folder
@@ -28,9 +37,16 @@ def folder(tmp_path_factory):
 
 def test_a_tree_and_how_good_it_is(folder):
     output = run(
-        "classify", folder / "release.parquet", "--target", "income", "--test", folder / "test.csv",
-        "--truth", folder / "train.csv", "--json",
-    )  # fmt: skip
+        "classify",
+        folder / "release.parquet",
+        "--target",
+        "income",
+        "--test",
+        folder / "test.csv",
+        "--truth",
+        folder / "train.csv",
+        "--json",
+    )
     result = json.loads(output[output.index("{") :].splitlines()[0])
     assert (result["target"], result["rows"], result["records"]) == ("income", 8000, 2000)
     assert result["accuracy"] >= result["baseline"]["accuracy"] - 0.02 and result["auc"] > 0.55
@@ -51,24 +67,44 @@ def test_words_for_people(folder):
         "--truth",
         folder / "train.csv",
     )
-    for words in ("judged on the test records", "from the truth", "balanced", "same label", "truth \\ predicted", "% of"):
+    for words in (
+        "judged on the test records",
+        "from the truth",
+        "balanced",
+        "same label",
+        "truth \\ predicted",
+        "% of",
+    ):
         assert words in output
 
 
 def test_without_test_records_it_says_that_it_flatters_itself(folder):
     assert "which flatters it" in run("classify", folder / "release.parquet", "--target", "income")
-    assert "nothing to judge" in run("classify", folder / "release.parquet", "--target", "income", "--model", "bayes")
+    assert "nothing to judge" in run(
+        "classify", folder / "release.parquet", "--target", "income", "--model", "bayes"
+    )
 
 
 def test_any_engine_counts_the_same_tree(folder):
     asked = ("classify", folder / "release.parquet", "--target", "diabetes", "--json")
-    trees = [json.loads(run(*asked, *engine).splitlines()[0])["tree"] for engine in ((), ("--engine", "duckdb"))]
+    trees = [
+        json.loads(run(*asked, *engine).splitlines()[0])["tree"]
+        for engine in ((), ("--engine", "duckdb"))
+    ]
     assert trees[0] == trees[1] and "\n" in trees[0]
 
 
 def test_bayes(folder):
     output = run(
-        "classify", folder / "train.csv", "--target", "income", "--model", "bayes", "--test", folder / "test.csv", "--json"
+        "classify",
+        folder / "train.csv",
+        "--target",
+        "income",
+        "--model",
+        "bayes",
+        "--test",
+        folder / "test.csv",
+        "--json",
     )
     result = json.loads(output.splitlines()[0])
     assert result["auc"] > 0.6 and result["tree"] is None
@@ -81,7 +117,14 @@ def test_a_tree_that_finds_nothing_says_so(folder):
 
 @pytest.mark.parametrize("form", ["png", "svg", "html"])
 def test_the_tree_as_a_picture(folder, tmp_path, form):
-    run("classify", folder / "release.parquet", "--target", "income", "--plot", tmp_path / f"tree.{form}")
+    run(
+        "classify",
+        folder / "release.parquet",
+        "--target",
+        "income",
+        "--plot",
+        tmp_path / f"tree.{form}",
+    )
     assert (tmp_path / f"tree.{form}").stat().st_size > 2000
 
 
@@ -105,5 +148,13 @@ def test_unseen_values_in_test_records_are_named(folder, tmp_path):
     lines = (folder / "test.csv").read_text().splitlines()
     strange = lines[1].replace("female", "femal").replace(",male", ",femal")
     (tmp_path / "strange.csv").write_text("\n".join([lines[0], strange]) + "\n")
-    output = run("classify", folder / "release.parquet", "--target", "income", "--test", tmp_path / "strange.csv", code=2)
+    output = run(
+        "classify",
+        folder / "release.parquet",
+        "--target",
+        "income",
+        "--test",
+        tmp_path / "strange.csv",
+        code=2,
+    )
     assert "column 'sex': 'femal' is not one of its values" in output

@@ -39,7 +39,9 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["schema", "perturb", "describe", "generate quest", "generate survey"])
+@pytest.mark.parametrize(
+    "command", ["schema", "perturb", "describe", "generate quest", "generate survey"]
+)
 def test_every_command_has_help_with_an_example_and_json(command):
     text = " ".join(run(f"{command} --help").stdout.split())
     assert f"Example: sfumato {command}" in text and "--json" in text
@@ -67,8 +69,16 @@ def test_a_proposed_schema_is_a_schema(folder):
 def test_perturb_and_describe_say_the_same(folder):
     perturbed = run_json("perturb s.csv -o p.parquet --schema s.toml --rho1 0.05 --rho2 0.50")
     described = run_json("describe p.parquet")
-    assert described == {key: value for key, value in perturbed.items() if key not in ("output", "notes")}
-    assert {"rows": 500, "mechanism": "gamma-diagonal", "gamma": 19.0, "secure": True, "copies": 1}.items() <= described.items()
+    assert described == {
+        key: value for key, value in perturbed.items() if key not in ("output", "notes")
+    }
+    assert {
+        "rows": 500,
+        "mechanism": "gamma-diagonal",
+        "gamma": 19.0,
+        "secure": True,
+        "copies": 1,
+    }.items() <= described.items()
     assert described["epsilon"] == pytest.approx(2.944, abs=1e-3)
     assert described["worst_posterior"] == {"rho1": 0.05, "rho2": 0.5}
     assert described["condition"] == pytest.approx((19 + 46_080 - 1) / 18)
@@ -80,14 +90,23 @@ def test_the_guarantee_in_words(folder):
     text = " ".join(run("describe p.parquet").stdout.split())
     assert "someone who believed 5 % before sees at most 50 % after" in text
     assert "gamma 19 (epsilon 2.944)" in text and "randomness secure" in text
-    assert "believed 1 % before sees at most 16.2 % after" in " ".join(run("describe p.parquet --rho1 0.01").stdout.split())
+    assert "believed 1 % before sees at most 16.2 % after" in " ".join(
+        run("describe p.parquet --rho1 0.01").stdout.split()
+    )
 
 
 def test_copies_compose(folder):
     run("perturb s.csv -o p.csv --schema s.toml --gamma 3 --copies 3 --seed 4")
     described = run_json("describe p.csv")
-    assert (described["rows"], described["copies"], described["gamma"], described["gamma_per_copy"]) == (1500, 3, 27.0, 3.0)
-    assert described["secure"] is False and any("not private" in caveat for caveat in described["caveats"])
+    assert (
+        described["rows"],
+        described["copies"],
+        described["gamma"],
+        described["gamma_per_copy"],
+    ) == (1500, 3, 27.0, 3.0)
+    assert described["secure"] is False and any(
+        "not private" in caveat for caveat in described["caveats"]
+    )
     assert "3 reports of each of 500 records" in run("describe p.csv").stdout
 
 
@@ -134,7 +153,10 @@ def test_every_mechanism(folder, name):
     run("describe p.parquet")
 
 
-@pytest.mark.parametrize("options", ["--gamma 19", "--keep 0.9", "--mechanism fp-nfp --fp 0.9 --nfp 0.8 --min-support 0.1"])
+@pytest.mark.parametrize(
+    "options",
+    ["--gamma 19", "--keep 0.9", "--mechanism fp-nfp --fp 0.9 --nfp 0.8 --min-support 0.1"],
+)
 @pytest.mark.parametrize("name", ["p.dat", "p.dat.gz", "p.parquet", "p.csv"])
 def test_baskets(folder, name, options):
     run(f"perturb b.dat -o {name} {options}")
@@ -160,15 +182,24 @@ def test_public_columns_are_named(folder):
     text = Path("s.toml").read_text().replace('name = "sex"\n', 'name = "sex"\npublic = true\n')
     Path("s.toml").write_text(text)
     described = run_json("perturb s.csv -o p.parquet --schema s.toml --gamma 19")
-    assert described["public"] == ["sex"] and any("sex" in caveat for caveat in described["caveats"])
-    assert read_perturbed("p.parquet").to_arrow()["sex"].to_pylist() == read("s.csv").to_arrow()["sex"].to_pylist()
+    assert described["public"] == ["sex"] and any(
+        "sex" in caveat for caveat in described["caveats"]
+    )
+    assert (
+        read_perturbed("p.parquet").to_arrow()["sex"].to_pylist()
+        == read("s.csv").to_arrow()["sex"].to_pylist()
+    )
 
 
 def test_dropped_columns_are_named(folder):
     Domain.load("s.toml").project(["age", "sex"]).save("two.toml")
     result = run("perturb s.csv -o p.parquet --schema two.toml --gamma 19")
-    assert result.stderr.startswith("note: 8 columns are not in the schema and were dropped: region")
-    assert run_json("perturb s.csv -o p.parquet --schema two.toml --gamma 19 --force")["notes"][0].startswith("8 columns")
+    assert result.stderr.startswith(
+        "note: 8 columns are not in the schema and were dropped: region"
+    )
+    assert run_json("perturb s.csv -o p.parquet --schema two.toml --gamma 19 --force")["notes"][
+        0
+    ].startswith("8 columns")
 
 
 def test_without_a_schema_one_is_proposed(folder):
@@ -179,12 +210,21 @@ def test_without_a_schema_one_is_proposed(folder):
 def test_pipes(folder):
     command = [sys.executable, "-c", "from sfumato.cli import main; main()"]
     truth = Path("s.csv").read_bytes()
-    made = subprocess.run([*command, "perturb", "-", "-o", "-", "--gamma", "19"], input=truth, capture_output=True, timeout=120)
+    made = subprocess.run(
+        [*command, "perturb", "-", "-o", "-", "--gamma", "19"],
+        input=truth,
+        capture_output=True,
+        timeout=120,
+    )
     assert made.returncode == 0, made.stderr
     assert pq.read_table(pa.BufferReader(made.stdout)).num_rows == 500
-    told = subprocess.run([*command, "describe", "-", "--json"], input=made.stdout, capture_output=True, timeout=120)
+    told = subprocess.run(
+        [*command, "describe", "-", "--json"], input=made.stdout, capture_output=True, timeout=120
+    )
     assert json.loads(told.stdout)["gamma"] == 19.0
-    text = subprocess.run([*command, "generate", "quest", "D50", "-o", "-"], capture_output=True, timeout=120).stdout
+    text = subprocess.run(
+        [*command, "generate", "quest", "D50", "-o", "-"], capture_output=True, timeout=120
+    ).stdout
     assert text.count(b"\n") == 50
 
 

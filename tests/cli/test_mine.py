@@ -19,37 +19,79 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mine")
     run("generate", "survey", "--rows", 3000, "--seed", 1, "-o", folder / "survey.csv")
     schema = run("schema", folder / "survey.csv")
-    keep = [block for block in schema.split("[[attribute]]")[1:] if any(f'"{n}"' in block for n in ("sex", "smoker", "region"))]
+    keep = [
+        block
+        for block in schema.split("[[attribute]]")[1:]
+        if any(f'"{n}"' in block for n in ("sex", "smoker", "region"))
+    ]
     (folder / "schema.toml").write_text("".join(f"[[attribute]]{block}" for block in keep))
-    perturb = ("perturb", folder / "survey.csv", "--schema", folder / "schema.toml", "--gamma", 40, "--seed", 2)
+    perturb = (
+        "perturb",
+        folder / "survey.csv",
+        "--schema",
+        folder / "schema.toml",
+        "--gamma",
+        40,
+        "--seed",
+        2,
+    )
     run(*perturb, "-o", folder / "release.parquet")
     run("generate", "quest", "T5.I2.D2K.N100", "--seed", 1, "-o", folder / "baskets.dat")
-    run("perturb", folder / "baskets.dat", "--keep", 0.9, "--seed", 2, "-o", folder / "baskets.parquet")
+    run(
+        "perturb",
+        folder / "baskets.dat",
+        "--keep",
+        0.9,
+        "--seed",
+        2,
+        "-o",
+        folder / "baskets.parquet",
+    )
     return folder
 
 
 def test_itemsets_rules_and_errors_in_json(folder):
     output = run(
-        "mine", folder / "release.parquet", "--min-support", 0.1, "--rules", "--min-confidence", 0.5,
-        "--truth", folder / "survey.csv", "--json",
-    )  # fmt: skip
+        "mine",
+        folder / "release.parquet",
+        "--min-support",
+        0.1,
+        "--rules",
+        "--min-confidence",
+        0.5,
+        "--truth",
+        folder / "survey.csv",
+        "--json",
+    )
     result = json.loads(output)
     assert (result["rows"], result["min_support"]) == (3000, 0.1)
     assert {"items", "length", "support", "stderr"} <= result["itemsets"][0].keys()
     assert all(itemset["stderr"] > 0 for itemset in result["itemsets"])
     assert {"if", "then", "support", "confidence", "lift", "stderr"} <= result["rules"][0].keys()
-    assert {"length", "frequent", "support_error", "false_negatives", "false_positives"} <= result["errors"][0].keys()
+    assert {"length", "frequent", "support_error", "false_negatives", "false_positives"} <= result[
+        "errors"
+    ][0].keys()
     assert any("smoker=no" in itemset["items"] for itemset in result["itemsets"])
 
 
 def test_true_data_have_no_errors(folder):
     result = json.loads(run("mine", folder / "baskets.dat", "--min-count", 100, "--json"))
     assert result["itemsets"] and all(itemset["stderr"] == 0 for itemset in result["itemsets"])
-    assert "exact" in run("mine", folder / "survey.csv", "--schema", folder / "schema.toml", "--min-support", 0.2)
+    assert "exact" in run(
+        "mine", folder / "survey.csv", "--schema", folder / "schema.toml", "--min-support", 0.2
+    )
 
 
 def test_baskets_against_their_truth(folder):
-    output = run("mine", folder / "baskets.parquet", "--min-support", 0.05, "--truth", folder / "baskets.dat", "--rules")
+    output = run(
+        "mine",
+        folder / "baskets.parquet",
+        "--min-support",
+        0.05,
+        "--truth",
+        folder / "baskets.dat",
+        "--rules",
+    )
     assert "against the truth" in output and "± " in output and "rules" in output
 
 
@@ -58,14 +100,31 @@ def test_fewer_itemsets(folder, tmp_path):
     mined = ("mine", tmp_path / "pairs.dat", "--min-support", 0.1)
     assert len(json.loads(run(*mined, "--json"))["itemsets"]) == 4
     for kind in ("--maximal", "--closed"):
-        assert [row["items"] for row in json.loads(run(*mined, kind, "--json"))["itemsets"]] == [["3"], ["1", "2"]]
-    assert len(json.loads(run("mine", folder / "release.parquet", "--top", 3, "--json"))["itemsets"]) == 3
+        assert [row["items"] for row in json.loads(run(*mined, kind, "--json"))["itemsets"]] == [
+            ["3"],
+            ["1", "2"],
+        ]
+    assert (
+        len(json.loads(run("mine", folder / "release.parquet", "--top", 3, "--json"))["itemsets"])
+        == 3
+    )
 
 
 def test_pictures_and_files(folder, tmp_path):
     for name in ("m.html", "m.png"):
-        run("mine", folder / "release.parquet", "--min-support", 0.1, "--rules", "--min-confidence", 0.1,
-            "--truth", folder / "survey.csv", "--plot", tmp_path / name)  # fmt: skip
+        run(
+            "mine",
+            folder / "release.parquet",
+            "--min-support",
+            0.1,
+            "--rules",
+            "--min-confidence",
+            0.1,
+            "--truth",
+            folder / "survey.csv",
+            "--plot",
+            tmp_path / name,
+        )
     assert (tmp_path / "m.html").read_text().count("<img") == 3
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
     for name in ("m.csv", "m.json", "m.parquet"):
@@ -92,7 +151,9 @@ def test_bad_input_gets_one_clear_line(folder, arguments, words, monkeypatch, tm
     monkeypatch.chdir(tmp_path)
     output = run("mine", folder / "release.parquet", *arguments, code=2)
     assert words in output and len(output.strip().splitlines()) == 1
-    error = json.loads(run("mine", folder / "release.parquet", *arguments, "--json", code=2))["error"]
+    error = json.loads(run("mine", folder / "release.parquet", *arguments, "--json", code=2))[
+        "error"
+    ]
     assert words in error["message"] + (error["hint"] or "")
     assert not list(tmp_path.iterdir())
 
@@ -101,10 +162,32 @@ def test_a_truth_that_does_not_belong(folder, tmp_path):
     lines = (folder / "survey.csv").read_text().splitlines(keepends=True)
     (tmp_path / "short.csv").write_text("".join(lines[:100]))
     assert "99 records" in run(
-        "mine", folder / "release.parquet", "--min-support", 0.1, "--truth", tmp_path / "short.csv", code=2
+        "mine",
+        folder / "release.parquet",
+        "--min-support",
+        0.1,
+        "--truth",
+        tmp_path / "short.csv",
+        code=2,
     )
     (tmp_path / "other.csv").write_text("colour\nred\n")
-    output = run("mine", folder / "release.parquet", "--min-support", 0.1, "--truth", tmp_path / "other.csv", code=2)
+    output = run(
+        "mine",
+        folder / "release.parquet",
+        "--min-support",
+        0.1,
+        "--truth",
+        tmp_path / "other.csv",
+        code=2,
+    )
     assert "smoker" in output or "sex" in output
     (tmp_path / "items.txt").write_text("1\n2\n3\n")
-    assert "universe" in run("mine", folder / "baskets.dat", "--min-support", 0.1, "--items", tmp_path / "items.txt", code=2)
+    assert "universe" in run(
+        "mine",
+        folder / "baskets.dat",
+        "--min-support",
+        0.1,
+        "--items",
+        tmp_path / "items.txt",
+        code=2,
+    )

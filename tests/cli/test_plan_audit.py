@@ -29,8 +29,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     PEOPLE.save("people.toml")
     rng = np.random.default_rng(1)
-    columns = rng.integers(0, 100, 3000), rng.choice(list("FM"), 3000), rng.choice(["no", "yes"], 3000, p=[0.8, 0.2])
-    rows = [f"{age},{sex},{smoker},{'high' if age > 50 else 'low'}" for age, sex, smoker in zip(*columns, strict=True)]
+    columns = (
+        rng.integers(0, 100, 3000),
+        rng.choice(list("FM"), 3000),
+        rng.choice(["no", "yes"], 3000, p=[0.8, 0.2]),
+    )
+    rows = [
+        f"{age},{sex},{smoker},{'high' if age > 50 else 'low'}"
+        for age, sex, smoker in zip(*columns, strict=True)
+    ]
     Path("people.csv").write_text("\n".join(["age,sex,smoker,income", *rows, ""]))
     Path("others.csv").write_text("\n".join(["age,sex,smoker,income", *rows[1:], rows[0], ""]))
     Path("fewer.csv").write_text("\n".join(["age,sex,smoker,income", *rows[1:], ""]))
@@ -77,7 +84,10 @@ def test_a_plan_for_data_without_a_schema() -> None:
 def test_plans_and_audits_are_drawn(folder: Path) -> None:
     pytest.importorskip("matplotlib")
     run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
-    for line in ("plan people.toml --rows 3000 --gamma 19", "audit r.parquet --truth people.csv --seed 1"):
+    for line in (
+        "plan people.toml --rows 3000 --gamma 19",
+        "audit r.parquet --truth people.csv --seed 1",
+    ):
         for name in ("page.html", "figure.png"):
             code, out, err = run(f"{line} --plot {name} --force")
             assert code == 0, err + out
@@ -100,25 +110,55 @@ def test_an_audit(copies: int) -> None:
 
 CASES = {
     "nothing asked": ("plan people.toml --rows 9", "nothing is asked for"),
-    "two guarantees": ("plan people.toml --rows 9 --gamma 19 --epsilon 2", "given in more than one way"),
+    "two guarantees": (
+        "plan people.toml --rows 9 --gamma 19 --epsilon 2",
+        "given in more than one way",
+    ),
     "rho1 alone": ("plan people.toml --rows 9 --rho1 0.05", "--rho1 and --rho2 belong together"),
     "rho outside": ("plan people.toml --rows 9 --rho1 0.05 --rho2 1.5", "strictly between 0 and 1"),
-    "wrong way round": ("plan people.toml --rows 9 --rho1 0.5 --rho2 0.05", "rho2=0.05 is not above rho1=0.5"),
+    "wrong way round": (
+        "plan people.toml --rows 9 --rho1 0.5 --rho2 0.05",
+        "rho2=0.05 is not above rho1=0.5",
+    ),
     "gamma of one": ("plan people.toml --rows 9 --gamma 1", "gamma=1"),
-    "error above one": ("plan people.toml --rows 9 --wanted-error 150%", "--wanted-error 150% must lie strictly between"),
-    "error in words": ("plan people.toml --rows 9 --wanted-error small", "--wanted-error small is not a share"),
+    "error above one": (
+        "plan people.toml --rows 9 --wanted-error 150%",
+        "--wanted-error 150% must lie strictly between",
+    ),
+    "error in words": (
+        "plan people.toml --rows 9 --wanted-error small",
+        "--wanted-error small is not a share",
+    ),
     "no rows": ("plan people.toml --rows 0 --gamma 19", "rows=0 is too small"),
-    "strange purpose": ("plan people.toml --rows 9 --gamma 19 --for rules", "cannot plan for 'rules'"),
-    "length of means": ("plan people.toml --rows 9 --gamma 19 --for means --length 2", "--length is of itemsets"),
-    "target of counts": ("plan people.toml --rows 9 --gamma 19 --for counts --target sex", "--target is for classes"),
-    "strange target": ("plan people.toml --rows 9 --gamma 19 --for classes --target sx", "did you mean 'sex'?"),
+    "strange purpose": (
+        "plan people.toml --rows 9 --gamma 19 --for rules",
+        "cannot plan for 'rules'",
+    ),
+    "length of means": (
+        "plan people.toml --rows 9 --gamma 19 --for means --length 2",
+        "--length is of itemsets",
+    ),
+    "target of counts": (
+        "plan people.toml --rows 9 --gamma 19 --for counts --target sex",
+        "--target is for classes",
+    ),
+    "strange target": (
+        "plan people.toml --rows 9 --gamma 19 --for classes --target sx",
+        "did you mean 'sex'?",
+    ),
     "no schema": ("plan peopel.toml --rows 9 --gamma 19", "no schema file 'peopel.toml'"),
     "truth audited": ("audit people.csv --truth people.csv", "'people.csv' carries no mechanism"),
     "perturbed truth": ("audit r.parquet --truth r.parquet", "is itself a perturbed file"),
     "fewer records": ("audit r.parquet --truth fewer.csv", "holds 2,999 records"),
     "another order": ("audit r.parquet --truth others.csv", "public column 'income' differs in"),
-    "breach downward": ("audit r.parquet --truth people.csv --rho2 0.01", "rho2=0.01 is not above rho1=0.05"),
-    "file in the way": ("audit r.parquet --truth people.csv --plot people.csv", "'people.csv' exists"),
+    "breach downward": (
+        "audit r.parquet --truth people.csv --rho2 0.01",
+        "rho2=0.01 is not above rho1=0.05",
+    ),
+    "file in the way": (
+        "audit r.parquet --truth people.csv --plot people.csv",
+        "'people.csv' exists",
+    ),
 }
 
 

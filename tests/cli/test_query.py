@@ -48,20 +48,51 @@ def test_people_read_a_table_with_errors(release):
 
 
 def test_rows_needed_and_the_likely_counts(release):
-    one = json.loads(run("query", release, "SELECT smoker, COUNT(*) FROM t GROUP BY smoker", "--within", "2%", "--json"))
+    one = json.loads(
+        run(
+            "query",
+            release,
+            "SELECT smoker, COUNT(*) FROM t GROUP BY smoker",
+            "--within",
+            "2%",
+            "--json",
+        )
+    )
     assert one["within"]["theorem_1"] > one["within"]["rows"] > 0
     two = json.loads(
-        run("query", release, "SELECT COUNT(*) FROM t WHERE smoker = 'yes' AND age > 50", "--within", "0.02", "--json")
+        run(
+            "query",
+            release,
+            "SELECT COUNT(*) FROM t WHERE smoker = 'yes' AND age > 50",
+            "--within",
+            "0.02",
+            "--json",
+        )
     )
     assert two["within"]["theorem_1"] is None and two["within"]["rows"] > 0
     assert (
-        json.loads(run("query", release, "SELECT smoker, COUNT(*) FROM t GROUP BY 1", "--method", "em", "--json"))["method"]
+        json.loads(
+            run(
+                "query",
+                release,
+                "SELECT smoker, COUNT(*) FROM t GROUP BY 1",
+                "--method",
+                "em",
+                "--json",
+            )
+        )["method"]
         == "em"
     )
 
 
 def test_groups_are_drawn(release, tmp_path):
-    run("query", release, "SELECT region, COUNT(*), AVG(bmi) FROM t GROUP BY region", "--plot", tmp_path / "q.png")
+    run(
+        "query",
+        release,
+        "SELECT region, COUNT(*), AVG(bmi) FROM t GROUP BY region",
+        "--plot",
+        tmp_path / "q.png",
+    )
     assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -80,6 +111,6 @@ def test_groups_are_drawn(release, tmp_path):
 def test_bad_input_gets_one_clear_line(release, arguments, words):
     output = run("query", release, *arguments, code=2)
     assert words in output and len(output.strip().splitlines()) == 1
-    assert words in json.loads(run("query", release, *arguments, "--json", code=2))["error"]["message"] + str(
-        json.loads(run("query", release, *arguments, "--json", code=2))["error"]["hint"]
-    )
+    assert words in json.loads(run("query", release, *arguments, "--json", code=2))["error"][
+        "message"
+    ] + str(json.loads(run("query", release, *arguments, "--json", code=2))["error"]["hint"])

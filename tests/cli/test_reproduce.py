@@ -43,5 +43,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (("mask-table-7", "--data", tmp_path), "no file 'bms-webview-1.dat.gz'"),
     ):
         result = run(*arguments)
-        assert result.exit_code == 2 and words in result.output and result.output.count("\n") == 1, result.output
+        assert (
+            result.exit_code == 2 and words in result.output and result.output.count("\n") == 1
+        ), result.output
     assert (tmp_path / "page.html").read_text() == "kept"

@@ -36,12 +36,16 @@ app(["--help"])
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["perturb", "--help"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["perturb", "--help"], ["--version"]], ids=" ".join
+)
 def test_help_loads_neither_arrays_nor_tables(arguments):
     assert not loaded_by(*arguments) & {*HEAVY, "numpy", "pyarrow", "cryptography"}
 
@@ -51,7 +55,10 @@ def test_describe_loads_no_heavy_library(tmp_path):
 
     from sfumato.cli import app
 
-    for line in (["generate", "survey", "--rows", "100"], ["perturb", f"{tmp_path}/a.csv", "--gamma", "19"]):
+    for line in (
+        ["generate", "survey", "--rows", "100"],
+        ["perturb", f"{tmp_path}/a.csv", "--gamma", "19"],
+    ):
         output = "a.csv" if line[0] == "generate" else "b.parquet"
         assert CliRunner().invoke(app, [*line, "-o", f"{tmp_path}/{output}"]).exit_code == 0
     assert not loaded_by("describe", f"{tmp_path}/b.parquet") & set(HEAVY)
@@ -64,7 +71,11 @@ def seconds(*command: str) -> float:
 
 
 def test_help_is_within_three_times_of_typer_alone():
-    # The least of several runs, one after the other in turn, so that a busy machine slows both alike.
-    pairs = [(seconds("-c", "from sfumato.cli import app; app(['--help'])"), seconds("-c", TYPER_ALONE)) for _ in range(5)]
+    # The least of several runs, one after the other in turn, so that a busy machine slows both
+    # alike.
+    pairs = [
+        (seconds("-c", "from sfumato.cli import app; app(['--help'])"), seconds("-c", TYPER_ALONE))
+        for _ in range(5)
+    ]
     ours, alone = (min(times) for times in zip(*pairs, strict=True))
     assert ours < 3 * alone, f"{ours:.2f} s against {alone:.2f} s"

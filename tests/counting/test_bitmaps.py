@@ -30,7 +30,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 5])
 def test_counts_of_every_itemset(dense: np.ndarray, way: str, length: int) -> None:
-    itemsets = np.array(list(combinations(range(ITEMS), length)), dtype=np.int32).reshape(comb(ITEMS, length), length)
+    itemsets = np.array(list(combinations(range(ITEMS), length)), dtype=np.int32).reshape(
+        comb(ITEMS, length), length
+    )
     expected = [dense[:, list(itemset)].all(axis=1).sum() for itemset in itemsets]
     np.testing.assert_array_equal(itemset_counts(Bits.from_dense(dense), itemsets), expected)
 
@@ -39,11 +41,15 @@ def test_order_does_not_matter(dense: np.ndarray, way: str) -> None:
     bits = Bits.from_dense(dense)
     itemsets = np.array(list(combinations(range(ITEMS), 3)), dtype=np.int32)
     shuffled = np.random.default_rng(1).permutation(len(itemsets))
-    np.testing.assert_array_equal(itemset_counts(bits, itemsets[shuffled]), itemset_counts(bits, itemsets)[shuffled])
+    np.testing.assert_array_equal(
+        itemset_counts(bits, itemsets[shuffled]), itemset_counts(bits, itemsets)[shuffled]
+    )
 
 
 @pytest.mark.parametrize("by_row", [False, True])
-def test_pairs_by_row_and_by_column(dense: np.ndarray, monkeypatch: pytest.MonkeyPatch, by_row: bool) -> None:
+def test_pairs_by_row_and_by_column(
+    dense: np.ndarray, monkeypatch: pytest.MonkeyPatch, by_row: bool
+) -> None:
     monkeypatch.setattr(bitmaps, "_worth_compiling", lambda work: True)
     monkeypatch.setattr(bitmaps, "_rows_are_cheaper", lambda *arguments: by_row)
     chosen = np.array([11, 0, 3, 4, 8])

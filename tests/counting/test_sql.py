@@ -1,4 +1,6 @@
-"""Counts by SQL are the counts of the arrays, whatever the columns are called and however they are cut."""
+"""Counts by SQL are the counts of the arrays, whatever the columns are called and however they are
+cut.
+"""
 
 from pathlib import Path
 
@@ -64,7 +66,9 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> SqlCounter:
 
 @st.composite
 def partitions(draw: st.DrawFn, domain: Domain = DOMAIN, most: int = 6) -> Cells:
-    """Any partition of any column: every value, cuts anywhere, or values thrown together at random."""
+    """Any partition of any column: every value, cuts anywhere, or values thrown
+    together at random.
+    """
     attribute = draw(st.sampled_from(domain.attributes))
     if isinstance(attribute, Items):
         return attribute.item_cells(draw(st.sampled_from(attribute.values)))
@@ -77,11 +81,15 @@ def partitions(draw: st.DrawFn, domain: Domain = DOMAIN, most: int = 6) -> Cells
         if kind == "every" and attribute.size < 200:
             return attribute.cells()
         starts = np.unique([0, *draw(st.lists(st.integers(0, attribute.size - 1), max_size=most))])
-        group = np.array(draw(st.lists(st.integers(0, size - 1), min_size=len(starts), max_size=len(starts))))
+        group = np.array(
+            draw(st.lists(st.integers(0, size - 1), min_size=len(starts), max_size=len(starts)))
+        )
         return Cells(attribute, tuple(map(str, range(size))), group, starts)
     if draw(st.booleans()):
         return attribute.cells()
-    group = np.array(draw(st.lists(st.integers(0, size - 1), min_size=attribute.size, max_size=attribute.size)))
+    group = np.array(
+        draw(st.lists(st.integers(0, size - 1), min_size=attribute.size, max_size=attribute.size))
+    )
     return Cells(attribute, tuple(map(str, range(size))), group)
 
 
@@ -103,18 +111,29 @@ def test_files_of_every_kind_are_read(files: SqlCounter, question: list[Cells]) 
 
 @settings(max_examples=25)
 @given(asked=st.lists(questions(3), max_size=6))
-def test_many_questions_are_answered_as_one_by_one(counter: SqlCounter, asked: list[list[Cells]]) -> None:
+def test_many_questions_are_answered_as_one_by_one(
+    counter: SqlCounter, asked: list[list[Cells]]
+) -> None:
     fresh = SqlCounter(counter.domain, counter.relation)
     for found, question in zip(fresh.count_many(asked), asked, strict=True):
         assert np.array_equal(found, ARRAYS.count(question))
 
 
-def test_many_questions_take_one_statement(counter: SqlCounter, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [[DOMAIN[a].cells(), DOMAIN[b].cells()] for a in DOMAIN.names[:4] for b in DOMAIN.names[:4] if a < b]
+def test_many_questions_take_one_statement(
+    counter: SqlCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [
+        [DOMAIN[a].cells(), DOMAIN[b].cells()]
+        for a in DOMAIN.names[:4]
+        for b in DOMAIN.names[:4]
+        if a < b
+    ]
     sent: list[str] = []
     fetch = type(counter.relation).fetch
     monkeypatch.setattr(
-        type(counter.relation), "fetch", lambda self, statement: sent.append(statement) or fetch(self, statement)
+        type(counter.relation),
+        "fetch",
+        lambda self, statement: sent.append(statement) or fetch(self, statement),
     )
     fresh = SqlCounter(counter.domain, counter.relation)
     for found, question in zip(fresh.count_many(pairs), pairs, strict=True):
@@ -126,7 +145,9 @@ def test_many_questions_take_one_statement(counter: SqlCounter, monkeypatch: pyt
 
 @settings(max_examples=25)
 @given(others=questions(2), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
-def test_power_sums_are_those_of_the_arrays(counter: SqlCounter, others: list[Cells], cuts: list[float]) -> None:
+def test_power_sums_are_those_of_the_arrays(
+    counter: SqlCounter, others: list[Cells], cuts: list[float]
+) -> None:
     fine = DOMAIN["fine"]
     assert isinstance(fine, Numeric)
     cells = [fine.cells_by_cuts(cuts), *(part for part in others if part.name != "fine")]
@@ -141,7 +162,9 @@ def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     itemsets = np.array([[0, 1], [0, 2], [1, 2]], dtype=np.int32)
     baskets = ItemsetCounter.of(items, files)
     dense = TABLE.column(name).to_dense()
-    assert baskets.counts(itemsets).tolist() == [int(dense[:, row].all(axis=1).sum()) for row in itemsets]
+    assert baskets.counts(itemsets).tolist() == [
+        int(dense[:, row].all(axis=1).sum()) for row in itemsets
+    ]
     single = np.arange(items.size, dtype=np.int32)[::-1, None]
     assert baskets.counts(single).tolist() == dense.sum(axis=0)[::-1].tolist()
     assert baskets.counts(np.zeros((1, 0), dtype=np.int32)).tolist() == [ROWS]
@@ -158,7 +181,9 @@ def test_a_table_too_large_is_refused(counter: SqlCounter) -> None:
 
 
 def test_values_outside_the_domain_are_told(tmp_path: Path) -> None:
-    written = records(Domain((Category("pet", ("cat", "dog", "eel", "newt")), *DOMAIN.attributes[:2])))
+    written = records(
+        Domain((Category("pet", ("cat", "dog", "eel", "newt")), *DOMAIN.attributes[:2]))
+    )
     save(written, tmp_path / "pets.parquet")
     smaller = Domain((Category("pet", ("cat", "dog", "eel")), *DOMAIN.attributes[:2]))
     counter = SqlCounter(smaller, file_relation(reader_of(tmp_path / "pets.parquet"), smaller))

@@ -1,4 +1,6 @@
-"""The draws follow their distributions, and the tests would notice one that is five per cent off."""
+"""The draws follow their distributions, and the tests would notice one that is five per
+cent off.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Draw = Callable[[Keystream], np.ndarray]
 
 
 def far(values: np.ndarray, mean: float) -> bool:
-    """Whether the average is more than 5 standard errors from this mean (by chance once in 1.7 million seeds)."""
+    """Whether the average is more than 5 standard errors from this mean (by chance once in 1.7
+    million seeds).
+    """
     return abs(values.mean() - mean) > 5 * values.std() / np.sqrt(len(values))
 
 

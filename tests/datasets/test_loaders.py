@@ -1,4 +1,6 @@
-"""The public data sets: the marginals that the data's README states and the frequent itemsets that the papers count."""
+"""The public data sets: the marginals that the data's README states and the frequent itemsets that
+the papers count.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.datasets.loaders import basket_path, census, data_directory, health, salary, salary_split
+from sfumato.datasets.loaders import (
+    basket_path,
+    census,
+    data_directory,
+    health,
+    salary,
+    salary_split,
+)
 from sfumato.datasets.records import Records
 from sfumato.domain import Numeric
 from sfumato.errors import FileError, ParameterError
@@ -24,7 +33,10 @@ def marginal(records: Records, name: str, cuts: tuple[float, ...] | None = None)
 
 
 def binned(records: Records) -> list[np.ndarray]:
-    return [attribute.encode(records.table[attribute.name].combine_chunks()) for attribute in records.domain.binned()]
+    return [
+        attribute.encode(records.table[attribute.name].combine_chunks())
+        for attribute in records.domain.binned()
+    ]
 
 
 def frequent_by_length(records: Records, least: float) -> list[int]:
@@ -51,12 +63,20 @@ def test_census_has_the_papers_cells_and_itemsets(data_dir: Path) -> None:
 
 
 def test_census_cut_after_each_bound_has_the_marginals_of_the_data_readme(data_dir: Path) -> None:
-    """The README closes intervals on the right (cut *after* 35): the same as cutting whole numbers one higher."""
+    """The README closes intervals on the right (cut *after* 35): the same as cutting whole numbers
+    one higher.
+    """
     records = census(data_dir)
     assert marginal(records, "age", (36, 56, 76)) == [22_346, 20_248, 5_875, 373]
     weights = (100_001, 200_001, 300_001, 400_001)
     assert marginal(records, "fnlwgt", weights) == [8_560, 21_720, 11_926, 4_748, 1_888]
-    assert marginal(records, "hours_per_week", (21, 41, 61, 81)) == [4_453, 30_037, 12_676, 1_358, 318]
+    assert marginal(records, "hours_per_week", (21, 41, 61, 81)) == [
+        4_453,
+        30_037,
+        12_676,
+        1_358,
+        318,
+    ]
 
 
 def test_health_has_the_marginals_of_the_data_readme(data_dir: Path) -> None:
@@ -106,7 +126,9 @@ def test_broken_file_is_one_clear_line(tmp_path: Path) -> None:
         census(tmp_path)
 
 
-def test_directory_comes_from_argument_then_environment_then_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_comes_from_argument_then_environment_then_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SFUMATO_DATA", "elsewhere")
     assert data_directory("here") == Path("here")
     assert data_directory() == Path("elsewhere")

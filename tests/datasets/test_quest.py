@@ -1,4 +1,6 @@
-"""The Quest generator: shape of the output, repeatability, and likeness to the public T10I4D100K file."""
+"""The Quest generator: shape of the output, repeatability, and likeness to the public T10I4D100K
+file.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from sfumato.datasets.quest import Baskets, Quest
 from sfumato.errors import ParameterError
 from sfumato.randomness import seeded
 
-# The published program takes 0.1 as a standard deviation and 0.25 as its correlation; the paper says variance 0.1 and 0.5.
+# The published program takes 0.1 as a standard deviation and 0.25 as its correlation; the paper
+# says variance 0.1 and 0.5.
 PROGRAM = {"correlation": 0.25, "corruption_variance": 0.01}
 
 
@@ -37,8 +40,12 @@ def read_fimi(path: Path) -> Baskets:
 
 
 def frequent_by_length(bits: Bits, least: int) -> list[int]:
-    """The slow obvious way: extend every frequent itemset by every later item of its prefix group."""
-    frequent = {(item,): bits.words[item] for item in np.flatnonzero(bits.counts() >= least).tolist()}
+    """The slow obvious way: extend every frequent itemset by every later item of its
+    prefix group.
+    """
+    frequent = {
+        (item,): bits.words[item] for item in np.flatnonzero(bits.counts() >= least).tolist()
+    }
     lengths = []
     while frequent:
         lengths.append(len(frequent))
@@ -48,7 +55,10 @@ def frequent_by_length(bits: Bits, least: int) -> list[int]:
             for place, itemset in enumerate(siblings[:-1], start=1):
                 words = bits.words[[other[-1] for other in siblings[place:]]] & frequent[itemset]
                 counts = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-                longer |= {(*itemset, siblings[place + k][-1]): words[k] for k in np.flatnonzero(counts >= least)}
+                longer |= {
+                    (*itemset, siblings[place + k][-1]): words[k]
+                    for k in np.flatnonzero(counts >= least)
+                }
         frequent = longer
     return lengths
 
@@ -86,17 +96,24 @@ def test_average_basket_size_is_near_what_is_asked(name: str) -> None:
     assert len(baskets.items) / len(baskets) == pytest.approx(recipe.basket_size, rel=0.06)
 
 
-def test_basket_sizes_and_item_supports_look_like_the_public_file(data_dir: Path, program: Baskets) -> None:
+def test_basket_sizes_and_item_supports_look_like_the_public_file(
+    data_dir: Path, program: Baskets
+) -> None:
     public = read_fimi(data_dir / "t10i4d100k.dat.gz")
     sizes, expected = np.diff(program.offsets), np.diff(public.offsets)
     assert sizes.mean() == pytest.approx(expected.mean(), abs=0.1)
     assert sizes.std() == pytest.approx(expected.std(), abs=0.1)
-    ours, theirs = (np.quantile(each.counts[each.counts > 0], [0.25, 0.5, 0.75, 0.9]) for each in (program, public))
+    ours, theirs = (
+        np.quantile(each.counts[each.counts > 0], [0.25, 0.5, 0.75, 0.9])
+        for each in (program, public)
+    )
     assert ours == pytest.approx(theirs, rel=0.15)
     assert (program.counts > 0).sum() == pytest.approx((public.counts > 0).sum(), abs=40)
 
 
-def test_frequent_itemsets_at_half_a_percent_are_of_the_public_order(program: Baskets, paper: Baskets) -> None:
+def test_frequent_itemsets_at_half_a_percent_are_of_the_public_order(
+    program: Baskets, paper: Baskets
+) -> None:
     public = [569, 342, 110, 43, 9]  # agreed by a dozen miners
     ours, papers = frequent_by_length(program.bits(), 500), frequent_by_length(paper.bits(), 500)
     assert ours[0] == pytest.approx(public[0], rel=0.1)
@@ -106,15 +123,22 @@ def test_frequent_itemsets_at_half_a_percent_are_of_the_public_order(program: Ba
 
 
 def test_baskets_of_independent_items_have_no_such_itemsets(program: Baskets) -> None:
-    """The test above can fail: the same items dealt out at random give pairs of popular items, hardly anything longer."""
-    dealt = Baskets(program.offsets, program.items[seeded(1).permutation(len(program.items))], 1_000)
+    """The test above can fail: the same items dealt out at random give pairs of popular items,
+    hardly anything longer.
+    """
+    dealt = Baskets(
+        program.offsets, program.items[seeded(1).permutation(len(program.items))], 1_000
+    )
     assert sum(frequent_by_length(dealt.bits(), 500)[1:]) < 100
 
 
 def test_patterns_share_items_with_the_one_before() -> None:
     def overlap(correlation: float) -> float:
         patterns = Quest(1, correlation=correlation).draw_patterns(seeded(4))
-        rows = [set(row[:size].tolist()) for row, size in zip(patterns.items, patterns.sizes, strict=True)]
+        rows = [
+            set(row[:size].tolist())
+            for row, size in zip(patterns.items, patterns.sizes, strict=True)
+        ]
         return float(np.mean([len(row & before) for before, row in pairwise(rows)]))
 
     assert overlap(0) < 0.1
@@ -129,7 +153,15 @@ def test_patterns_are_sets_of_the_asked_size() -> None:
 
 
 def test_without_corruption_whole_patterns_appear() -> None:
-    recipe = Quest(1_000, items=50, patterns=1, pattern_size=5, basket_size=5, corruption=0, corruption_variance=0)
+    recipe = Quest(
+        1_000,
+        items=50,
+        patterns=1,
+        pattern_size=5,
+        basket_size=5,
+        corruption=0,
+        corruption_variance=0,
+    )
     sizes = np.diff(recipe.generate(seeded(6)).offsets)
     assert sizes.min() == sizes.max() == recipe.draw_patterns(seeded(6)).sizes[0]
 
@@ -155,7 +187,13 @@ def test_other_names_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("baskets", 0), ("basket_size", 0.5), ("pattern_size", 2_000), ("correlation", -1), ("corruption", float("nan"))],
+    [
+        ("baskets", 0),
+        ("basket_size", 0.5),
+        ("pattern_size", 2_000),
+        ("correlation", -1),
+        ("corruption", float("nan")),
+    ],
 )
 def test_numbers_that_make_no_sense_are_refused(field: str, value: float) -> None:
     with pytest.raises(ParameterError, match=field):

@@ -77,23 +77,33 @@ def test_same_seed_same_people_other_seed_other_people() -> None:
     ],
 )
 def test_dependencies_are_there(
-    people: dict[str, NDArray[np.float64]], cause: tuple[str, float], effect: tuple[str, float], size: float
+    people: dict[str, NDArray[np.float64]],
+    cause: tuple[str, float],
+    effect: tuple[str, float],
+    size: float,
 ) -> None:
-    """The odds ratio has the stated sign by many standard errors and is of the stated size, half to twice."""
+    """The odds ratio has the stated sign by many standard errors and is of the stated size, half to
+    twice.
+    """
     ratio, stderr = log_odds_ratio(people[cause[0]] >= cause[1], people[effect[0]] >= effect[1])
     assert abs(ratio) > 5 * stderr
     assert 0.5 < ratio / size < 2
 
 
 def test_what_has_no_arrow_is_independent(people: dict[str, NDArray[np.float64]]) -> None:
-    """Sex and region have no common ancestor: G is chi-squared with 3 degrees of freedom, above 32 once in 2 million."""
+    """Sex and region have no common ancestor: G is chi-squared with 3 degrees of freedom, above 32
+    once in 2 million.
+    """
     assert g_statistic(people["sex"], people["region"]) < 32
     assert g_statistic(people["income"], people["region"]) > 500
 
 
 def test_shares_are_those_of_a_population(people: dict[str, NDArray[np.float64]]) -> None:
     shares = {name: people[name].mean() for name in ("sex", "smoker", "diabetes", "depression")}
-    low, high = {"sex": 0.48, "smoker": 0.2, "diabetes": 0.05, "depression": 0.1}, {"sex": 0.5, "smoker": 0.3}
+    low, high = (
+        {"sex": 0.48, "smoker": 0.2, "diabetes": 0.05, "depression": 0.1},
+        {"sex": 0.5, "smoker": 0.3},
+    )
     assert all(low[name] < share < high.get(name, 0.2) for name, share in shares.items())
     assert 0.15 < (people["bmi"] >= 30).mean() < 0.3
 

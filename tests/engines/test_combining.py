@@ -1,4 +1,6 @@
-"""Sites that send releases of their own people are asked as one; their errors are those that repeating shows."""
+"""Sites that send releases of their own people are asked as one; their errors are those that
+repeating shows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from sfumato.randomness import seeded
 from sfumato.source import Exact, Source
 from sfumato.table import Table
 
-DOMAIN = Domain((Category("sex", ("F", "M")), Numeric("age", 0, 49, cuts=(20,)), Category("smoker", ("no", "yes"))))
+DOMAIN = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 0, 49, cuts=(20,)),
+        Category("smoker", ("no", "yes")),
+    )
+)
 BASKETS = Domain((Items("items", tuple("abcd")),))
 KEEPS = (0.8, 0.3, 0.5)
 SIZES = (300, 900, 500)
@@ -33,20 +41,32 @@ def everyone(sites: list[Table]) -> Exact:
 
 
 def releases(sites: list[Table], rng: sf.randomness.Keystream) -> list[Source]:
-    return [sf.perturb(table, sf.Retention(DOMAIN, keep), rng) for table, keep in zip(sites, KEEPS, strict=True)]
+    return [
+        sf.perturb(table, sf.Retention(DOMAIN, keep), rng)
+        for table, keep in zip(sites, KEEPS, strict=True)
+    ]
 
 
-SITES = [site(rows, seed, tilt) for seed, (rows, tilt) in enumerate(zip(SIZES, (0.0, 0.3, -0.3), strict=True))]
+SITES = [
+    site(rows, seed, tilt)
+    for seed, (rows, tilt) in enumerate(zip(SIZES, (0.0, 0.3, -0.3), strict=True))
+]
 QUESTION = ["sex", "smoker"]
 
 
 def repeated(alike: bool, sites_of: list[list[Table]], times: int) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of the count of smoking men over repeated perturbation, and the standard errors stated."""
+    """Errors of the count of smoking men over repeated perturbation, and the standard errors
+    stated.
+    """
     rng, errors, stated = seeded(7), [], []
     for number in range(times):
         sites = sites_of[number % len(sites_of)]
         true = everyone(sites).marginal(QUESTION).where(sex="M", smoker="yes").value
-        found = combine(releases(sites, rng), alike=alike).marginal(QUESTION).where(sex="M", smoker="yes")
+        found = (
+            combine(releases(sites, rng), alike=alike)
+            .marginal(QUESTION)
+            .where(sex="M", smoker="yes")
+        )
         errors.append(found.value - true)
         stated.append(found.stderr)
     return np.array(errors), np.array(stated)
@@ -69,12 +89,16 @@ def test_estimates_of_different_people_add_up_without_bias() -> None:
 
 
 def test_samples_of_one_population_are_weighted_by_their_variance() -> None:
-    alike = [[site(rows, 100 * draw + seed) for seed, rows in enumerate(SIZES)] for draw in range(150)]
+    alike = [
+        [site(rows, 100 * draw + seed) for seed, rows in enumerate(SIZES)] for draw in range(150)
+    ]
     errors, stated = repeated(True, alike, 300)
     check_errors(errors, stated)
     plain_errors, plain_stated = repeated(False, alike, 60)
     check_errors(plain_errors, plain_stated)
-    assert stated.mean() < 0.8 * plain_stated.mean()  # the site with keep 0.3 no longer sets the error
+    assert (
+        stated.mean() < 0.8 * plain_stated.mean()
+    )  # the site with keep 0.3 no longer sets the error
 
 
 def test_weighting_different_populations_is_biased_which_the_sum_is_not() -> None:
@@ -95,16 +119,23 @@ def test_covariances_moments_and_coarser_cells_add() -> None:
     weights = np.random.default_rng(3).normal(size=(2, 2, 3))
     expected = sum(part.marginal(QUESTION).evidence.covariance_matrix(weights) for part in parts)
     assert np.allclose(estimate.evidence.covariance_matrix(weights), expected)
-    assert np.allclose(estimate.coarsen([both.cells("smoker")]).value, both.marginal(["smoker"]).value)
-    assert np.allclose(estimate.coarsen([both.cells("smoker")]).stderr, both.marginal(["smoker"]).stderr)
-    assert np.allclose(both.condensed(QUESTION).marginal(["sex"]).stderr, both.marginal(["sex"]).stderr)
+    assert np.allclose(
+        estimate.coarsen([both.cells("smoker")]).value, both.marginal(["smoker"]).value
+    )
+    assert np.allclose(
+        estimate.coarsen([both.cells("smoker")]).stderr, both.marginal(["smoker"]).stderr
+    )
+    assert np.allclose(
+        both.condensed(QUESTION).marginal(["sex"]).stderr, both.marginal(["sex"]).stderr
+    )
     cells = [DOMAIN["age"].cells(), both.cells("sex")]
     moments = both.moments(cells, 0)
     assert np.allclose(moments.value, sum(part.moments(cells, 0).value for part in parts))
     column = np.zeros((*moments.value.shape, 1))
     column[..., 1, 0] = 1
     assert np.allclose(
-        moments.covariance_matrix(column), sum(part.moments(cells, 0).covariance_matrix(column) for part in parts)
+        moments.covariance_matrix(column),
+        sum(part.moments(cells, 0).covariance_matrix(column) for part in parts),
     )
     assert [found.rows for found in both.marginals([["sex"], QUESTION])] == [sum(SIZES)] * 2
 
@@ -125,18 +156,28 @@ def test_releases_of_different_mechanisms_and_the_truth_combine() -> None:
 
 def test_records_and_baskets_are_mined_over_sites() -> None:
     rng = np.random.default_rng(6)
-    tables = [Table(BASKETS, (Bits.from_dense(rng.random((rows, 4)) < [0.6, 0.5, 0.4, 0.3]),)) for rows in (3000, 5000)]
+    tables = [
+        Table(BASKETS, (Bits.from_dense(rng.random((rows, 4)) < [0.6, 0.5, 0.4, 0.3]),))
+        for rows in (3000, 5000)
+    ]
     mechanisms = sf.BitFlip(BASKETS, 0.95, 0.9), sf.BitFlip(BASKETS, 0.8, 0.9)
-    sites = [sf.perturb(table, mechanism, seeded(8)) for table, mechanism in zip(tables, mechanisms, strict=True)]
+    sites = [
+        sf.perturb(table, mechanism, seeded(8))
+        for table, mechanism in zip(tables, mechanisms, strict=True)
+    ]
     found = sf.frequent_itemsets(combine(sites), min_support=0.05)
-    true = {row.items: row.support for row in sf.frequent_itemsets(everyone(tables), min_support=0.001)}
+    true = {
+        row.items: row.support for row in sf.frequent_itemsets(everyone(tables), min_support=0.001)
+    }
     assert max(found.length) >= 2
     for row in found:
         assert abs(row.support - true[row.items]) < 5 * row.stderr
     pair = next(row for row in found if len(row.items) == 2)
     by_hand = [part.marginal(list(pair.items)) for part in sites]
     assert np.isclose(pair.support * 8000, sum(estimate.value[1, 1] for estimate in by_hand))
-    assert np.isclose(pair.stderr * 8000, np.sqrt(sum(estimate.stderr[1, 1] ** 2 for estimate in by_hand)))
+    assert np.isclose(
+        pair.stderr * 8000, np.sqrt(sum(estimate.stderr[1, 1] ** 2 for estimate in by_hand))
+    )
     assert len(sf.frequent_itemsets(combine(releases(SITES, seeded(9))), min_support=0.2)) > 3
     with pytest.raises(EstimationError, match="each release's own counts"):
         sf.association_rules(found, min_confidence=0.1)

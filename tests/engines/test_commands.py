@@ -32,16 +32,26 @@ def sfumato(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, A
 @pytest.fixture
 def truth(tmp_path: Path) -> list[str]:
     rng = np.random.default_rng(1)
-    save(Table(DOMAIN, (rng.integers(0, 2, ROWS), rng.integers(0, 60, ROWS))), tmp_path / "truth.csv")
+    save(
+        Table(DOMAIN, (rng.integers(0, 2, ROWS), rng.integers(0, 60, ROWS))), tmp_path / "truth.csv"
+    )
     DOMAIN.save(tmp_path / "schema.toml")
     return [str(tmp_path / "truth.csv"), "--schema", str(tmp_path / "schema.toml")]
 
 
 @pytest.mark.parametrize("place", ["duckdb", "postgresql"])
 def test_a_release_in_a_database_from_end_to_end(
-    place: str, truth: list[str], tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    place: str,
+    truth: list[str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    base = f"duckdb://{tmp_path / 'all.db'}" if place == "duckdb" else request.getfixturevalue("postgres")
+    base = (
+        f"duckdb://{tmp_path / 'all.db'}"
+        if place == "duckdb"
+        else request.getfixturevalue("postgres")
+    )
     url, sql = f"{base}#people", "SELECT sex, COUNT(*), AVG(age) FROM t GROUP BY sex"
     how = ["--mechanism", "retention", "--keep", "0.8", "--seed", "5"]
     code, written = sfumato(capsys, "perturb", *truth, "-o", url, *how, "--force")
@@ -75,6 +85,10 @@ def test_a_password_is_never_printed(truth: list[str], capsys: pytest.CaptureFix
     address = "postgresql://ann:s3cret@127.0.0.1:1/db#t"
     for command in (["query", address, "SELECT COUNT(*) FROM t"], ["describe", address]):
         code, found = sfumato(capsys, *command)
-        assert code == 2 and found["error"]["kind"] == "server" and "s3cret" not in json.dumps(found)
-    code, found = sfumato(capsys, "perturb", *truth, "-o", address, "--mechanism", "retention", "--keep", "0.5")
+        assert (
+            code == 2 and found["error"]["kind"] == "server" and "s3cret" not in json.dumps(found)
+        )
+    code, found = sfumato(
+        capsys, "perturb", *truth, "-o", address, "--mechanism", "retention", "--keep", "0.5"
+    )
     assert code == 2 and "s3cret" not in json.dumps(found)

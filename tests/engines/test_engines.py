@@ -39,7 +39,9 @@ def records(domain: Domain, rows: int = ROWS) -> Table:
     return Table(
         domain,
         tuple(
-            Bits.from_dense(rng.random((rows, attribute.size)) < np.linspace(0.1, 0.5, attribute.size))
+            Bits.from_dense(
+                rng.random((rows, attribute.size)) < np.linspace(0.1, 0.5, attribute.size)
+            )
             if isinstance(attribute, Items)
             else rng.integers(0, attribute.size, rows)
             for attribute in domain
@@ -64,20 +66,28 @@ PLACES = ("parquet", "csv", "csv.gz", "duckdb", "postgresql")
 def releases() -> dict[str, Release]:
     """One release for every mechanism, two copies a record for one of them."""
     return {
-        name: sf.perturb(records(mechanism.domain), mechanism, seeded(3), copies=2 if name == "combined" else 1)
+        name: sf.perturb(
+            records(mechanism.domain), mechanism, seeded(3), copies=2 if name == "combined" else 1
+        )
         for name, mechanism in MECHANISMS.items()
     }
 
 
 @pytest.fixture(scope="module")
 def opened(
-    releases: dict[str, Release], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    releases: dict[str, Release],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Callable[[str, str], EngineRelease]:
     folder, numbers = tmp_path_factory.mktemp("engines"), count()
 
     def source(name: str, place: str) -> EngineRelease:
         if place in ("duckdb", "postgresql"):
-            base = f"duckdb://{folder / f'{next(numbers)}.db'}" if place == "duckdb" else request.getfixturevalue("postgres")
+            base = (
+                f"duckdb://{folder / f'{next(numbers)}.db'}"
+                if place == "duckdb"
+                else request.getfixturevalue("postgres")
+            )
             url = f"{base}#re%20lease '{name}'"
             save_release(releases[name], url, force=True)
             found = open_source(url)
@@ -99,7 +109,9 @@ def questions(domain: Domain) -> list[list[str | Cells]]:
         age, wage = domain["age"], domain["wage"]
         assert isinstance(age, Numeric) and isinstance(wage, Numeric)
         asked.append([wage.cells_by_cuts([3.3, 20, 20.1]), age.cells_by_cuts([33.5]), "smoker"])
-        asked.append([domain["sex; DROP"].cells_by_values(["it's"]), "région", wage.cells_by_cuts([10])])
+        asked.append(
+            [domain["sex; DROP"].cells_by_values(["it's"]), "région", wage.cells_by_cuts([10])]
+        )
     return asked
 
 
@@ -109,10 +121,16 @@ def test_every_engine_gives_the_answers_of_the_memory(
     name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], EngineRelease]
 ) -> None:
     memory, engine = releases[name], opened(name, place)
-    assert (engine.rows, engine.copies, engine.domain) == (memory.rows, memory.copies, memory.domain)
+    assert (engine.rows, engine.copies, engine.domain) == (
+        memory.rows,
+        memory.copies,
+        memory.domain,
+    )
     asked = questions(memory.domain)
     for true, found in zip(memory.marginals(asked), engine.marginals(asked), strict=True):
-        assert np.allclose(found.value, true.value, rtol=1e-9) and np.allclose(found.stderr, true.stderr, rtol=1e-9)
+        assert np.allclose(found.value, true.value, rtol=1e-9) and np.allclose(
+            found.stderr, true.stderr, rtol=1e-9
+        )
     single = engine.marginal(asked[1])
     assert np.allclose(single.value, memory.marginal(asked[1]).value)
     if "wage" in memory.domain:
@@ -141,15 +159,22 @@ def test_reports_that_vote_row_by_row_are_read_into_memory(tmp_path: Path) -> No
     engine = open_source(tmp_path / "flipped.parquet", "duckdb")
     with pytest.raises(EstimationError, match="engine memory"):
         engine.marginal(["smoker"]).value  # noqa: B018
-    found, true = sf.frequent_itemsets(engine, min_support=0.1), sf.frequent_itemsets(release, min_support=0.1)
-    assert found.items == true.items and np.allclose(found.stderr, true.stderr)  # itemsets need counts only
+    found, true = (
+        sf.frequent_itemsets(engine, min_support=0.1),
+        sf.frequent_itemsets(release, min_support=0.1),
+    )
+    assert found.items == true.items and np.allclose(
+        found.stderr, true.stderr
+    )  # itemsets need counts only
 
 
 def test_cut_and_paste_is_mined_from_counts(tmp_path: Path) -> None:
     private = SMALL.project(["sex; DROP", "age", "smoker"])
     release = sf.perturb(records(private), sf.CutAndPaste(private, 3, 0.2), seeded(5))
     release.save(tmp_path / "pasted.parquet")
-    found = sf.frequent_itemsets(open_source(tmp_path / "pasted.parquet", "duckdb"), min_support=0.1)
+    found = sf.frequent_itemsets(
+        open_source(tmp_path / "pasted.parquet", "duckdb"), min_support=0.1
+    )
     true = sf.frequent_itemsets(release, min_support=0.1)
     assert found.items == true.items and np.allclose(found.stderr, true.stderr)
 
@@ -179,7 +204,9 @@ def test_a_file_cut_short_is_noticed(tmp_path: Path, releases: dict[str, Release
         open_source(path).marginal(["smoker"])
 
 
-def test_a_truncated_parquet_file_is_one_clear_error(tmp_path: Path, releases: dict[str, Release]) -> None:
+def test_a_truncated_parquet_file_is_one_clear_error(
+    tmp_path: Path, releases: dict[str, Release]
+) -> None:
     path = tmp_path / "cut.parquet"
     releases["retention"].save(path)
     path.write_bytes(path.read_bytes()[:-40])
@@ -201,7 +228,9 @@ def test_a_bad_address_is_refused(url: str, problem: str) -> None:
         open_source(url)
 
 
-def test_a_duckdb_file_without_the_table_or_its_mechanism_is_refused(tmp_path: Path, releases: dict[str, Release]) -> None:
+def test_a_duckdb_file_without_the_table_or_its_mechanism_is_refused(
+    tmp_path: Path, releases: dict[str, Release]
+) -> None:
     duckdb = pytest.importorskip("duckdb")
     url = f"duckdb://{tmp_path / 'some.db'}"
     save_release(releases["retention"], f"{url}#census")

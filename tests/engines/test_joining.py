@@ -1,4 +1,6 @@
-"""Columns of the same people, perturbed apart and joined on a key, are undone each by its own mechanism."""
+"""Columns of the same people, perturbed apart and joined on a key, are undone each by its own
+mechanism.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_a_join_is_unbiased_and_its_errors_are_those_of_repetition() -> None:
     true = TRUTH.marginal(["sex", "smoker"]).where(sex="M", smoker="yes").value
     rng, errors, stated = seeded(3), [], []
     for _ in range(200):
-        found = join(*halves(rng), "person").marginal(["sex", "smoker"]).where(sex="M", smoker="yes")
+        found = (
+            join(*halves(rng), "person").marginal(["sex", "smoker"]).where(sex="M", smoker="yes")
+        )
         errors.append(found.value - true)
         stated.append(found.stderr)
     scale = float(np.sqrt(np.mean(np.square(stated))))
@@ -78,11 +82,17 @@ def test_the_joined_mechanism_is_the_product_of_both() -> None:
 
 
 @pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql"])
-def test_engines_join_as_the_memory_does(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_engines_join_as_the_memory_does(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     sources, places = halves(seeded(5), np.random.default_rng(6).permutation(ROWS)[:1500]), []
     for number, source in enumerate(sources):
         if place in ("duckdb", "postgresql"):
-            base = f"duckdb://{tmp_path / 'both.db'}" if place == "duckdb" else request.getfixturevalue("postgres")
+            base = (
+                f"duckdb://{tmp_path / 'both.db'}"
+                if place == "duckdb"
+                else request.getfixturevalue("postgres")
+            )
             where = f"{base}#part {number}"
             save_release(source, where, force=True)
         else:
@@ -104,14 +114,18 @@ def test_baskets_join_records(tmp_path: Path) -> None:
     shop = Domain((PERSON, Items("items", ("tea", "milk"))))
     rng = np.random.default_rng(8)
     bits = sf.bits.Bits.from_dense(rng.random((ROWS, 2)) < [0.3, 0.6])
-    bought = sf.perturb(Table(shop, (PEOPLE["person"], bits)), sf.BitFlip(shop, 0.9, 0.9), seeded(9))
+    bought = sf.perturb(
+        Table(shop, (PEOPLE["person"], bits)), sf.BitFlip(shop, 0.9, 0.9), seeded(9)
+    )
     census, _ = halves(seeded(10))
     joined = join(census, bought, "person")
     found, true = joined.marginal(["sex", "tea"]), 0.3 * TRUTH.marginal(["sex"]).value
     assert np.all(np.abs(found.value[:, 1] - true) < 5 * found.stderr[:, 1] + 5 * np.sqrt(true))
     for number, source in enumerate((census, bought)):
         source.save(tmp_path / f"{number}.parquet")
-    engine = join(*(open_source(tmp_path / f"{number}.parquet", "duckdb") for number in (0, 1)), "person")
+    engine = join(
+        *(open_source(tmp_path / f"{number}.parquet", "duckdb") for number in (0, 1)), "person"
+    )
     assert np.allclose(engine.marginal(["sex", "tea"]).stderr, found.stderr)
 
 
@@ -125,7 +139,11 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
         join(census, health, "peson")
     private = with_key(CENSUS, Numeric("person", 0, 9999))
     with pytest.raises(SchemaError, match="perturbed"):
-        join(sf.perturb(part(private, np.arange(ROWS)), sf.Retention(private, 0.5), seeded(1)), health, "person")
+        join(
+            sf.perturb(part(private, np.arange(ROWS)), sf.Retention(private, 0.5), seeded(1)),
+            health,
+            "person",
+        )
     twice = sf.perturb(part(HEALTH, np.arange(ROWS)), health.mechanism, seeded(1), copies=2)
     with pytest.raises(EstimationError, match="2 reports"):
         join(census, twice, "person")
@@ -138,7 +156,11 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
     repeated.save(tmp_path / "repeated.parquet")
     census.save(tmp_path / "census.parquet")
     with pytest.raises(DataError, match="same value in several rows"):
-        join(open_source(tmp_path / "census.parquet"), open_source(tmp_path / "repeated.parquet"), "person")
+        join(
+            open_source(tmp_path / "census.parquet"),
+            open_source(tmp_path / "repeated.parquet"),
+            "person",
+        )
     swapped = sf.perturb(part(HEALTH, np.arange(ROWS)), sf.Swapping(HEALTH, 0.5), seeded(1))
     few = sf.perturb(part(CENSUS, np.arange(100)), census.mechanism, seeded(1))
     with pytest.raises(EstimationError, match="1,900 of 2,000 rows have no partner"):

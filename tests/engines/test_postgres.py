@@ -48,7 +48,9 @@ def test_a_host_that_does_not_exist() -> None:
     assert "cannot reach" in complaint(f"postgresql://ann:{PASSWORD}@no-such-host.invalid/db#t")
 
 
-@pytest.mark.parametrize("address", [f"postgresql://ann:{PASSWORD}@host:notaport/db#t", f"postgresql://x?{PASSWORD}#t"])
+@pytest.mark.parametrize(
+    "address", [f"postgresql://ann:{PASSWORD}@host:notaport/db#t", f"postgresql://x?{PASSWORD}#t"]
+)
 def test_an_address_that_cannot_be_read(address: str) -> None:
     complaint(address)
 
@@ -90,7 +92,9 @@ def test_a_table_that_is_missing_or_carries_no_mechanism(postgres: str, release:
     assert "carries no mechanism" in complaint(f"{postgres}#stranger")
 
 
-def test_a_release_is_written_whole_or_not_at_all(postgres: str, release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_is_written_whole_or_not_at_all(
+    postgres: str, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_release(release, f"{postgres}#whole", force=True)
     with pytest.raises(ServerError, match="already"):
         save_release(release, f"{postgres}#whole")
@@ -123,11 +127,16 @@ def test_a_table_in_another_schema(postgres: str, release: Release) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS surveys")
     save_release(release, f"{postgres}#surveys.census", force=True)
-    found, true = open_source(f"{postgres}#surveys.census").marginal(["sex"]), release.marginal(["sex"])
+    found, true = (
+        open_source(f"{postgres}#surveys.census").marginal(["sex"]),
+        release.marginal(["sex"]),
+    )
     assert np.allclose(found.value, true.value)
 
 
-def test_a_question_is_one_statement_and_only_counts_come_back(postgres: str, release: Release) -> None:
+def test_a_question_is_one_statement_and_only_counts_come_back(
+    postgres: str, release: Release
+) -> None:
     save_release(release, f"{postgres}#pushed", force=True)
     source = open_source(f"{postgres}#pushed")
     sent: list[str] = []

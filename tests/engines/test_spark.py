@@ -1,4 +1,6 @@
-"""A real local Spark: what it writes, what a killed task draws again, and that it counts as memory does."""
+"""A real local Spark: what it writes, what a killed task draws again, and that it counts as memory
+does.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ from sfumato.spark import Place, perturb_frame, perturb_with_spark, spark_sessio
 from sfumato.spark.perturbing import PartitionReports, Work, plain_schema
 from sfumato.spark.records import Form, Records, map_in_arrow
 
-pytestmark = pytest.mark.xdist_group("spark")  # one Spark for all of them, where tests run in several processes
+pytestmark = pytest.mark.xdist_group(
+    "spark"
+)  # one Spark for all of them, where tests run in several processes
 ROWS, PARTS, BATCH = 4000, 4, 250
 DOMAIN = Domain(
     (
@@ -99,7 +103,9 @@ def frame(session, folder, people):
     (folder / "people.parquet").mkdir()
     size = ROWS // PARTS
     for part in range(PARTS):
-        pq.write_table(people.slice(part * size, size), folder / "people.parquet" / f"part-{part}.parquet")
+        pq.write_table(
+            people.slice(part * size, size), folder / "people.parquet" / f"part-{part}.parquet"
+        )
     read = session.read.parquet(str(folder / "people.parquet"))
     assert read.rdd.getNumPartitions() >= 2
     return read
@@ -129,12 +135,16 @@ def test_a_release_is_read_twice_and_by_others_alike(session, release, mechanism
     assert first.equals(second)
     opened = open_release(release)
     assert opened.mechanism == mechanism and opened.rows == ROWS and not opened.provenance.secure
-    in_duckdb = duckdb.sql(f"SELECT sex, count(*) FROM '{release}/*.parquet' GROUP BY sex ORDER BY sex").fetchall()
+    in_duckdb = duckdb.sql(
+        f"SELECT sex, count(*) FROM '{release}/*.parquet' GROUP BY sex ORDER BY sex"
+    ).fetchall()
     assert [count for _, count in in_duckdb] == np.bincount(opened.table.column("sex")).tolist()
     answer = opened.marginal(["sex"]).where(sex="F")
     true = sum(sex == "F" for sex in people.column("sex").to_pylist())
     assert abs(answer.value - true) < 6 * answer.stderr
-    assert open_release(release).table.column("region").sum() == sum(r == "south" for r in people.column("region").to_pylist())
+    assert open_release(release).table.column("region").sum() == sum(
+        r == "south" for r in people.column("region").to_pylist()
+    )
 
 
 def test_the_folder_appears_whole(release):
@@ -154,7 +164,9 @@ def test_a_lost_part_is_noticed(release, tmp_path):
 
 
 def stumbling(reports, notes: Path):
-    """The same reports, noted batch by batch; the worker of part 1 dies in its first attempt after two batches."""
+    """The same reports, noted batch by batch; the worker of part 1 dies in its first attempt after
+    two batches.
+    """
 
     def run(batches):
         from pyspark import TaskContext
@@ -162,7 +174,9 @@ def stumbling(reports, notes: Path):
         context = TaskContext.get()
         part, attempt = context.partitionId(), context.attemptNumber()
         for number, batch in enumerate(reports(batches)):
-            pq.write_table(pa.Table.from_batches([batch]), notes / f"{part}-{attempt}-{number}.parquet")
+            pq.write_table(
+                pa.Table.from_batches([batch]), notes / f"{part}-{attempt}-{number}.parquet"
+            )
             if part == 1 and attempt == 0 and number == 1:
                 os._exit(1)
             yield batch
@@ -171,7 +185,9 @@ def stumbling(reports, notes: Path):
 
 
 def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
-    """What part 1 drew for its first batch in the attempt that was killed, and in the one after it."""
+    """What part 1 drew for its first batch in the attempt that was killed, and in the
+    one after it.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     notes.mkdir()
@@ -207,19 +223,27 @@ def test_without_derivation_it_would_not(session, frame, mechanism, tmp_path):
     # And two readings of such a lazy frame would differ, which is why none is handed out.
 
 
-def test_a_release_is_the_same_whether_a_task_died_or_not(frame, release, mechanism, folder, tmp_path):
+def test_a_release_is_the_same_whether_a_task_died_or_not(
+    frame, release, mechanism, folder, tmp_path
+):
     def dies_once(batches):
         from pyspark import TaskContext
 
         for number, batch in enumerate(batches):
-            if TaskContext.get().partitionId() == 1 and TaskContext.get().attemptNumber() == 0 and number == 1:
+            if (
+                TaskContext.get().partitionId() == 1
+                and TaskContext.get().attemptNumber() == 0
+                and number == 1
+            ):
                 (tmp_path / "died").touch()
                 os._exit(1)
             yield batch
 
     selected = Records(frame).selected(DOMAIN)
     stumbling_frame = map_in_arrow(selected, dies_once, selected.schema).toDF(*DOMAIN.names)
-    perturb_frame(stumbling_frame, str(folder / "again.parquet"), mechanism, seeded(7), schema=DOMAIN)
+    perturb_frame(
+        stumbling_frame, str(folder / "again.parquet"), mechanism, seeded(7), schema=DOMAIN
+    )
     assert (tmp_path / "died").exists()
     assert codes(str(folder / "again.parquet")) == codes(release)
 
@@ -234,7 +258,12 @@ def test_parts_and_releases_do_not_share_their_noise(session, frame, mechanism, 
 
 def traces(secret: bytes, folder: Path) -> list[Path]:
     """The files that hold a secret, raw or written out."""
-    forms = (secret, secret.hex().encode(), base64.b64encode(secret)[:-2], repr(secret)[2:-1].encode())
+    forms = (
+        secret,
+        secret.hex().encode(),
+        base64.b64encode(secret)[:-2],
+        repr(secret)[2:-1].encode(),
+    )
     found = []
     for path in (Path(where, name) for where, _, names in os.walk(folder) for name in names):
         with suppress(FileNotFoundError):  # Spark clears away what it no longer needs
@@ -273,7 +302,9 @@ def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism,
     with pytest.raises(FileError, match="a folder of Parquet parts"):
         perturb_frame(frame, str(folder / "no.csv"), mechanism, schema=DOMAIN)
     with pytest.raises(FileError, match="nothing is found at"):
-        perturb_with_spark(session, str(folder / "nowhere.parquet"), str(folder / "no.parquet"), mechanism)
+        perturb_with_spark(
+            session, str(folder / "nowhere.parquet"), str(folder / "no.parquet"), mechanism
+        )
     with pytest.raises(SfumatoError, match="no column 'sex'"):
         perturb_frame(frame.drop("sex"), str(folder / "no.parquet"), mechanism, schema=DOMAIN)
     assert not (folder / "no.parquet").exists()
@@ -288,7 +319,9 @@ def test_masters_that_are_none_or_do_not_answer_are_refused():
 
 def test_a_bad_record_is_named_without_its_value(session, frame, mechanism, folder, capfd):
     bad = frame.selectExpr("sex", "IF(name = 1700, 987654, age) AS age", "`pay.scale`", "region")
-    with pytest.raises(DataError, match=r"row \d+ of part \d of this frame, column 'age'") as caught:
+    with pytest.raises(
+        DataError, match=r"row \d+ of part \d of this frame, column 'age'"
+    ) as caught:
         perturb_frame(bad, str(folder / "bad.parquet"), mechanism, schema=DOMAIN)
     assert "987654" not in str(caught.value)
     assert "987654" not in "".join(capfd.readouterr())
@@ -296,7 +329,9 @@ def test_a_bad_record_is_named_without_its_value(session, frame, mechanism, fold
 
 
 def test_a_csv_file_is_read_as_without_spark(session, people, mechanism, folder):
-    words = people.set_column(2, "pay.scale", pa.array(['a, "b"', "", "high"] * (ROWS // 3) + ["high"]))
+    words = people.set_column(
+        2, "pay.scale", pa.array(['a, "b"', "", "high"] * (ROWS // 3) + ["high"])
+    )
     pyarrow.csv.write_csv(words, folder / "people.csv")
     odd = Domain((DOMAIN["sex"], DOMAIN["age"], Category("pay.scale", ("", 'a, "b"', "high"))))
     kept = Retention(odd, 1.0)  # what is kept is read
@@ -317,14 +352,30 @@ def baskets(session, folder):
     assert Records.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
     mask = BitFlip(BASKETS, 0.9, 0.8)
     target = str(folder / "masked.parquet")
-    assert perturb_with_spark(session, str(folder / "baskets.dat"), target, mask, seeded(5)).rows == ROWS
+    assert (
+        perturb_with_spark(session, str(folder / "baskets.dat"), target, mask, seeded(5)).rows
+        == ROWS
+    )
     return target
 
 
 def questions(domain: Domain):
-    age = domain["age"].cells_by_cuts((20, 50)) if isinstance(domain["age"], Numeric) else domain["age"].cells()
-    sex, scale, region = domain["sex"].cells(), domain["pay.scale"].cells(), domain["region"].cells()
-    return [(sex,), (age, scale), (region, sex, age), (scale.attribute.cells_by_values(["low", "high"]), sex, age, region)]
+    age = (
+        domain["age"].cells_by_cuts((20, 50))
+        if isinstance(domain["age"], Numeric)
+        else domain["age"].cells()
+    )
+    sex, scale, region = (
+        domain["sex"].cells(),
+        domain["pay.scale"].cells(),
+        domain["region"].cells(),
+    )
+    return [
+        (sex,),
+        (age, scale),
+        (region, sex, age),
+        (scale.attribute.cells_by_values(["low", "high"]), sex, age, region),
+    ]
 
 
 def test_cells_are_counted_as_in_memory(session, release):
@@ -335,7 +386,9 @@ def test_cells_are_counted_as_in_memory(session, release):
     assert engine.rows == memory.rows
     assert all(np.array_equal(engine.count(cells), memory.count(cells)) for cells in asked)
     together = SqlCounter(provenance.mechanism.reports, relation).count_many(asked)
-    assert all(np.array_equal(a, b) for a, b in zip(together, memory.count_many(asked), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(together, memory.count_many(asked), strict=True)
+    )
 
 
 def test_sums_of_powers_are_as_in_memory(session, frame, folder):
@@ -345,7 +398,9 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
     reports = provenance.mechanism.reports
     cells = (reports["sex"].cells(), reports["age"].cells_by_cuts((40, 60)))
     engine = SqlCounter(reports, relation).power_sums(cells, 1, 55.0, 40.0)
-    memory = ArrayCounter(reports, open_release(target).table.columns).power_sums(cells, 1, 55.0, 40.0)
+    memory = ArrayCounter(reports, open_release(target).table.columns).power_sums(
+        cells, 1, 55.0, 40.0
+    )
     assert np.allclose(engine, memory, rtol=1e-12)
 
 
@@ -402,14 +457,18 @@ def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, f
         for name in ("n", "age"):
             assert ours[name].value == pytest.approx(theirs[name].value, rel=1e-9)
             assert ours[name].stderr == pytest.approx(theirs[name].stderr, rel=1e-9)
-    found = [frequent_itemsets(source, 0.1) for source in (open_source(release, "local[2]"), open_release(release))]
+    found = [
+        frequent_itemsets(source, 0.1)
+        for source in (open_source(release, "local[2]"), open_release(release))
+    ]
     assert_same_itemsets(*found)
 
 
 def test_baskets_in_spark_are_mined_as_in_memory(session, baskets):
     engine = open_source(baskets, "local[2]")
     assert_same_itemsets(
-        frequent_itemsets(engine, 0.1, max_length=3), frequent_itemsets(open_release(baskets), 0.1, max_length=3)
+        frequent_itemsets(engine, 0.1, max_length=3),
+        frequent_itemsets(open_release(baskets), 0.1, max_length=3),
     )
 
 
@@ -430,14 +489,38 @@ def test_the_commands_run_with_spark(session, folder, baskets):
 
     DOMAIN.save(folder / "people.toml")
     told = run(
-        "perturb", str(folder / "people.parquet"), "-o", str(folder / "told.parquet"), "--schema", str(folder / "people.toml"),
-        "--gamma", "19",
-    )  # fmt: skip
+        "perturb",
+        str(folder / "people.parquet"),
+        "-o",
+        str(folder / "told.parquet"),
+        "--schema",
+        str(folder / "people.toml"),
+        "--gamma",
+        "19",
+    )
     assert (told["rows"], told["gamma"], told["secure"]) == (ROWS, 19, True)
-    found = run("mine", baskets, "--min-support", "0.3", "--max-length", "2", "--truth", str(folder / "baskets.dat"))
+    found = run(
+        "mine",
+        baskets,
+        "--min-support",
+        "0.3",
+        "--max-length",
+        "2",
+        "--truth",
+        str(folder / "baskets.dat"),
+    )
     assert found["rows"] == ROWS and found["itemsets"] and found["errors"]
     refused = CliRunner().invoke(
         app,
-        ["perturb", str(folder / "people.parquet"), "-o", str(folder / "x.parquet"), "--gamma", "19", "--engine", "local[2]"],
+        [
+            "perturb",
+            str(folder / "people.parquet"),
+            "-o",
+            str(folder / "x.parquet"),
+            "--gamma",
+            "19",
+            "--engine",
+            "local[2]",
+        ],
     )
     assert refused.exit_code == 2 and "Spark reads records by a schema" in refused.output

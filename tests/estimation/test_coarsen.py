@@ -25,7 +25,12 @@ def records(rows: int = 3000) -> Table:
     rng = np.random.default_rng(1)
     sex = rng.integers(0, 2, rows)
     age = np.minimum(rng.integers(0, 45, rows) + 15 * sex, 59)
-    return Table(RECORDS, tuple(column.astype(np.uint8) for column in (sex, age, rng.choice(3, rows, p=[0.5, 0.3, 0.2]))))
+    return Table(
+        RECORDS,
+        tuple(
+            column.astype(np.uint8) for column in (sex, age, rng.choice(3, rows, p=[0.5, 0.3, 0.2]))
+        ),
+    )
 
 
 MATRIX = 0.6 * np.eye(6) + 0.4 * np.random.default_rng(4).dirichlet(np.ones(6), 6).T
@@ -49,7 +54,8 @@ def cuts(of: sf.Exact | sf.Release, *at: int):
     return of.domain["age"].cells_by_cuts(at)
 
 
-# Votes on items are unbiased for each question, but those on all values of a column need not add up to everyone.
+# Votes on items are unbiased for each question, but those on all values of a column need not add up
+# to everyone.
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "mask"])
 def test_a_coarser_estimate_is_the_coarser_marginal(name):
     asked = source(name)
@@ -67,7 +73,9 @@ def test_the_covariance_of_cells_is_that_of_pairs(name):
     units = np.eye(6)[cells].reshape(3, 2, 3)
     pairs = [[estimate.evidence.covariance(a, b) for b in units] for a in units]
     assert np.allclose(estimate.cell_covariance(cells), pairs)
-    assert np.allclose(np.sqrt(np.diag(estimate.cell_covariance(cells))), estimate.stderr.ravel()[cells])
+    assert np.allclose(
+        np.sqrt(np.diag(estimate.cell_covariance(cells))), estimate.stderr.ravel()[cells]
+    )
     sampled = [estimate.dot(unit, sampling=True).stderr for unit in units]
     assert np.allclose(np.sqrt(np.diag(estimate.cell_covariance(cells, sampling=True))), sampled)
 
@@ -82,14 +90,31 @@ def test_several_marginals_are_the_single_ones(name):
 
 def test_several_questions_are_one_scan(monkeypatch):
     rng = np.random.default_rng(5)
-    domain = Domain((Numeric("x", 0, 200_000), Numeric("y", 0, 999, cuts=(10,)), Category("z", tuple("abc"))))
-    columns = (rng.integers(0, 200_001, 150_000), rng.integers(0, 1000, 150_000), rng.integers(0, 3, 150_000))
-    counter = ArrayCounter(domain, tuple(c.astype(t) for c, t in zip(columns, (np.uint32, np.uint16, np.uint8), strict=True)))
-    x, y, z = domain["x"].cells_by_cuts((7, 100_000)), domain["y"].cells_by_cuts((10, 500)), domain["z"].cells()
+    domain = Domain(
+        (Numeric("x", 0, 200_000), Numeric("y", 0, 999, cuts=(10,)), Category("z", tuple("abc")))
+    )
+    columns = (
+        rng.integers(0, 200_001, 150_000),
+        rng.integers(0, 1000, 150_000),
+        rng.integers(0, 3, 150_000),
+    )
+    counter = ArrayCounter(
+        domain,
+        tuple(c.astype(t) for c, t in zip(columns, (np.uint32, np.uint16, np.uint8), strict=True)),
+    )
+    x, y, z = (
+        domain["x"].cells_by_cuts((7, 100_000)),
+        domain["y"].cells_by_cuts((10, 500)),
+        domain["z"].cells(),
+    )
     tables = counter.count_many([(x, y), (z,), (y, z, x)])
     for table, question in zip(tables, [(x, y), (z,), (y, z, x)], strict=True):
         assert np.array_equal(table, ArrayCounter(domain, counter.columns).count(question))
-    monkeypatch.setattr(ArrayCounter, "_scan_together", lambda self, questions: [] if not questions else pytest.fail("again"))
+    monkeypatch.setattr(
+        ArrayCounter,
+        "_scan_together",
+        lambda self, questions: [] if not questions else pytest.fail("again"),
+    )
     assert np.array_equal(counter.count_many([(z,)])[0], tables[1])
 
 

@@ -1,4 +1,6 @@
-"""Estimates against repeated perturbation: the standard error is the spread of the estimates, the interval covers the truth."""
+"""Estimates against repeated perturbation: the standard error is the spread of the estimates, the
+interval covers the truth.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,13 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 
 REPEATS = 1500
-DOMAIN = Domain((Category("sex", ("F", "M")), Category("age", ("young", "middle", "old")), Category("smoker", ("no", "yes"))))
+DOMAIN = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Category("age", ("young", "middle", "old")),
+        Category("smoker", ("no", "yes")),
+    )
+)
 
 
 def population(rows: int, seed: int = 5) -> tuple[np.ndarray, ...]:
@@ -26,12 +34,23 @@ def population(rows: int, seed: int = 5) -> tuple[np.ndarray, ...]:
 
 
 def estimate(
-    counts: np.ndarray, channel: Retain | Product | Dense, names: tuple[str, ...], rows: int, copies: int = 1
+    counts: np.ndarray,
+    channel: Retain | Product | Dense,
+    names: tuple[str, ...],
+    rows: int,
+    copies: int = 1,
 ) -> Estimate:
-    return Estimate(tuple(DOMAIN.cells_of(name) for name in names), rows, CountEvidence(counts, channel), copies)
+    return Estimate(
+        tuple(DOMAIN.cells_of(name) for name in names), rows, CountEvidence(counts, channel), copies
+    )
 
 
-def marginal(mechanism: GammaDiagonal, columns: tuple[np.ndarray, ...], names: tuple[str, ...], copies: int = 1) -> Estimate:
+def marginal(
+    mechanism: GammaDiagonal,
+    columns: tuple[np.ndarray, ...],
+    names: tuple[str, ...],
+    copies: int = 1,
+) -> Estimate:
     cells = [DOMAIN.cells_of(name) for name in names]
     counts = ArrayCounter(DOMAIN, columns).count(cells)
     channel = mechanism.channel_over([DOMAIN.axis(name) for name in names])
@@ -39,7 +58,9 @@ def marginal(mechanism: GammaDiagonal, columns: tuple[np.ndarray, ...], names: t
 
 
 def spread_matches(values: list[float], stderrs: list[float], slack: float = 0.0) -> bool:
-    """Whether the spread of repeated estimates agrees with the stated standard error within five of its own errors."""
+    """Whether the spread of repeated estimates agrees with the stated standard error within five of
+    its own errors.
+    """
     spread, stated = float(np.std(values, ddof=1)), float(np.sqrt(np.mean(np.square(stderrs))))
     return abs(spread / stated - 1) < 5 / np.sqrt(2 * len(values)) + slack
 
@@ -72,7 +93,9 @@ def test_sampling_error_counts_the_rows_as_a_sample():
     mechanism, rng = GammaDiagonal(DOMAIN, 100), seeded(2)
     values, with_sampling, without = [], [], []
     for repeat in range(600):
-        found = marginal(mechanism, mechanism.perturb(population(2000, seed=repeat), rng), ("smoker",))
+        found = marginal(
+            mechanism, mechanism.perturb(population(2000, seed=repeat), rng), ("smoker",)
+        )
         answer, fixed = found.where(smoker="yes", sampling=True), found.where(smoker="yes")
         values.append(answer.value)
         with_sampling.append(answer.stderr)
@@ -86,7 +109,12 @@ def test_copies_divide_the_counts_and_their_errors():
     truth, copies = population(1000), 4
     repeated = tuple(np.repeat(column, copies) for column in truth)
     mechanism, rng = GammaDiagonal(DOMAIN, 19), seeded(3)
-    found = [marginal(mechanism, mechanism.perturb(repeated, rng), ("smoker",), copies).where(smoker=True) for _ in range(800)]
+    found = [
+        marginal(mechanism, mechanism.perturb(repeated, rng), ("smoker",), copies).where(
+            smoker=True
+        )
+        for _ in range(800)
+    ]
     values = [answer.value for answer in found]
     assert spread_matches(values, [answer.stderr for answer in found])
     assert abs(np.mean(values) - truth[2].sum()) < 5 * np.std(values) / np.sqrt(len(values))
@@ -94,21 +122,29 @@ def test_copies_divide_the_counts_and_their_errors():
 
 def test_covariance_equals_the_dense_formula():
     rng = np.random.default_rng(0)
-    channel = Product.of(Retain.uniform(0.4, (2,)), Retain.flip(0.9, 0.7), Retain.uniform(0.3, (3,)))
+    channel = Product.of(
+        Retain.uniform(0.4, (2,)), Retain.flip(0.9, 0.7), Retain.uniform(0.3, (3,))
+    )
     counts = rng.integers(1, 50, (2, 2, 3))
     evidence = CountEvidence(counts, channel)
     inverse = np.linalg.inv(channel.to_dense())
     first, second = rng.normal(size=(2, 12))
     total = inverse @ counts.ravel()
-    expected = (counts.ravel() * (inverse.T @ first) * (inverse.T @ second)).sum() - (total * first * second).sum()
-    assert np.isclose(evidence.covariance(first.reshape(2, 2, 3), second.reshape(2, 2, 3)), expected)
+    expected = (counts.ravel() * (inverse.T @ first) * (inverse.T @ second)).sum() - (
+        total * first * second
+    ).sum()
+    assert np.isclose(
+        evidence.covariance(first.reshape(2, 2, 3), second.reshape(2, 2, 3)), expected
+    )
     assert np.allclose(evidence.squares.ravel(), (inverse**2) @ counts.ravel() - total)
 
 
 @pytest.mark.parametrize("names", [("age",), ("age", "smoker")])
 @pytest.mark.parametrize("permuted", [False, True])
 def test_a_law_read_off_the_reports_has_its_own_error(names, permuted):
-    """Identity perturbation draws from the column; swapping permutes what it replaces and keeps the column's counts."""
+    """Identity perturbation draws from the column; swapping permutes what it replaces and keeps the
+    column's counts.
+    """
     truth, keep, rng = population(3000), 0.4, np.random.default_rng(7)
     sizes = [DOMAIN[name].size for name in names]
     channel = Product.of(*(Retain(keep, (OwnLaw(size, permuted=permuted),)) for size in sizes))
@@ -119,7 +155,9 @@ def test_a_law_read_off_the_reports_has_its_own_error(names, permuted):
         reports = []
         for column in columns:
             replaced = np.flatnonzero(rng.random(len(column)) >= keep)
-            drawn = rng.permutation(column[replaced]) if permuted else rng.choice(column, len(replaced))
+            drawn = (
+                rng.permutation(column[replaced]) if permuted else rng.choice(column, len(replaced))
+            )
             report = column.copy()
             report[replaced] = drawn
             reports.append(report)
@@ -146,7 +184,9 @@ def test_merged_evidence_sums_finer_cells():
 
 
 def test_answers_and_estimates_read_well():
-    found = estimate(np.array([[10, 20], [30, 40], [5, 5]]), Retain.identity((3, 2)), ("age", "smoker"), 110)
+    found = estimate(
+        np.array([[10, 20], [30, 40], [5, 5]]), Retain.identity((3, 2)), ("age", "smoker"), 110
+    )
     assert found.where(smoker=True) == Answer(65.0, 0.0)
     assert repr(found.where(smoker=True)) == "Answer(value=65, stderr=0)"
     assert found.share(age="old").value == pytest.approx(10 / 110)

@@ -1,4 +1,6 @@
-"""Maximum likelihood judged by what defines it: no feasible direction raises the likelihood; brute force agrees."""
+"""Maximum likelihood judged by what defines it: no feasible direction raises the likelihood; brute
+force agrees.
+"""
 
 import warnings
 
@@ -14,12 +16,18 @@ from sfumato.estimation.likelihood import _in_blocks, maximum_likelihood, retain
 
 
 def optimality_gap(channel, counts, value) -> float:
-    """The most that one report's log-likelihood could still gain (0 at the maximum, by concavity)."""
+    """The most that one report's log-likelihood could still gain (0 at the maximum, by
+    concavity).
+    """
     shares = counts / counts.sum()
     return float(channel.adjoint(shares / channel.apply(value / counts.sum())).max() - 1)
 
 
-@given(st.lists(st.integers(0, 200), min_size=2, max_size=12).filter(any), st.floats(0.02, 0.98), st.integers(0, 10**6))
+@given(
+    st.lists(st.integers(0, 200), min_size=2, max_size=12).filter(any),
+    st.floats(0.02, 0.98),
+    st.integers(0, 10**6),
+)
 def test_the_closed_form_for_retain_channels_is_optimal(counts, keep, seed):
     masses = np.random.default_rng(seed).dirichlet(np.ones(len(counts)))
     channel, counts = Retain(keep, (Law(len(counts), masses),)), np.array(counts, dtype=float)
@@ -31,7 +39,9 @@ def test_the_closed_form_for_retain_channels_is_optimal(counts, keep, seed):
 @given(st.lists(st.integers(1, 200), min_size=6, max_size=6), st.integers(0, 10**6))
 def test_accelerated_iterative_bayes_reaches_its_stated_tolerance(counts, seed):
     rng = np.random.default_rng(seed)
-    channel = Product.of(Dense.square(0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), 3).T), Retain.flip(0.9, 0.75))
+    channel = Product.of(
+        Dense.square(0.5 * np.eye(3) + 0.5 * rng.dirichlet(np.ones(3), 3).T), Retain.flip(0.9, 0.75)
+    )
     counts = np.array(counts, dtype=float).reshape(3, 2)
     found = maximum_likelihood(channel, counts)
     assert found.converged and found.gap <= 1e-9
@@ -53,7 +63,9 @@ def test_the_closed_form_and_the_iteration_agree():
     retain = Retain.uniform(0.2, (3, 4))
     counts = np.random.default_rng(3).integers(0, 100, (3, 4)).astype(float)
     dense = Dense(retain.to_dense(), (3, 4), (3, 4))
-    assert np.allclose(maximum_likelihood(retain, counts).value, maximum_likelihood(dense, counts).value, atol=0.05)
+    assert np.allclose(
+        maximum_likelihood(retain, counts).value, maximum_likelihood(dense, counts).value, atol=0.05
+    )
 
 
 def test_stopping_early_warns_with_the_figures():
@@ -87,12 +99,20 @@ def test_clip_and_scale_keeps_the_total_even_when_nothing_is_positive():
 
 
 def test_small_factors_multiplied_out_are_the_same_channel() -> None:
-    laws = [Law(size, np.arange(1.0, size + 1) / (size * (size + 1) / 2)) for size in (2, 3, 2, 5, 7, 2)]
+    laws = [
+        Law(size, np.arange(1.0, size + 1) / (size * (size + 1) / 2)) for size in (2, 3, 2, 5, 7, 2)
+    ]
     channel = Product.of(*(Retain(0.7, (law,)) for law in laws))
     blocks = _in_blocks(channel)
     assert blocks.inputs == (60, 14)
     counts = np.random.default_rng(1).random(channel.inputs)
-    np.testing.assert_allclose(np.ravel(blocks.apply(counts.reshape(60, 14))), np.ravel(channel.apply(counts)), rtol=1e-12)
-    np.testing.assert_allclose(np.ravel(blocks.adjoint(counts.reshape(60, 14))), np.ravel(channel.adjoint(counts)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.ravel(blocks.apply(counts.reshape(60, 14))), np.ravel(channel.apply(counts)), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.ravel(blocks.adjoint(counts.reshape(60, 14))),
+        np.ravel(channel.adjoint(counts)),
+        rtol=1e-12,
+    )
     large = Product.of(Retain.uniform(0.5, (100,)), Retain.uniform(0.5, (2,)))
     assert _in_blocks(large) is large

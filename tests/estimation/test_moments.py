@@ -10,14 +10,23 @@ from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
 
-DOMAIN = Domain((Category("sex", ("F", "M")), Numeric("age", 20, 79), Category("region", tuple("nsw"), public=True)))
+DOMAIN = Domain(
+    (
+        Category("sex", ("F", "M")),
+        Numeric("age", 20, 79),
+        Category("region", tuple("nsw"), public=True),
+    )
+)
 
 
 def truth(rows: int) -> Table:
     rng = np.random.default_rng(3)
     sex = rng.integers(0, 2, rows)
     age = np.minimum(rng.integers(0, 45, rows) + 15 * sex, 59)
-    return Table(DOMAIN, (sex.astype(np.uint8), age.astype(np.uint8), rng.integers(0, 3, rows).astype(np.uint8)))
+    return Table(
+        DOMAIN,
+        (sex.astype(np.uint8), age.astype(np.uint8), rng.integers(0, 3, rows).astype(np.uint8)),
+    )
 
 
 def weights(moments, power: int, **cells: int) -> np.ndarray:
@@ -47,7 +56,9 @@ def test_sums_and_means_have_the_spread_they_state(name, cuts):
     found = []
     for _ in range(300):
         moments = sf.perturb(records, MECHANISMS[name], rng).moments(cells, 1)
-        count, first = (weights(moments, power, sex=1, **({"age": 0} if cuts else {})) for power in (0, 1))
+        count, first = (
+            weights(moments, power, sex=1, **({"age": 0} if cuts else {})) for power in (0, 1)
+        )
         total = moments.scale.half * first + moments.scale.middle * count
         both = np.stack([total, count], axis=-1)
         value = np.array([(moments.value * each).sum() for each in (total, count)])
@@ -67,7 +78,10 @@ def test_exact_sums_are_exact():
     age = DOMAIN["age"].numbers(records.column("age"))
     for region in range(3):
         inside = records.column("region") == region
-        total = moments.scale.half * moments.value[0, region, 1] + moments.scale.middle * moments.value[0, region, 0]
+        total = (
+            moments.scale.half * moments.value[0, region, 1]
+            + moments.scale.middle * moments.value[0, region, 0]
+        )
         assert np.isclose(total, age[inside].sum())
     assert np.allclose(moments.covariance_matrix(np.ones((1, 3, 3, 2))), 0, atol=1e-6)
 

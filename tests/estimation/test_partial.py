@@ -13,7 +13,12 @@ from sfumato.source import Release, perturb
 from sfumato.table import Table
 
 PEOPLE = Domain(
-    (Category("a", ("x", "y")), Category("b", ("x", "y", "z")), Category("c", ("x", "y")), Category("d", ("x", "y")))
+    (
+        Category("a", ("x", "y")),
+        Category("b", ("x", "y", "z")),
+        Category("c", ("x", "y")),
+        Category("d", ("x", "y")),
+    )
 )
 
 
@@ -35,7 +40,9 @@ def voted(source: Release) -> VotedSupports:
     """The same supports, from a pass over the rows for each itemset."""
     partial = source.supports()
     assert isinstance(partial, PartialSupports)
-    return VotedSupports(partial.names, partial.groups, partial.rows, partial.votes, longest=partial.longest)
+    return VotedSupports(
+        partial.names, partial.groups, partial.rows, partial.votes, longest=partial.longest
+    )
 
 
 def test_the_mined_itemsets_are_those_of_the_votes() -> None:

@@ -1,4 +1,6 @@
-"""Reconstructed itemset counts: the formula against a dense sum, the errors against repeated perturbation."""
+"""Reconstructed itemset counts: the formula against a dense sum, the errors against repeated
+perturbation.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,27 @@ def measured_all(supports: FlippedSupports) -> dict[tuple[int, ...], Measured]:
     tier, where = supports.empty(), {(): 0}
     for length in range(1, ITEMS + 1):
         itemsets = list(combinations(range(ITEMS), length))
-        rows = [[where[tuple(item for item in itemset if item != left)] for left in itemset] for itemset in itemsets]
-        tier = supports.measure(np.array(itemsets, dtype=np.int32), np.array(rows, dtype=np.int32), tier)
+        rows = [
+            [where[tuple(item for item in itemset if item != left)] for left in itemset]
+            for itemset in itemsets
+        ]
+        tier = supports.measure(
+            np.array(itemsets, dtype=np.int32), np.array(rows, dtype=np.int32), tier
+        )
         where = {itemset: row for row, itemset in enumerate(itemsets)}
         found |= {itemset: tier.take(np.array([row])) for itemset, row in where.items()}
     return found
 
 
-def weights(reports: np.ndarray, keep_ones: np.ndarray = KEEP_ONES, keep_zeros: np.ndarray = KEEP_ZEROS) -> np.ndarray:
-    """How many true ones each report stands for: the first row of the inverse of [[p, 1-q], [1-p, q]]."""
-    inverses = np.linalg.inv(np.array([[keep_ones, 1 - keep_zeros], [1 - keep_ones, keep_zeros]]).transpose(2, 0, 1))
+def weights(
+    reports: np.ndarray, keep_ones: np.ndarray = KEEP_ONES, keep_zeros: np.ndarray = KEEP_ZEROS
+) -> np.ndarray:
+    """How many true ones each report stands for: the first row of the inverse of [[p, 1-q], [1-p,
+    q]].
+    """
+    inverses = np.linalg.inv(
+        np.array([[keep_ones, 1 - keep_zeros], [1 - keep_ones, keep_zeros]]).transpose(2, 0, 1)
+    )
     return np.where(reports, inverses[:, 0, 0], inverses[:, 0, 1])
 
 
@@ -79,8 +92,11 @@ def test_exact_baskets_have_no_error(truth: np.ndarray) -> None:
         assert found[itemset].stderr[0] == 0
 
 
-def test_estimates_are_unbiased_and_their_errors_right(truth: np.ndarray, repeated: np.ndarray) -> None:
-    # Sums over all repetitions are linear in the reports, so one measurement of all of them gives the mean of each.
+def test_estimates_are_unbiased_and_their_errors_right(
+    truth: np.ndarray, repeated: np.ndarray
+) -> None:
+    # Sums over all repetitions are linear in the reports, so one measurement of all of them gives
+    # the mean of each.
     repeats = len(repeated)
     pooled = Bits.from_dense(repeated.reshape(-1, ITEMS))
     found = measured_all(FlippedSupports(pooled, tuple("abcd"), KEEP_ONES, KEEP_ZEROS))
@@ -97,7 +113,9 @@ def test_estimates_are_unbiased_and_their_errors_right(truth: np.ndarray, repeat
 
 def test_covariances_between_an_itemset_and_its_subsets(repeated: np.ndarray) -> None:
     repeats = len(repeated)
-    supports = FlippedSupports(Bits.from_dense(repeated.reshape(-1, ITEMS)), tuple("abcd"), KEEP_ONES, KEEP_ZEROS)
+    supports = FlippedSupports(
+        Bits.from_dense(repeated.reshape(-1, ITEMS)), tuple("abcd"), KEEP_ONES, KEEP_ZEROS
+    )
     found = measured_all(supports)
     whole = (0, 1, 3)
     subsets = [tuple(whole[bit] for bit in range(3) if mask >> bit & 1) for mask in range(8)]
@@ -110,13 +128,23 @@ def test_covariances_between_an_itemset_and_its_subsets(repeated: np.ndarray) ->
     for mask in range(8):
         tolerance = 0.05 * scale[mask]
         assert abs(with_whole[0, mask] / repeats - empirical[mask, 7]) <= tolerance * scale[7]
-        assert abs(with_rest[0, mask] / repeats - empirical[mask, 7 - mask]) <= tolerance * scale[7 - mask]
+        assert (
+            abs(with_rest[0, mask] / repeats - empirical[mask, 7 - mask])
+            <= tolerance * scale[7 - mask]
+        )
     assert with_whole[0, 7] == pytest.approx(found[whole].stderr[0] ** 2)
 
 
 def test_several_reports_a_record_count_it_once(truth: np.ndarray, repeated: np.ndarray) -> None:
     copies, reports = 5, repeated[:5]
-    pooled = FlippedSupports(Bits.from_dense(reports.reshape(-1, ITEMS)), tuple("abcd"), KEEP_ONES, KEEP_ZEROS, None, copies)
+    pooled = FlippedSupports(
+        Bits.from_dense(reports.reshape(-1, ITEMS)),
+        tuple("abcd"),
+        KEEP_ONES,
+        KEEP_ZEROS,
+        None,
+        copies,
+    )
     found = measured_all(pooled)
     assert pooled.rows == len(truth)
     for itemset in SUBSETS:
@@ -125,7 +153,10 @@ def test_several_reports_a_record_count_it_once(truth: np.ndarray, repeated: np.
         assert found[itemset].count[0] == pytest.approx(each.sum() / copies)
         assert found[itemset].stderr[0] == pytest.approx(np.sqrt(variance), abs=1e-6)
     subsets = [tuple(bit for bit in range(2) if mask >> bit & 1) for mask in range(4)]
-    columns = [np.array([[getattr(found[subset], name)[0] for subset in subsets]]) for name in ("observed", "count")]
+    columns = [
+        np.array([[getattr(found[subset], name)[0] for subset in subsets]])
+        for name in ("observed", "count")
+    ]
     with_whole, _ = pooled.covariances(np.array([[0, 1]], dtype=np.int32), *columns)
     assert with_whole[0, 3] == pytest.approx(found[0, 1].stderr[0] ** 2)
 

@@ -1,4 +1,6 @@
-"""Supports of records from tables: judged by marginals one at a time and by repeated perturbation."""
+"""Supports of records from tables: judged by marginals one at a time and by repeated
+perturbation.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from sfumato.estimation.tabulated import TabulatedSupports
 from sfumato.randomness import seeded
 from sfumato.table import Table
 
-DOMAIN = Domain((Category("a", ("0", "1", "2")), Category("b", ("0", "1")), Category("c", ("0", "1"))))
+DOMAIN = Domain(
+    (Category("a", ("0", "1", "2")), Category("b", ("0", "1")), Category("c", ("0", "1")))
+)
 
 
 def truth(rows: int) -> Table:
@@ -28,21 +32,32 @@ def test_covariances_of_subsets_are_those_of_the_indicators():
     with_whole, with_rest = supports.covariances(itemset, np.zeros((1, 8)), np.zeros((1, 8)))
     table = release.marginal(["a", "b", "c"])
     whole = table.indicator(a="1", b="1", c="1")
-    for subset, values in enumerate([{}, {"a": "1"}, {"b": "1"}, {"a": "1", "b": "1"}, {"c": "1"}, {"a": "1", "c": "1"}]):
+    for subset, values in enumerate(
+        [{}, {"a": "1"}, {"b": "1"}, {"a": "1", "b": "1"}, {"c": "1"}, {"a": "1", "c": "1"}]
+    ):
         indicator = table.indicator(**values)
         rest = {name: "1" for name in "abc" if name not in values}
         assert np.isclose(with_whole[0, subset], table.evidence.covariance(indicator, whole))
-        assert np.isclose(with_rest[0, subset], table.evidence.covariance(indicator, table.indicator(**rest)))
+        assert np.isclose(
+            with_rest[0, subset], table.evidence.covariance(indicator, table.indicator(**rest))
+        )
 
 
-@pytest.mark.parametrize("mechanism", [sf.GammaDiagonal(DOMAIN, 20), sf.Retention(DOMAIN, 0.5), sf.BitFlip(DOMAIN, 0.9, 0.8)])
+@pytest.mark.parametrize(
+    "mechanism",
+    [sf.GammaDiagonal(DOMAIN, 20), sf.Retention(DOMAIN, 0.5), sf.BitFlip(DOMAIN, 0.9, 0.8)],
+)
 def test_the_errors_of_rules_are_their_spread(mechanism):
     records, rng = truth(3000), seeded(2)
     found = []
     for _ in range(300):
         release = sf.perturb(records, mechanism, rng)
-        rules = sf.association_rules(sf.frequent_itemsets(release, 0.01, max_length=2), min_confidence=0.0).to_pandas()
-        chosen = rules[(rules.antecedents == frozenset({"b=1"})) & (rules.consequents == frozenset({"c=1"}))]
+        rules = sf.association_rules(
+            sf.frequent_itemsets(release, 0.01, max_length=2), min_confidence=0.0
+        ).to_pandas()
+        chosen = rules[
+            (rules.antecedents == frozenset({"b=1"})) & (rules.consequents == frozenset({"c=1"}))
+        ]
         found.append(chosen.iloc[0])
     for metric in ("support", "confidence", "lift", "leverage"):
         values = np.array([row[metric] for row in found])

@@ -1,4 +1,6 @@
-"""The statistical judges of the contract suite: each returns the probability of a deviation this large by chance."""
+"""The statistical judges of the contract suite: each returns the probability of a deviation this
+large by chance.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ REJECT = 1e-6  # a true distribution is rejected for less than one seed in a mil
 
 
 def fit(observed: np.ndarray, expected: np.ndarray) -> float:
-    """Chi-square p-value of counts against expected counts, column by column; sparse cells of a column are pooled.
+    """Chi-square p-value of counts against expected counts, column by column; sparse cells of a
+    column are pooled.
 
-    Both have shape (reports, truths), and each column of `expected` sums to that of `observed`. A report that cannot occur
-    and did gives 0.
+    Both have shape (reports, truths), and each column of `expected` sums to that of `observed`. A
+    report that cannot occur and did gives 0.
     """
     if observed[expected <= 0].any():
         return 0.0
@@ -24,12 +27,18 @@ def fit(observed: np.ndarray, expected: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, freedom)) if freedom > 0 else 1.0
 
 
-def _pooled(counts: np.ndarray, means: np.ndarray, least: float = 10.0) -> tuple[np.ndarray, np.ndarray]:
+def _pooled(
+    counts: np.ndarray, means: np.ndarray, least: float = 10.0
+) -> tuple[np.ndarray, np.ndarray]:
     """The cells that may occur, those with a small mean added up into one."""
     counts, means = counts[means > 0], means[means > 0]
     small = means < least
     if not small.any() or small.all():
-        return (counts, means) if not small.any() else (counts.sum(keepdims=True), means.sum(keepdims=True))
+        return (
+            (counts, means)
+            if not small.any()
+            else (counts.sum(keepdims=True), means.sum(keepdims=True))
+        )
     counts = np.append(counts[~small], counts[small].sum())
     return counts, np.append(means[~small], means[small].sum())
 

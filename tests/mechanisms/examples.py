@@ -1,6 +1,8 @@
-"""The mechanisms that go through the contract suite: append yours to EXAMPLES, and `test_contract.py` judges it.
+"""The mechanisms that go through the contract suite: append yours to EXAMPLES, and
+`test_contract.py` judges it.
 
-An example is small enough for its channel to be written down as a matrix: at most some hundred cells.
+An example is small enough for its channel to be written down as a matrix: at most some hundred
+cells.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ ROWS = 400_000
 
 @dataclass(frozen=True)
 class Example:
-    """A mechanism to be judged, and the gamma it was asked for (None where it was built from its own parameters)."""
+    """A mechanism to be judged, and the gamma it was asked for (None where it was built from its
+    own parameters).
+    """
 
     name: str
     mechanism: Mechanism
@@ -38,10 +42,14 @@ class Example:
     rows: int = ROWS
 
     def records(self, rows: int | None = None) -> Columns:
-        """Independent records, unevenly spread over the domain so that columns of the channel cannot be confused."""
+        """Independent records, unevenly spread over the domain so that columns of the channel
+        cannot be confused.
+        """
         rng, rows = np.random.default_rng(11), self.rows if rows is None else rows
         return tuple(
-            Bits.from_dense(rng.random((rows, attribute.size)) < np.linspace(0.25, 0.6, attribute.size))
+            Bits.from_dense(
+                rng.random((rows, attribute.size)) < np.linspace(0.25, 0.6, attribute.size)
+            )
             if isinstance(attribute, Items)
             else uneven(attribute.size, rows, rng)
             for attribute in self.mechanism.domain
@@ -59,7 +67,11 @@ def axis_codes(domain: Domain, columns: Columns) -> list[np.ndarray]:
     codes: list[np.ndarray] = []
     for axis in domain.axes:
         column = columns[axis.attribute]
-        codes.append(column.column(axis.item).astype(np.int64) if isinstance(column, Bits) else column.astype(np.int64))
+        codes.append(
+            column.column(axis.item).astype(np.int64)
+            if isinstance(column, Bits)
+            else column.astype(np.int64)
+        )
     return codes
 
 
@@ -83,25 +95,46 @@ RANDOM_MATRIX /= RANDOM_MATRIX.sum(axis=0)
 
 EXAMPLES: list[Example] = [
     Example("gamma-diagonal", GammaDiagonal(RECORD, 5), 5),
-    Example("gamma-diagonal, fractional", GammaDiagonal(RECORD, Fraction("13.28")), Fraction("13.28")),
+    Example(
+        "gamma-diagonal, fractional", GammaDiagonal(RECORD, Fraction("13.28")), Fraction("13.28")
+    ),
     Example("gamma-diagonal, public column", GammaDiagonal(MIXED, 19), 19),
     Example("randomized-gamma", RandomizedGamma(RECORD, 5), 5),
-    Example("randomized-gamma, widest", RandomizedGamma(RECORD, Fraction("2.5"), spread=1.0), Fraction("2.5")),
+    Example(
+        "randomized-gamma, widest",
+        RandomizedGamma(RECORD, Fraction("2.5"), spread=1.0),
+        Fraction("2.5"),
+    ),
     Example("randomized-gamma, public column", RandomizedGamma.promising(Guarantee(19), MIXED), 19),
     Example("retention, uniform", Retention(RECORD, keep=0.4)),
-    Example("retention, promising", Retention.promising(Guarantee(19), Domain((SEX, INCOME, HOURS))), 19),
-    Example("retention, each its own", Retention(RECORD, {"sex": 0.3, "pet": 0.7}, {"pet": [1, 2, 5]})),
+    Example(
+        "retention, promising", Retention.promising(Guarantee(19), Domain((SEX, INCOME, HOURS))), 19
+    ),
+    Example(
+        "retention, each its own", Retention(RECORD, {"sex": 0.3, "pet": 0.7}, {"pet": [1, 2, 5]})
+    ),
     Example("retention, identity", Retention(MIXED, keep=0.5, replace="identity")),
-    Example("retention, mixed laws", Retention(RECORD, (0.5, 0.25), {"sex": "identity", "pet": "uniform"})),
+    Example(
+        "retention, mixed laws",
+        Retention(RECORD, (0.5, 0.25), {"sex": "identity", "pet": "uniform"}),
+    ),
     Example("swapping", Swapping(RECORD, keep=0.5)),
     Example("swapping, each its own", Swapping(MIXED, keep={"sex": 0.7, "age": 0.3})),
     Example("matrix", UserMatrix(RECORD, RANDOM_MATRIX)),
-    Example("matrix, with a zero", UserMatrix(Domain((PET, INCOME)), [[0.8, 0.1, 0.2], [0.2, 0.9, 0.2], [0, 0, 0.6]])),
-    Example("combined", Combined(MIXED, (GammaDiagonal(Domain((AGE,)), 4), Retention(Domain((SEX,)), 0.5)))),
+    Example(
+        "matrix, with a zero",
+        UserMatrix(Domain((PET, INCOME)), [[0.8, 0.1, 0.2], [0.2, 0.9, 0.2], [0, 0, 0.6]]),
+    ),
+    Example(
+        "combined",
+        Combined(MIXED, (GammaDiagonal(Domain((AGE,)), 4), Retention(Domain((SEX,)), 0.5))),
+    ),
     Example("combined, promising", Combined.promising(Guarantee(19), RECORD), 19),
     Example(
         "combined, interleaved groups",
-        Combined(Domain((SEX, HOURS, PET)), (GammaDiagonal(RECORD, 6), Retention(Domain((HOURS,)), 0.6))),
+        Combined(
+            Domain((SEX, HOURS, PET)), (GammaDiagonal(RECORD, 6), Retention(Domain((HOURS,)), 0.6))
+        ),
     ),
     Example("mask", BitFlip(BASKETS, 0.8, 0.8)),
     Example("mask, promising", BitFlip.promising(Guarantee(19), BASKETS), 19),
@@ -112,8 +145,15 @@ EXAMPLES: list[Example] = [
     Example("cut-and-paste, records", CutAndPaste(RECORD, 2, 0.25)),
     Example("cut-and-paste, records, promising", CutAndPaste.promising(Guarantee(19), RECORD), 19),
     Example("mask, records with a public column", BitFlip(Domain((SEX, INCOME, PET)), 0.8, 0.7)),
-    Example("cut-and-paste, records with a public column", CutAndPaste(Domain((SEX, INCOME, PET)), 2, 0.25)),
-    Example("combined, baskets and records", Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))), 16),
+    Example(
+        "cut-and-paste, records with a public column",
+        CutAndPaste(Domain((SEX, INCOME, PET)), 2, 0.25),
+    ),
+    Example(
+        "combined, baskets and records",
+        Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))),
+        16,
+    ),
 ]
 
 

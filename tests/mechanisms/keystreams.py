@@ -1,4 +1,6 @@
-"""Keystreams that do not draw: one that goes through every outcome, one that writes down which integers were asked for."""
+"""Keystreams that do not draw: one that goes through every outcome, one that writes down which
+integers were asked for.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from sfumato.randomness import Keystream
 
 @dataclass(eq=False)
 class Exhaustive(Keystream):
-    """Gives 0, 1, …, bound-1 where as many draws as that are asked for, so that relative frequencies are probabilities."""
+    """Gives 0, 1, …, bound-1 where as many draws as that are asked for, so that relative
+    frequencies are probabilities.
+    """
 
     key: bytes = bytes(32)
     secure: bool = False
 
     def below(self, bound: int, count: int) -> Any:
         assert count == bound, "ask for each outcome once"
-        return np.arange(bound, dtype=np.uint32 if bound <= 1 << 32 else np.uint64)  # as `below` does
+        return np.arange(
+            bound, dtype=np.uint32 if bound <= 1 << 32 else np.uint64
+        )  # as `below` does
 
 
 @dataclass(eq=False)

@@ -1,4 +1,6 @@
-"""Bit flips: exact guarantees, rounding towards privacy, and bits that come out as often as the thresholds say."""
+"""Bit flips: exact guarantees, rounding towards privacy, and bits that come out as often as the
+thresholds say.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,19 @@ def shop(items: int) -> Domain:
 
 
 def survey(*sizes: int) -> Domain:
-    return Domain(tuple(Category(f"a{place}", tuple(map(str, range(size)))) for place, size in enumerate(sizes)))
+    return Domain(
+        tuple(
+            Category(f"a{place}", tuple(map(str, range(size)))) for place, size in enumerate(sizes)
+        )
+    )
 
 
 # The parameters.
 
 
-@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.7, 0.3), (0.3, 0.7), (1.0, 0.0), (0.500001, 0.5), (0.4999999, 0.5)])
+@pytest.mark.parametrize(
+    "rates", [(0.5, 0.5), (0.7, 0.3), (0.3, 0.7), (1.0, 0.0), (0.500001, 0.5), (0.4999999, 0.5)]
+)
 def test_rates_that_tell_nothing_are_refused(rates: tuple[float, float]) -> None:
     with pytest.raises(ParameterError, match="add up to 1"):
         BitFlip(BASKETS, *rates)
@@ -93,7 +101,9 @@ def slow_gamma(matrix: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(
-    "domain", [BASKETS, RECORDS, survey(1, 3), survey(2, 2, 2)], ids=["baskets", "records", "one", "three"]
+    "domain",
+    [BASKETS, RECORDS, survey(1, 3), survey(2, 2, 2)],
+    ids=["baskets", "records", "one", "three"],
 )
 @pytest.mark.parametrize("rates", ["same", "asymmetric", "vectors", "below half"])
 def test_gamma_is_that_of_the_matrix(domain: Domain, rates: str) -> None:
@@ -105,7 +115,9 @@ def test_gamma_is_that_of_the_matrix(domain: Domain, rates: str) -> None:
         "below half": (0.2, 0.3),
     }[rates]
     mechanism = BitFlip(domain, ones, zeros)
-    assert float(mechanism.guarantee.gamma) == pytest.approx(slow_gamma(mechanism.private_channel.to_dense()), rel=1e-9)
+    assert float(mechanism.guarantee.gamma) == pytest.approx(
+        slow_gamma(mechanism.private_channel.to_dense()), rel=1e-9
+    )
 
 
 def test_gamma_is_exact() -> None:
@@ -120,7 +132,9 @@ def test_a_certain_bit_promises_nothing(rates: tuple[float, float]) -> None:
     assert BitFlip(BASKETS, [rates[0], 0.9, 0.9], [rates[1], 0.9, 0.9]).guarantee.gamma == math.inf
 
 
-@pytest.mark.parametrize(("sizes", "flip"), [((4, 5, 5, 5, 2, 2), 0.439), ((2, 3, 4, 5, 2, 2, 2), 0.448)])
+@pytest.mark.parametrize(
+    ("sizes", "flip"), [((4, 5, 5, 5, 2, 2), 0.439), ((2, 3, 4, 5, 2, 2, 2), 0.448)]
+)
 def test_the_flips_of_frapp(sizes: tuple[int, ...], flip: float) -> None:
     """THEORY §2: γ = 19 needs 1-p = 0.439 for six attributes and 0.448 for seven."""
     mechanism = BitFlip.promising(Guarantee(Fraction(19)), survey(*sizes))
@@ -128,7 +142,9 @@ def test_the_flips_of_frapp(sizes: tuple[int, ...], flip: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1.5, 3, 19, 1000])
-@pytest.mark.parametrize("domain", [BASKETS, RECORDS, shop(500)], ids=["baskets", "records", "many"])
+@pytest.mark.parametrize(
+    "domain", [BASKETS, RECORDS, shop(500)], ids=["baskets", "records", "many"]
+)
 def test_a_promise_is_kept_and_the_next_rate_would_break_it(gamma: float, domain: Domain) -> None:
     asked = Guarantee(Fraction(str(gamma)))
     mechanism = BitFlip.promising(asked, domain)
@@ -148,7 +164,9 @@ def test_a_promise_too_strong_for_so_many_items_is_refused() -> None:
 def test_item_channels_are_built_for_the_items_asked_for() -> None:
     mechanism = BitFlip(shop(2000), np.linspace(0.6, 0.9, 2000), 0.8)
     channel = mechanism.private_channel_over([5, 1999])
-    np.testing.assert_allclose(channel.to_dense(), np.kron(*(flip_matrix(mechanism, item) for item in (5, 1999))))
+    np.testing.assert_allclose(
+        channel.to_dense(), np.kron(*(flip_matrix(mechanism, item) for item in (5, 1999)))
+    )
     assert len(mechanism.private_channel.inputs) == 2000
 
 
@@ -191,20 +209,44 @@ def test_no_bit_beyond_the_last_row_is_ever_set(rows: int) -> None:
 def test_records_become_baskets_of_their_items(rows: int) -> None:
     rng = np.random.default_rng(rows)
     columns = rng.integers(0, 2, rows).astype(np.uint8), rng.integers(0, 3, rows).astype(np.uint8)
-    expected = np.concatenate([np.eye(2, dtype=bool)[columns[0]], np.eye(3, dtype=bool)[columns[1]]], axis=1)
+    expected = np.concatenate(
+        [np.eye(2, dtype=bool)[columns[0]], np.eye(3, dtype=bool)[columns[1]]], axis=1
+    )
     np.testing.assert_array_equal(as_baskets(columns, RECORDS).to_dense(), expected)
 
 
-THRESHOLDS = [1, 2, 3, 255, 256, 6554, 13107, 0x5555, 32767, 32768, 32769, 0xAAAA, 49152, 58983, 65535]
+THRESHOLDS = [
+    1,
+    2,
+    3,
+    255,
+    256,
+    6554,
+    13107,
+    0x5555,
+    32767,
+    32768,
+    32769,
+    0xAAAA,
+    49152,
+    58983,
+    65535,
+]
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_bits_flip_as_often_as_their_threshold_says(threshold: int) -> None:
-    """Exact binomial test on 4 million bits; a threshold five per cent off is rejected where it moves enough bits."""
+    """Exact binomial test on 4 million bits; a threshold five per cent off is rejected where it
+    moves enough bits.
+    """
     rows, other = 1_000_003, SCALE // 3
-    truth = Bits.from_dense(np.tile(np.random.default_rng(1).random((1, 4)) < 0.5, (1, 1)).repeat(rows, axis=0))
+    truth = Bits.from_dense(
+        np.tile(np.random.default_rng(1).random((1, 4)) < 0.5, (1, 1)).repeat(rows, axis=0)
+    )
     for flips in ([threshold, other], [other, threshold], [threshold, threshold]):
-        report = flip_bits(truth, np.tile(np.array(flips, dtype=np.int64), (4, 1)), seeded(threshold))
+        report = flip_bits(
+            truth, np.tile(np.array(flips, dtype=np.int64), (4, 1)), seeded(threshold)
+        )
         changed = Bits(report.words ^ truth.words, rows).counts()
         ones = truth.counts() > 0
         for flip, here in ((flips[0], ones), (flips[1], ~ones)):
@@ -212,14 +254,21 @@ def test_bits_flip_as_often_as_their_threshold_says(threshold: int) -> None:
             if trials:
                 assert probability(found, trials, flip / SCALE) > REJECT
                 if trials * flip / SCALE > 1e5:
-                    assert probability(found, trials, 1.05 * flip / SCALE if flip * 1.05 < SCALE else 0.95) < REJECT
+                    assert (
+                        probability(
+                            found, trials, 1.05 * flip / SCALE if flip * 1.05 < SCALE else 0.95
+                        )
+                        < REJECT
+                    )
 
 
 def probability(found: int, trials: int, chance: float) -> float:
     """Two-sided, by the normal approximation where it holds, exactly elsewhere."""
     if trials * chance * (1 - chance) < 1000:
         return float(stats.binomtest(found, trials, chance).pvalue)
-    return float(2 * stats.norm.sf(abs(found - trials * chance) / math.sqrt(trials * chance * (1 - chance))))
+    return float(
+        2 * stats.norm.sf(abs(found - trials * chance) / math.sqrt(trials * chance * (1 - chance)))
+    )
 
 
 def test_certain_bits_never_and_always_flip() -> None:
@@ -243,7 +292,8 @@ class Counting:
 
 
 @pytest.mark.parametrize(
-    "flips", [(1, 65535), (6553, 39321), (32769, 32767), (12345, 54321), (21845, 21845), (0, 1), (1, SCALE)]
+    "flips",
+    [(1, 65535), (6553, 39321), (32769, 32767), (12345, 54321), (21845, 21845), (0, 1), (1, SCALE)],
 )
 def test_of_all_random_numbers_exactly_threshold_many_flip_a_bit(flips: tuple[int, int]) -> None:
     for one in (False, True):
@@ -269,4 +319,6 @@ def test_each_item_has_its_own_rate_and_items_are_independent() -> None:
 def test_secure_flips_differ_every_time() -> None:
     truth = Bits.zeros(1000, 3)
     mechanism = BitFlip(BASKETS, 0.9, 0.9)
-    assert not mechanism.perturb((truth,), secure())[0].equals(mechanism.perturb((truth,), secure())[0])
+    assert not mechanism.perturb((truth,), secure())[0].equals(
+        mechanism.perturb((truth,), secure())[0]
+    )

@@ -25,10 +25,13 @@ from sfumato.randomness import seeded
 
 
 @given(
-    gamma=st.fractions(min_value=Fraction(3, 2), max_value=1000, max_denominator=1000) | st.floats(1.5, 1000),
+    gamma=st.fractions(min_value=Fraction(3, 2), max_value=1000, max_denominator=1000)
+    | st.floats(1.5, 1000),
     sizes=st.lists(st.integers(2, 40), min_size=1, max_size=10),
 )
-def test_the_product_is_never_above_what_was_asked(gamma: Fraction | float, sizes: list[int]) -> None:
+def test_the_product_is_never_above_what_was_asked(
+    gamma: Fraction | float, sizes: list[int]
+) -> None:
     mechanism = Combined.promising(Guarantee(gamma), domain_of(*sizes))
     exact = Fraction(1)
     for part in mechanism.parts:
@@ -38,7 +41,9 @@ def test_the_product_is_never_above_what_was_asked(gamma: Fraction | float, size
 
 
 def test_groups_share_the_guarantee() -> None:
-    mechanism = Combined.promising(Guarantee(16), Domain((SEX, AGE, PET, INCOME)), groups=[["age", "sex"], ["pet"]])
+    mechanism = Combined.promising(
+        Guarantee(16), Domain((SEX, AGE, PET, INCOME)), groups=[["age", "sex"], ["pet"]]
+    )
     assert [part.domain.names for part in mechanism.parts] == [("age", "sex"), ("pet",)]
     assert [part.guarantee.gamma for part in mechanism.parts] == [4, 4]
 
@@ -56,7 +61,9 @@ def test_the_channel_is_the_product_of_the_parts_in_the_order_of_the_domain() ->
 def test_a_part_that_cannot_be_marginalised_does_not_disturb_the_others() -> None:
     blurred = np.random.default_rng(1).dirichlet(np.ones(6), 6).T
     mechanism = Combined.of(UserMatrix(RECORD, blurred), GammaDiagonal(Domain((AGE,)), 3))
-    assert np.allclose(mechanism.channel_over([2]).to_dense(), GammaDiagonal(Domain((AGE,)), 3).channel.to_dense())
+    assert np.allclose(
+        mechanism.channel_over([2]).to_dense(), GammaDiagonal(Domain((AGE,)), 3).channel.to_dense()
+    )
 
 
 def test_one_part_that_needs_all_rows_makes_the_whole_need_them() -> None:
@@ -74,7 +81,10 @@ def test_one_part_that_promises_nothing_makes_the_whole_promise_nothing() -> Non
     ("parts", "words"),
     [
         ((GammaDiagonal(Domain((AGE,)), 3),), "no part randomises attribute 'sex'"),
-        ((GammaDiagonal(Domain((AGE, SEX)), 3), Retention(Domain((SEX,)), 0.5)), "'sex' is randomised by two parts"),
+        (
+            (GammaDiagonal(Domain((AGE, SEX)), 3), Retention(Domain((SEX,)), 0.5)),
+            "'sex' is randomised by two parts",
+        ),
         ((GammaDiagonal(Domain((AGE, PET)), 3),), "no attribute 'pet' in this domain"),
         ((Retention(Domain((HOURS,)), 0.5),), "no attribute 'hours'"),
     ],
@@ -96,7 +106,11 @@ def test_baskets_and_records_side_by_side() -> None:
     mechanism = Combined.promising(Guarantee(16), domain)
     assert [part.name for part in mechanism.parts] == ["gamma-diagonal", "mask"]
     assert mechanism.guarantee.gamma <= 16
-    records = (np.array([0, 1], np.uint8), Bits.from_dense(np.array([[1, 0], [1, 1]], bool)), np.array([1, 1], np.uint8))
+    records = (
+        np.array([0, 1], np.uint8),
+        Bits.from_dense(np.array([[1, 0], [1, 1]], bool)),
+        np.array([1, 1], np.uint8),
+    )
     sex, items, income = mechanism.perturb(records, seeded(1))
     assert len(sex) == items.rows == 2 and income is records[2]
     assert mechanism.channel.inputs == mechanism.channel.outputs == (2, 2, 2, 2)

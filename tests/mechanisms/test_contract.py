@@ -1,4 +1,6 @@
-"""What is true of every mechanism, written once; each example of `examples.py` is put through it."""
+"""What is true of every mechanism, written once; each example of `examples.py` is put
+through it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,11 @@ def test_a_channel_five_per_cent_off_is_rejected(example: Example) -> None:
 @pytest.mark.parametrize("lag", [1, 2, 64])
 def test_neighbouring_rows_are_independent(example: Example, lag: int) -> None:
     found = of(example)
-    changed = (found.reports != found.truths) if found.matrix.shape[0] == found.matrix.shape[1] else found.reports > 0
+    changed = (
+        (found.reports != found.truths)
+        if found.matrix.shape[0] == found.matrix.shape[1]
+        else found.reports > 0
+    )
     assert lag_correlation(changed.astype(float), lag) > REJECT
     assert lag_correlation(found.reports.astype(float), lag) > REJECT
     rows = np.arange(len(found.reports) - lag).reshape(-1)[:: 2 * lag]
@@ -97,11 +103,16 @@ def test_the_guarantee_is_kept_and_the_channel_agrees(example: Example) -> None:
 
 @every_example
 def test_no_report_is_more_telling_than_promised(example: Example) -> None:
-    """The amplification of the dense channel over the private axes, the public ones being outside the promise."""
+    """The amplification of the dense channel over the private axes, the public ones being outside
+    the promise.
+    """
     channel = example.mechanism.private_channel
     if channel.settled and example.mechanism.guarantee.gamma != float("inf"):
         rows = channel.to_dense()
-        assert (rows.max(axis=1) <= float(example.mechanism.guarantee.gamma) * rows.min(axis=1) * (1 + 1e-9)).all()
+        assert (
+            rows.max(axis=1)
+            <= float(example.mechanism.guarantee.gamma) * rows.min(axis=1) * (1 + 1e-9)
+        ).all()
 
 
 @every_example
@@ -143,7 +154,11 @@ def test_few_rows_are_no_special_case(example: Example, rows: int) -> None:
 def test_reports_lie_in_their_domain(example: Example) -> None:
     reports = example.mechanism.perturb(example.records(5000), seeded(5))
     for column, attribute in zip(reports, example.mechanism.reports, strict=True):
-        assert column.items == attribute.size if isinstance(column, Bits) else int(column.max()) < attribute.size
+        assert (
+            column.items == attribute.size
+            if isinstance(column, Bits)
+            else int(column.max()) < attribute.size
+        )
 
 
 @every_example

@@ -28,13 +28,19 @@ def shop(items: int) -> Domain:
 
 
 def survey(*sizes: int) -> Domain:
-    return Domain(tuple(Category(f"a{place}", tuple(map(str, range(size)))) for place, size in enumerate(sizes)))
+    return Domain(
+        tuple(
+            Category(f"a{place}", tuple(map(str, range(size)))) for place, size in enumerate(sizes)
+        )
+    )
 
 
 CENSUS = survey(4, 5, 5, 5, 2, 2)
 
 
-def slow_probability(report: set[int], truth: set[int], universe: int, cutoff: int, insert: float) -> float:
+def slow_probability(
+    report: set[int], truth: set[int], universe: int, cutoff: int, insert: float
+) -> float:
     """Over every number of kept items and every choice of them."""
     total = 0.0
     for draw in range(cutoff + 1):
@@ -57,7 +63,13 @@ def basket(cell: int, items: int) -> set[int]:
 @pytest.mark.parametrize("cutoff", [1, 2, 3, 5])
 def test_the_channel_of_baskets_is_the_slow_one(cutoff: int) -> None:
     mechanism = CutAndPaste(shop(4), cutoff, 0.3)
-    slow = [[slow_probability(basket(v, 4), basket(u, 4), 4, cutoff, mechanism.insert) for u in range(16)] for v in range(16)]
+    slow = [
+        [
+            slow_probability(basket(v, 4), basket(u, 4), 4, cutoff, mechanism.insert)
+            for u in range(16)
+        ]
+        for v in range(16)
+    ]
     np.testing.assert_allclose(mechanism.private_channel.to_dense(), slow, atol=1e-15)
 
 
@@ -65,7 +77,10 @@ def test_the_channel_of_baskets_is_the_slow_one(cutoff: int) -> None:
 def test_the_channel_of_records_is_the_slow_one(cutoff: int) -> None:
     mechanism = CutAndPaste(survey(2, 3), cutoff, 0.3)
     truths = [{sex, 2 + pet} for sex in range(2) for pet in range(3)]
-    slow = [[slow_probability(basket(v, 5), u, 5, cutoff, mechanism.insert) for u in truths] for v in range(32)]
+    slow = [
+        [slow_probability(basket(v, 5), u, 5, cutoff, mechanism.insert) for u in truths]
+        for v in range(32)
+    ]
     np.testing.assert_allclose(mechanism.private_channel.to_dense(), slow, atol=1e-15)
 
 
@@ -85,11 +100,15 @@ def test_a_few_items_of_a_basket_have_no_channel_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("cutoff", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("domain", [shop(1), shop(3), shop(5), survey(2, 3), survey(1, 3), survey(1, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "domain", [shop(1), shop(3), shop(5), survey(2, 3), survey(1, 3), survey(1, 1, 2)], ids=str
+)
 def test_gamma_is_that_of_the_matrix(cutoff: int, domain: Domain) -> None:
     mechanism = CutAndPaste(domain, cutoff, 0.3)
     rows = mechanism.private_channel.to_dense()
-    assert float(mechanism.guarantee.gamma) == pytest.approx((rows.max(axis=1) / rows.min(axis=1)).max(), rel=1e-9)
+    assert float(mechanism.guarantee.gamma) == pytest.approx(
+        (rows.max(axis=1) / rows.min(axis=1)).max(), rel=1e-9
+    )
 
 
 def test_gamma_is_exact() -> None:
@@ -98,18 +117,24 @@ def test_gamma_is_exact() -> None:
 
 
 def test_frapps_choice_is_stricter_than_it_need_be() -> None:
-    """FRAPP prints K = 3, ρ = 0.494 at γ = 19; the exact γ of that is 15.42, and ρ = 0.45136 is enough."""
+    """FRAPP prints K = 3, ρ = 0.494 at γ = 19; the exact γ of that is 15.42, and ρ = 0.45136 is
+    enough.
+    """
     assert float(CutAndPaste(CENSUS, 3, 0.494).guarantee.gamma) == pytest.approx(15.417, abs=1e-3)
     assert 18.99 < CutAndPaste(CENSUS, 3, 0.45136).guarantee.gamma <= 19
 
 
 @pytest.mark.parametrize("gamma", [2.1, 3.5, 19, 400])
-@pytest.mark.parametrize("domain", [CENSUS, shop(4), shop(500), survey(3)], ids=["census", "four", "many", "one"])
+@pytest.mark.parametrize(
+    "domain", [CENSUS, shop(4), shop(500), survey(3)], ids=["census", "four", "many", "one"]
+)
 def test_a_promise_is_kept_with_the_least_insert(gamma: float, domain: Domain) -> None:
     asked = Guarantee(Fraction(str(gamma)))
     mechanism = CutAndPaste.promising(asked, domain)
     assert asked.allows(mechanism.guarantee)
-    assert not asked.allows(CutAndPaste(domain, mechanism.cutoff, mechanism.insert - 1 / 65536).guarantee)
+    assert not asked.allows(
+        CutAndPaste(domain, mechanism.cutoff, mechanism.insert - 1 / 65536).guarantee
+    )
 
 
 def test_a_promise_of_two_or_less_is_refused() -> None:
@@ -121,7 +146,9 @@ def test_insert_is_rounded_up() -> None:
     assert CutAndPaste(CENSUS, 3, 0.1).insert == math.ceil(6553.6) / 65536
 
 
-@pytest.mark.parametrize(("cutoff", "insert"), [(0, 0.5), (-1, 0.5), (2, 0), (2, 1), (2, -0.1), (2, 0.9999999)])
+@pytest.mark.parametrize(
+    ("cutoff", "insert"), [(0, 0.5), (-1, 0.5), (2, 0), (2, 1), (2, -0.1), (2, 0.9999999)]
+)
 def test_what_cannot_work_is_refused(cutoff: int, insert: float) -> None:
     with pytest.raises(ParameterError, match=r"cutoff=|insert="):
         CutAndPaste(CENSUS, cutoff, insert)
@@ -163,7 +190,9 @@ def test_votes_are_unbiased(items: list[int]) -> None:
     for true in (True, False):
         stderr = votes[holds == true].std() / math.sqrt((holds == true).sum())
         assert abs(votes[holds == true].mean() - true) < 5.5 * stderr
-        assert abs(votes[holds == true].mean() - (true + 0.05 * 4 ** (len(items) - 1))) > 5.5 * stderr
+        assert (
+            abs(votes[holds == true].mean() - (true + 0.05 * 4 ** (len(items) - 1))) > 5.5 * stderr
+        )
 
 
 def test_votes_on_records_are_unbiased() -> None:
@@ -183,7 +212,9 @@ def test_votes_on_records_are_unbiased() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5])
 def test_baskets_are_reported_by_their_law(size: int) -> None:
-    """Every one of the 32 reports of one basket, chi-square; the insert five per cent off is rejected."""
+    """Every one of the 32 reports of one basket, chi-square; the insert five per cent off is
+    rejected.
+    """
     mechanism, rows = CutAndPaste(shop(5), 2, 0.3), 200_001
     truth = np.zeros((rows, 5), dtype=bool)
     truth[:, :size] = True
@@ -201,7 +232,9 @@ def fit(found: np.ndarray, chances: np.ndarray) -> float:
 def test_a_cut_beyond_the_basket_keeps_it_whole() -> None:
     assert cut_law(4, 2) == [Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)]
     rows = 100_000
-    (report, _) = CutAndPaste(shop(2), 4, 1e-5).perturb((Bits.from_dense(np.ones((rows, 2), dtype=bool)),), seeded(1))
+    (report, _) = CutAndPaste(shop(2), 4, 1e-5).perturb(
+        (Bits.from_dense(np.ones((rows, 2), dtype=bool)),), seeded(1)
+    )
     whole = int((report.sizes() == 2).sum())
     assert abs(whole - 0.6 * rows) < 5.5 * math.sqrt(rows * 0.24)
 

@@ -50,7 +50,9 @@ def test_a_frequent_item_is_never_put_in() -> None:
     assert counts[:2].tolist() == [0, 0]
     spread = math.sqrt(rows * 0.2 * 0.8)
     assert np.abs(counts[2:] - rows * 0.2).max() < 5.5 * spread
-    assert np.abs(counts[2:] - rows * 0.19).min() > 5.5 * spread  # a rate five per cent off is rejected
+    assert (
+        np.abs(counts[2:] - rows * 0.19).min() > 5.5 * spread
+    )  # a rate five per cent off is rejected
 
 
 def test_supports_are_recovered_through_the_channel() -> None:
@@ -58,13 +60,19 @@ def test_supports_are_recovered_through_the_channel() -> None:
     (report,) = flips().perturb((truth,), seeded(2))
     for item in range(4):
         shown = int(report.counts()[item])
-        estimate = flips().item_channel([item]).solve(np.array([truth.rows - shown, shown], dtype=float))[1]
+        estimate = (
+            flips()
+            .item_channel([item])
+            .solve(np.array([truth.rows - shown, shown], dtype=float))[1]
+        )
         assert abs(estimate - truth.counts()[item]) < 5.5 * math.sqrt(truth.rows * 0.2 * 0.8) / 0.75
 
 
 def test_records_are_flipped_by_their_items() -> None:
     domain = Domain((Category("sex", ("female", "male")),))
-    assert FrequencyFlip.from_supports(domain, [0.9, 0.1], 0.9, 0.8, 0.5).frequent == ("sex=female",)
+    assert FrequencyFlip.from_supports(domain, [0.9, 0.1], 0.9, 0.8, 0.5).frequent == (
+        "sex=female",
+    )
 
 
 def test_what_cannot_work_is_refused() -> None:

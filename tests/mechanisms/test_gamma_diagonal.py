@@ -18,7 +18,9 @@ from sfumato.randomness import seeded
 
 
 def domain_of(*sizes: int) -> Domain:
-    return Domain(tuple(Category(f"a{i}", tuple(map(str, range(size)))) for i, size in enumerate(sizes)))
+    return Domain(
+        tuple(Category(f"a{i}", tuple(map(str, range(size)))) for i, size in enumerate(sizes))
+    )
 
 
 @given(
@@ -27,7 +29,9 @@ def domain_of(*sizes: int) -> Domain:
     denominator=st.integers(1, 20),
     place=st.integers(0, 10**6),
 )
-def test_the_integers_drawn_give_the_matrix_exactly(sizes: list[int], numerator: int, denominator: int, place: int) -> None:
+def test_the_integers_drawn_give_the_matrix_exactly(
+    sizes: list[int], numerator: int, denominator: int, place: int
+) -> None:
     gamma = Fraction(numerator + denominator, denominator)
     mechanism = GammaDiagonal(domain_of(*sizes), gamma)
     cells, shape = mechanism.domain.cells, mechanism.domain.shape
@@ -35,7 +39,9 @@ def test_the_integers_drawn_give_the_matrix_exactly(sizes: list[int], numerator:
     truth = np.unravel_index(place % cells, shape)
     records = tuple(np.full(total, code, dtype=np.uint8) for code in truth)
     reports = mechanism.randomise(records, Exhaustive())
-    counts = np.bincount(np.ravel_multi_index(tuple(r.astype(int) for r in reports), shape), minlength=cells)
+    counts = np.bincount(
+        np.ravel_multi_index(tuple(r.astype(int) for r in reports), shape), minlength=cells
+    )
     expected = np.full(cells, gamma.denominator)
     expected[place % cells] = gamma.numerator
     assert counts.tolist() == expected.tolist()
@@ -45,7 +51,9 @@ def test_the_integers_drawn_give_the_matrix_exactly(sizes: list[int], numerator:
     gamma=st.fractions(min_value=Fraction(1001, 1000), max_value=10**6) | st.floats(1.001, 1e6),
     sizes=st.lists(st.integers(2, 500), min_size=1, max_size=6),
 )
-def test_asked_for_gamma_it_delivers_that_or_less(gamma: Fraction | float, sizes: list[int]) -> None:
+def test_asked_for_gamma_it_delivers_that_or_less(
+    gamma: Fraction | float, sizes: list[int]
+) -> None:
     mechanism = GammaDiagonal.promising(Guarantee(gamma), domain_of(*sizes))
     delivered = mechanism.guarantee.gamma
     assert isinstance(delivered, Fraction)
@@ -71,11 +79,15 @@ def test_on_a_huge_domain_keep_is_a_threshold_and_gamma_follows_from_it() -> Non
 
 
 def test_a_huge_domain_keeps_whole_records() -> None:
-    """With n = 10^12 and gamma = 10^12 about half of the records are kept, and the others change in every column."""
+    """With n = 10^12 and gamma = 10^12 about half of the records are kept, and the others change in
+    every column.
+    """
     mechanism = GammaDiagonal(domain_of(*[1000] * 4), 10**12)
     records = tuple(np.arange(20_000, dtype=np.uint16) % 1000 for _ in range(4))
     reports = mechanism.randomise(records, seeded(1))
-    unchanged = np.stack([report == record for report, record in zip(reports, records, strict=True)])
+    unchanged = np.stack(
+        [report == record for report, record in zip(reports, records, strict=True)]
+    )
     kept = unchanged.all(axis=0)
     assert abs(kept.mean() - 0.5) < 5 * (0.25 / 20_000) ** 0.5
     assert unchanged[:, ~kept].mean() < 0.003

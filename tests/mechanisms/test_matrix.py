@@ -1,4 +1,6 @@
-"""User matrices: read, checked, rounded, sampled; refused with the reason where nothing can be reconstructed."""
+"""User matrices: read, checked, rounded, sampled; refused with the reason where nothing can be
+reconstructed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ COIN = Domain((SEX,))
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 7))
-def test_the_guarantee_is_that_of_the_integers_and_near_that_of_the_matrix(seed: int, size: int) -> None:
+def test_the_guarantee_is_that_of_the_integers_and_near_that_of_the_matrix(
+    seed: int, size: int
+) -> None:
     matrix = np.random.default_rng(seed).dirichlet(np.ones(size), size).T + np.eye(size)
     matrix /= matrix.sum(axis=0)
     mechanism = UserMatrix(domain_of(size), matrix)
@@ -38,14 +42,28 @@ def test_the_guarantee_is_that_of_the_integers_and_near_that_of_the_matrix(seed:
 
 
 def test_every_boundary_of_the_cumulative_table_falls_where_it_should() -> None:
-    """Draws just below and at each boundary: a report v of u gets exactly weights[v, u] of the 2^32 draws."""
+    """Draws just below and at each boundary: a report v of u gets exactly weights[v, u] of the 2^32
+    draws.
+    """
     mechanism = UserMatrix(RECORD, RANDOM_MATRIX)
     for truth in range(6):
         edges = np.cumsum(mechanism.weights[:, truth]).astype(np.int64)
         draws = np.concatenate([edges - 1, edges[:-1]]).astype(np.uint32)
         codes = np.unravel_index(np.full(len(draws), truth), (2, 3))
         reports = mechanism.randomise(tuple(code.astype(np.uint8) for code in codes), Fixed(draws))
-        assert np.ravel_multi_index([r.astype(int) for r in reports], (2, 3)).tolist() == [0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+        assert np.ravel_multi_index([r.astype(int) for r in reports], (2, 3)).tolist() == [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            1,
+            2,
+            3,
+            4,
+            5,
+        ]
 
 
 class Fixed(Keystream):
@@ -77,7 +95,9 @@ def test_a_matrix_that_blurs_columns_together_has_no_marginals() -> None:
 
 def test_a_zero_beside_a_positive_entry_promises_nothing_and_says_so() -> None:
     mechanism = UserMatrix(COIN, [[1.0, 0.5], [0.0, 0.5]])
-    assert mechanism.guarantee.gamma == math.inf and "rules some records out" in mechanism.caveats[0]
+    assert (
+        mechanism.guarantee.gamma == math.inf and "rules some records out" in mechanism.caveats[0]
+    )
 
 
 def test_a_tiny_entry_is_not_rounded_away() -> None:
@@ -94,7 +114,10 @@ def test_no_gamma_can_be_asked_of_it() -> None:
     ("matrix", "words"),
     [
         ([[0.5, 0.5], [0.5, 0.5]], "singular (rank 1 of 2"),
-        ([[0.9, 0.2], [0.2, 0.8]], "each column must sum to 1; column 1 (sex 'female') sums to 1.1"),
+        (
+            [[0.9, 0.2], [0.2, 0.8]],
+            "each column must sum to 1; column 1 (sex 'female') sums to 1.1",
+        ),
         ([[0.9, 0.1], [0.2, 0.8]], "its rows sum to 1: transpose it"),
         ([[1.1, 0.2], [-0.1, 0.8]], "row 2, column 1 is -0.1"),
         ([[1.0]], "the matrix is 1 x 1, but the private attributes have 2 possible records"),
@@ -102,7 +125,9 @@ def test_no_gamma_can_be_asked_of_it() -> None:
         ([[float("nan"), 0.2], [0.1, 0.8]], "finite"),
     ],
 )
-def test_a_matrix_that_cannot_be_used_is_refused_with_the_reason(matrix: list[object], words: str) -> None:
+def test_a_matrix_that_cannot_be_used_is_refused_with_the_reason(
+    matrix: list[object], words: str
+) -> None:
     with pytest.raises(ParameterError) as error:
         UserMatrix(COIN, matrix)  # type: ignore[arg-type]
     assert words in str(error.value)
@@ -123,7 +148,9 @@ def test_the_wrong_column_is_named_by_its_record() -> None:
 
 
 def test_a_matrix_for_one_of_several_attributes_is_told_how() -> None:
-    with pytest.raises(ParameterError, match="to perturb 'pet' alone, make the other attributes public"):
+    with pytest.raises(
+        ParameterError, match="to perturb 'pet' alone, make the other attributes public"
+    ):
         UserMatrix(RECORD, np.eye(3))
 
 
@@ -138,7 +165,11 @@ def test_every_form_of_file_is_read(form: str, tmp_path: Path) -> None:
     if form == ".npy":
         np.save(path, np.array(matrix))
     else:
-        text = {".csv": "0.75,0.125\n0.25, 0.875\n", ".txt": "0.75 0.125\n\n0.25\t0.875\n", ".json": json.dumps(matrix)}
+        text = {
+            ".csv": "0.75,0.125\n0.25, 0.875\n",
+            ".txt": "0.75 0.125\n\n0.25\t0.875\n",
+            ".json": json.dumps(matrix),
+        }
         path.write_text(text[form])
     assert read_matrix(path).tolist() == matrix
     assert UserMatrix.from_file(path, COIN) == UserMatrix(COIN, matrix)
@@ -159,7 +190,9 @@ def test_every_form_of_file_is_read(form: str, tmp_path: Path) -> None:
         ("binary.csv", b"\xff\xfe\x00", "does not hold a matrix of numbers"),
     ],
 )
-def test_a_file_without_a_matrix_is_one_clear_error(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
+def test_a_file_without_a_matrix_is_one_clear_error(
+    name: str, text: str | bytes | None, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     if text is not None:
         path.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -1,4 +1,6 @@
-"""Randomised gamma-diagonal: on average the gamma-diagonal matrix exactly, and honest about what randomising adds."""
+"""Randomised gamma-diagonal: on average the gamma-diagonal matrix exactly, and honest about what
+randomising adds.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def test_without_spread_it_is_the_gamma_diagonal_matrix() -> None:
 
 
 @given(
-    gamma=st.fractions(min_value=Fraction(11, 10), max_value=1000, max_denominator=1000) | st.floats(1.1, 1000),
+    gamma=st.fractions(min_value=Fraction(11, 10), max_value=1000, max_denominator=1000)
+    | st.floats(1.1, 1000),
     sizes=st.lists(st.integers(2, 60), min_size=1, max_size=8),
     spread=st.floats(0, 1),
 )
@@ -40,7 +43,9 @@ def test_the_average_of_the_integers_drawn_is_the_gamma_diagonal(
     gamma: Fraction | float, sizes: list[int], spread: float
 ) -> None:
     domain = domain_of(*sizes)
-    mechanism = RandomizedGamma.promising(Guarantee(gamma), domain, spread=spread * min(1.0, (domain.cells - 1) / gamma))
+    mechanism = RandomizedGamma.promising(
+        Guarantee(gamma), domain, spread=spread * min(1.0, (domain.cells - 1) / gamma)
+    )
     witness = Witness()
     mechanism.randomise(tuple(np.zeros(1, dtype=np.uint8) for _ in sizes), witness)
     shifts, total = witness.bounds[:2]
@@ -53,7 +58,9 @@ def test_the_average_of_the_integers_drawn_is_the_gamma_diagonal(
 
 
 def test_each_client_stays_with_a_probability_of_its_own() -> None:
-    """With the widest spread on two cells of gamma 1+, r runs over all of [-γx, γx]: rows still have the mean of DET-GD."""
+    """With the widest spread on two cells of gamma 1+, r runs over all of [-γx, γx]: rows still
+    have the mean of DET-GD.
+    """
     mechanism = RandomizedGamma(domain_of(3), 2, spread=1.0)
     truths = np.zeros(400_000, dtype=np.uint8)
     (reports,) = mechanism.randomise((truths,), seeded(9))
@@ -66,12 +73,17 @@ def test_a_huge_domain_is_sampled_by_attribute() -> None:
     mechanism = RandomizedGamma(domain_of(*[1000] * 4), 10**12, spread=0.5)
     records = tuple(np.arange(20_000, dtype=np.uint16) % 1000 for _ in range(4))
     reports = mechanism.randomise(records, seeded(1))
-    kept = np.all([report == record for report, record in zip(reports, records, strict=True)], axis=0)
+    kept = np.all(
+        [report == record for report, record in zip(reports, records, strict=True)], axis=0
+    )
     assert abs(kept.mean() - 0.5) < 5 * (0.25 / 20_000) ** 0.5
 
 
 def test_the_channel_is_that_of_gamma_diagonal() -> None:
-    left, right = RandomizedGamma(CENSUS, 19).private_channel, GammaDiagonal(CENSUS, 19).private_channel
+    left, right = (
+        RandomizedGamma(CENSUS, 19).private_channel,
+        GammaDiagonal(CENSUS, 19).private_channel,
+    )
     assert left.keep == right.keep and left.inputs == right.inputs
 
 

@@ -19,11 +19,15 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 
-gammas = st.fractions(min_value=Fraction(11, 10), max_value=10**4, max_denominator=10**6) | st.floats(1.1, 1e4)
+gammas = st.fractions(
+    min_value=Fraction(11, 10), max_value=10**4, max_denominator=10**6
+) | st.floats(1.1, 1e4)
 
 
 @given(gamma=gammas, sizes=st.lists(st.integers(1, 300), min_size=1, max_size=8))
-def test_the_integers_drawn_give_the_guarantee_and_never_more_than_asked(gamma: Fraction | float, sizes: list[int]) -> None:
+def test_the_integers_drawn_give_the_guarantee_and_never_more_than_asked(
+    gamma: Fraction | float, sizes: list[int]
+) -> None:
     mechanism = Retention.promising(Guarantee(gamma), domain_of(*sizes))
     witness = Witness()
     mechanism.randomise(tuple(np.zeros(1000, dtype=np.uint16) for _ in sizes), witness)
@@ -37,7 +41,9 @@ def test_the_integers_drawn_give_the_guarantee_and_never_more_than_asked(gamma: 
 
 
 @given(gamma=gammas, weights=st.lists(st.floats(0.01, 1), min_size=2, max_size=9))
-def test_a_stated_law_is_drawn_by_integers_of_sum_two_to_the_32(gamma: Fraction | float, weights: list[float]) -> None:
+def test_a_stated_law_is_drawn_by_integers_of_sum_two_to_the_32(
+    gamma: Fraction | float, weights: list[float]
+) -> None:
     mechanism = Retention.promising(Guarantee(gamma), domain_of(len(weights)), replace=weights)
     (column,) = mechanism.columns
     assert isinstance(column.law, tuple) and sum(column.law) == 1 << 32
@@ -50,7 +56,9 @@ def test_every_boundary_of_a_stated_law_falls_where_it_should() -> None:
     (column,) = Retention(Domain((PET,)), 0.5, [1, 2, 5]).columns
     edges = column._cumulative
     assert edges.tolist() == [1 << 29, 3 << 29, 1 << 32]
-    places = np.array([0, (1 << 29) - 1, 1 << 29, (3 << 29) - 1, 3 << 29, (1 << 32) - 1], dtype=np.uint32)
+    places = np.array(
+        [0, (1 << 29) - 1, 1 << 29, (3 << 29) - 1, 3 << 29, (1 << 32) - 1], dtype=np.uint32
+    )
     assert np.searchsorted(edges, places, side="right").tolist() == [0, 0, 1, 1, 2, 2]
 
 

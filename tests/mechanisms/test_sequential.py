@@ -1,4 +1,6 @@
-"""The attribute-by-attribute sampler has the distribution of the matrix it is given, and of keep-or-redraw."""
+"""The attribute-by-attribute sampler has the distribution of the matrix it is given, and of
+keep-or-redraw.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,14 @@ def transitions(sums: PartialSums, seed: int = 3) -> np.ndarray:
     rng = np.random.default_rng(seed)
     records = [uneven(size, ROWS, rng) for size in sums.sizes]
     reports = sample_sequentially(sums, records, seeded(seed))
-    truths, drawn = (np.ravel_multi_index([c.astype(int) for c in codes], sums.sizes) for codes in (records, reports))
+    truths, drawn = (
+        np.ravel_multi_index([c.astype(int) for c in codes], sums.sizes)
+        for codes in (records, reports)
+    )
     cells = int(np.prod(sums.sizes))
-    return np.bincount(drawn * cells + truths, minlength=cells**2).reshape(cells, cells).astype(float)
+    return (
+        np.bincount(drawn * cells + truths, minlength=cells**2).reshape(cells, cells).astype(float)
+    )
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (3, 2, 2), (7,)])
@@ -52,18 +59,23 @@ def test_any_matrix_of_integers_is_sampled() -> None:
     other=st.integers(1, 50),
     seed=st.integers(0, 99),
 )
-def test_closed_partial_sums_are_those_of_the_dense_matrix(sizes: list[int], diagonal: int, other: int, seed: int) -> None:
+def test_closed_partial_sums_are_those_of_the_dense_matrix(
+    sizes: list[int], diagonal: int, other: int, seed: int
+) -> None:
     cells = int(np.prod(sizes))
     weights = np.full((cells, cells), other, dtype=np.uint64)
     np.fill_diagonal(weights, diagonal)
     rng = np.random.default_rng(seed)
     records = [rng.integers(0, size, 20) for size in sizes]
     drawn = [
-        np.where(rng.random(20) < 0.7, record, rng.integers(0, size, 20)) for record, size in zip(records, sizes, strict=True)
+        np.where(rng.random(20) < 0.7, record, rng.integers(0, size, 20))
+        for record, size in zip(records, sizes, strict=True)
     ]
     closed, dense = DiagonalSums(tuple(sizes), diagonal, other), DenseSums(weights, tuple(sizes))
     for place in range(len(sizes)):
-        assert (closed.following(records, drawn[:place]) == dense.following(records, drawn[:place])).all()
+        assert (
+            closed.following(records, drawn[:place]) == dense.following(records, drawn[:place])
+        ).all()
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4), seed=st.integers(0, 99))

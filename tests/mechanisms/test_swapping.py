@@ -1,4 +1,6 @@
-"""Swapping: columns keep their values, links are blurred, and nothing is promised that is not kept."""
+"""Swapping: columns keep their values, links are blurred, and nothing is promised that
+is not kept.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,17 @@ def test_a_value_stays_with_keep_or_by_falling_back_to_its_own_kind(keep: float)
     sex, pet = Swapping(RECORD, keep).randomise(RECORDS, seeded(1))
     for report, record, share in ((sex, RECORDS[0], 1 / 2), (pet, RECORDS[1], 1 / 3)):
         expected = keep + (1 - keep) * share
-        assert abs((report == record).mean() - expected) < 5 * (expected * (1 - expected) / 60_000) ** 0.5
+        assert (
+            abs((report == record).mean() - expected)
+            < 5 * (expected * (1 - expected) / 60_000) ** 0.5
+        )
 
 
 def test_columns_are_swapped_on_their_own() -> None:
     reports = Swapping(RECORD, 0.5).randomise(RECORDS, seeded(1))
-    moved = [(report != record).astype(int) for report, record in zip(reports, RECORDS, strict=True)]
+    moved = [
+        (report != record).astype(int) for report, record in zip(reports, RECORDS, strict=True)
+    ]
     assert independence(*moved) > REJECT
 
 
@@ -42,7 +49,9 @@ def test_the_channel_waits_for_the_column_and_then_knows_its_law() -> None:
     assert not channel.settled
     settled = channel.settle(np.array([[3.0, 1, 0], [4, 1, 1]]))
     assert settled.settled
-    assert np.allclose(settled.marginal([0]).to_dense(), 0.5 * np.eye(2) + 0.5 * np.array([[0.4], [0.6]]))
+    assert np.allclose(
+        settled.marginal([0]).to_dense(), 0.5 * np.eye(2) + 0.5 * np.array([[0.4], [0.6]])
+    )
 
 
 def test_no_gamma_can_be_had_of_it() -> None:

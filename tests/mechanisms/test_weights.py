@@ -1,4 +1,6 @@
-"""Integer weights: they sum to 2^32, are nearest to what was asked, and never make the possible impossible."""
+"""Integer weights: they sum to 2^32, are nearest to what was asked, and never make the possible
+impossible.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 
 from sfumato.mechanisms.weights import ONE, integer_weights, threshold
 
-masses = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(0, 1)).filter(
-    lambda table: (table.sum(axis=0) > 1e-6).all()
-)
+masses = arrays(
+    np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(0, 1)
+).filter(lambda table: (table.sum(axis=0) > 1e-6).all())
 
 
 @given(masses)

@@ -1,4 +1,6 @@
-"""Naive Bayes and reconstructed cells: the textbook's answer on the truth, Bayes' rule over the truth for reports."""
+"""Naive Bayes and reconstructed cells: the textbook's answer on the truth, Bayes' rule over the
+truth for reports.
+"""
 
 import math
 from dataclasses import replace
@@ -17,7 +19,12 @@ from sfumato.source import Exact
 from sfumato.table import Table
 
 DOMAIN = Domain(
-    (Category("a", tuple("xyz")), Category("b", tuple("pq")), Category("y", ("0", "1", "2"), public=True)), title="letters"
+    (
+        Category("a", tuple("xyz")),
+        Category("b", tuple("pq")),
+        Category("y", ("0", "1", "2"), public=True),
+    ),
+    title="letters",
 )
 
 
@@ -50,7 +57,9 @@ def test_the_truth_gives_laplace_and_bayes():
 def test_what_speaks_for_a_class_comes_first():
     model = NaiveBayes("y").fit(Exact(letters()))
     lines = model.text(most=2).splitlines()
-    assert lines[0].startswith("0 (5") and lines[1].endswith("× a = x") and lines[1].startswith("  1.")
+    assert (
+        lines[0].startswith("0 (5") and lines[1].endswith("× a = x") and lines[1].startswith("  1.")
+    )
     assert [line for line in lines if line.startswith("2 (")] and lines[-2].endswith("a = z")
 
 
@@ -63,7 +72,9 @@ def test_noise_adds_rows():
     found = np.var(
         [
             (lambda counts: counts / counts.sum())(
-                sf.perturb(letters(), sf.Retention(DOMAIN, 0.3), seeded(seed)).marginal(["a", "y"]).value[:, 0]
+                sf.perturb(letters(), sf.Retention(DOMAIN, 0.3), seeded(seed))
+                .marginal(["a", "y"])
+                .value[:, 0]
             )
             for seed in range(200)
         ],
@@ -93,7 +104,9 @@ def test_reports_are_integrated_over_the_truth(mechanism):
     channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
     expected = np.einsum("vwab,aby->vwy", channel, joint_of(model))
     expected /= expected.sum(axis=2, keepdims=True)
-    assert np.allclose(model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]])
+    assert np.allclose(
+        model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]]
+    )
 
 
 def test_flipped_bits_are_integrated_over_the_truth():
@@ -107,10 +120,14 @@ def test_flipped_bits_are_integrated_over_the_truth():
         for b in range(2):
             true = np.zeros(5, dtype=bool)
             true[[a, 3 + b]] = True
-            likelihood = np.where(true, np.where(bits, 0.8, 0.2), np.where(bits, 0.1, 0.9)).prod(axis=1)
+            likelihood = np.where(true, np.where(bits, 0.8, 0.2), np.where(bits, 0.1, 0.9)).prod(
+                axis=1
+            )
             expected += likelihood[:, None] * joint[a, b]
     expected /= expected.sum(axis=1, keepdims=True)
-    assert np.allclose(model.predict_proba(reports), expected, atol=1e-3)  # probabilities are multiples of 2^-16
+    assert np.allclose(
+        model.predict_proba(reports), expected, atol=1e-3
+    )  # probabilities are multiples of 2^-16
 
 
 def test_reports_that_cannot_be_undone_one_by_one_say_so():
@@ -166,13 +183,19 @@ def test_health_is_predicted(data_dir):
 
 
 def test_by_class_zeroes_and_scales():
-    table = sf.perturb(letters(400), sf.GammaDiagonal(DOMAIN, 4), seeded(1)).marginal(["a", "b", "y"])
+    table = sf.perturb(letters(400), sf.GammaDiagonal(DOMAIN, 4), seeded(1)).marginal(
+        ["a", "b", "y"]
+    )
     assert (table.value < 0).any()
-    problem = Reconstructed("y")._problem(sf.perturb(letters(400), sf.GammaDiagonal(DOMAIN, 4), seeded(1)))
+    problem = Reconstructed("y")._problem(
+        sf.perturb(letters(400), sf.GammaDiagonal(DOMAIN, 4), seeded(1))
+    )
     cells = by_class(table, problem.features)
     assert (cells.weights > 0).all()
     for place in range(3):
-        assert math.isclose(cells.weights[cells.labels == place].sum(), np.bincount(letters(400).column("y"))[place])
+        assert math.isclose(
+            cells.weights[cells.labels == place].sum(), np.bincount(letters(400).column("y"))[place]
+        )
     assert cells.matrix.shape == (len(cells.weights), 5)
 
 
@@ -202,4 +225,6 @@ def test_cells_integrate_over_the_truth_too():
     channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
     expected = np.einsum("vwab,aby->vwy", channel, joint)
     expected /= expected.sum(axis=2, keepdims=True)
-    assert np.allclose(model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]], atol=1e-6)
+    assert np.allclose(
+        model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]], atol=1e-6
+    )

@@ -1,4 +1,6 @@
-"""95 % intervals over random queries on Adult at keep 0.3: a short run of `python -m bench.coverage`, seed fixed."""
+"""95 % intervals over random queries on Adult at keep 0.3: a short run of `python -m
+bench.coverage`, seed fixed.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,18 @@ def results(data_dir: Path) -> list[Outcome]:
 
 
 def with_errors_scaled(results: list[Outcome], factor: float) -> list[Outcome]:
-    return [replace(one, answer=replace(one.answer, stderr=factor * one.answer.stderr)) for one in results]
+    return [
+        replace(one, answer=replace(one.answer, stderr=factor * one.answer.stderr))
+        for one in results
+    ]
 
 
 def mean_square(results: list[Outcome]) -> float:
     """Of the errors of counts in units of their standard errors: about 1 where these are right."""
     counts = [one for one in results if one.question.average is None]
-    return float(np.mean([((one.answer.value - one.truth) / one.answer.stderr) ** 2 for one in counts]))
+    return float(
+        np.mean([((one.answer.value - one.truth) / one.answer.stderr) ** 2 for one in counts])
+    )
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say(results: list[Outcome]) -> None:

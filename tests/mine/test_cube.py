@@ -1,4 +1,6 @@
-"""SQL over sources: exact answers judged by DuckDB on the same rows, perturbed ones by repeated perturbation."""
+"""SQL over sources: exact answers judged by DuckDB on the same rows, perturbed ones by repeated
+perturbation.
+"""
 
 from decimal import Decimal
 
@@ -37,7 +39,14 @@ def people(rows: int = ROWS, seed: int = 1) -> Table:
     age = np.minimum(rng.integers(0, 60, rows) + 10 * sex, 72)
     income = np.clip(rng.normal(30_000 + 300 * age, 9_000, rows), 0, 99_999).astype(int)
     smoker = (rng.random(rows) < 0.15 + 0.2 * sex).astype(int)
-    columns = (sex, age, income, smoker, rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1]), rng.integers(0, 3, rows))
+    columns = (
+        sex,
+        age,
+        income,
+        smoker,
+        rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1]),
+        rng.integers(0, 3, rows),
+    )
     return Table(DOMAIN, tuple(column.astype(np.uint32) for column in columns))
 
 
@@ -56,7 +65,10 @@ def database(truth):
 
 def answers(source, sql, **options) -> list[tuple]:
     found = query(source, sql, **options)
-    return [tuple(value.value if isinstance(value, Answer) else value for value in row.values()) for row in found]
+    return [
+        tuple(value.value if isinstance(value, Answer) else value for value in row.values())
+        for row in found
+    ]
 
 
 def assert_same(mine: list[tuple], theirs: list[tuple], *, ordered: bool = False) -> None:
@@ -65,23 +77,32 @@ def assert_same(mine: list[tuple], theirs: list[tuple], *, ordered: bool = False
         mine, theirs = sorted(mine, key=str), sorted(theirs, key=str)
     for left, right in zip(mine, theirs, strict=True):
         for a, b in zip(left, right, strict=True):
-            same = a == b if isinstance(b, str) or b is None else a == pytest.approx(b, rel=1e-9, abs=1e-6)
+            same = (
+                a == b
+                if isinstance(b, str) or b is None
+                else a == pytest.approx(b, rel=1e-9, abs=1e-6)
+            )
             assert same, (left, right)
 
 
 QUERIES = [
     "SELECT COUNT(*) FROM t",
     "SELECT COUNT(*) FROM t WHERE age > 30 AND (sex = 'M' OR NOT smoker = 'yes')",
-    "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 44 AND income >= 40000 AND region IN ('north', 'west')",
+    "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 44 AND income >= 40000 AND region IN "
+    "('north', 'west')",
     "SELECT COUNT(*) FROM t WHERE age = 50 OR age IN (51, 52) OR age <> 70 AND income < 12345",
     "SELECT COUNT(*) FROM t WHERE 30 <= age AND 60 > age AND TRUE AND 1 = 1",
     "SELECT sex, COUNT(*) FROM t GROUP BY sex",
-    "SELECT region, sex, COUNT(*) AS n, SUM(age), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY region, sex",
+    "SELECT region, sex, COUNT(*) AS n, SUM(age), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY "
+    "region, sex",
     "SELECT sex, SUM(income), AVG(income) FROM t WHERE income < 50000 GROUP BY 1",
-    "SELECT VAR_SAMP(age), VAR_POP(age), STDDEV(age), STDDEV_POP(income), STDDEV_SAMP(income) FROM t WHERE sex = 'F'",
+    "SELECT VAR_SAMP(age), VAR_POP(age), STDDEV(age), STDDEV_POP(income), STDDEV_SAMP(income) "
+    "FROM t WHERE sex = 'F'",
     "SELECT COUNT(*) FILTER (WHERE smoker = 'yes') * 100.0 / COUNT(*) AS share FROM t GROUP BY sex",
-    "SELECT COUNT_IF(age >= 65), SUM(CASE WHEN age < 30 THEN 2 WHEN age < 40 THEN 1 ELSE 0 END) FROM t",
-    "SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS g, COUNT(*) FROM t GROUP BY g",
+    "SELECT COUNT_IF(age >= 65), SUM(CASE WHEN age < 30 THEN 2 WHEN age < 40 THEN 1 ELSE 0 END) "
+    "FROM t",
+    "SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS g, "
+    "COUNT(*) FROM t GROUP BY g",
     "SELECT age >= 40 AND sex = 'M' AS g, COUNT(*) FROM t GROUP BY g",
     "SELECT grade, AVG(CASE WHEN smoker = 'yes' THEN 1 ELSE 0 END) FROM t GROUP BY grade",
     "SELECT sex, smoker, COUNT(*) FROM t GROUP BY CUBE (sex, smoker)",
@@ -89,14 +110,20 @@ QUERIES = [
     "SELECT sex, smoker, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), (smoker), ())",
     "SELECT age, COUNT(*) FROM t WHERE age BETWEEN 30 AND 33 GROUP BY age",
     "SELECT SUM(age) / COUNT(*) - AVG(age) + 2 * (3 - 1) FROM t",
-    "SELECT COUNT(*) FROM t WHERE sex = 'F' AND region <> 'east' AND age < 70 AND income > 2 AND grade = '2'",
+    "SELECT COUNT(*) FROM t WHERE sex = 'F' AND region <> 'east' AND age < 70 AND income > 2 AND "
+    "grade = '2'",
 ]
 
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_the_truth_is_answered_as_duckdb_answers_it(truth, database, sql):
     assert_same(answers(Exact(truth), sql), database.execute(sql).fetchall())
-    assert all(value.stderr < 1e-6 for row in query(Exact(truth), sql) for value in row.values() if isinstance(value, Answer))
+    assert all(
+        value.stderr < 1e-6
+        for row in query(Exact(truth), sql)
+        for value in row.values()
+        if isinstance(value, Answer)
+    )
 
 
 ODD_DOMAIN = Domain(
@@ -151,10 +178,12 @@ ODD_QUERIES = [
     "SELECT region, COUNT(*) AS n FROM t GROUP BY region HAVING N > 1000 AND region <> 'west'",
     "SELECT region, COUNT(*) AS n FROM t GROUP BY region HAVING COUNT(*) BETWEEN 900 AND 1010",
     "SELECT region, COUNT(*) AS n FROM t GROUP BY region HAVING region IN ('north', 'east')",
-    "SELECT region, COUNT(*) AS n FROM t GROUP BY region HAVING AVG(age) > 53 OR NOT region = 'east'",
+    "SELECT region, COUNT(*) AS n FROM t GROUP BY region HAVING AVG(age) > 53 OR NOT region = "
+    "'east'",
     "SELECT region FROM t GROUP BY region HAVING COUNT(*) > 990 + 5",
     "SELECT COUNT(*) FILTER (WHERE age > 30) / COUNT(*) FROM t",
-    "SELECT 100 * COUNT(*) FILTER (WHERE age > 30 AND sex = 'M') / COUNT(*) FILTER (WHERE sex = 'M') AS percent FROM t",
+    "SELECT 100 * COUNT(*) FILTER (WHERE age > 30 AND sex = 'M') / COUNT(*) FILTER (WHERE sex = "
+    "'M') AS percent FROM t",
     "SELECT COUNT(*) - COUNT(*) FILTER (WHERE smoker = 'no') FROM t",
     "SELECT AVG(age) FILTER (WHERE sex = 'F') - AVG(age) FILTER (WHERE sex = 'M') FROM t",
     "SELECT SUM(income) FILTER (WHERE age < 30) FROM t",
@@ -176,7 +205,8 @@ ODD_QUERIES = [
     "SELECT SUM(CASE WHEN sex = 'M' THEN age ELSE 0 END) FROM t",
     "SELECT AVG(CASE WHEN sex = 'M' THEN income END) FROM t",
     "SELECT CASE sex WHEN 'M' THEN 'man' ELSE 'woman' END AS g, COUNT(*) FROM t GROUP BY g",
-    "SELECT CASE WHEN age < 30 THEN 1 WHEN age < 50 THEN 2 ELSE 3 END AS g, COUNT(*) FROM t GROUP BY g ORDER BY g",
+    "SELECT CASE WHEN age < 30 THEN 1 WHEN age < 50 THEN 2 ELSE 3 END AS g, COUNT(*) FROM t "
+    "GROUP BY g ORDER BY g",
     "SELECT flag, COUNT(*) FROM t GROUP BY flag",
     "SELECT COUNT(*) FROM t WHERE flag",
     "SELECT COUNT(*) FROM t WHERE NOT flag",
@@ -222,12 +252,14 @@ ODD_QUERIES = [
     "SELECT sex, COUNT(*) FROM t GROUP BY ALL ORDER BY ALL",
     "SELECT sex, COUNT(*) FROM t GROUP BY sex ORDER BY sex DESC NULLS FIRST",
     "SELECT sex, smoker, COUNT(*) FROM t GROUP BY ROLLUP (sex, smoker) ORDER BY sex, smoker",
-    "SELECT sex, smoker, COUNT(*) FROM t GROUP BY ROLLUP (sex, smoker) ORDER BY sex DESC, smoker DESC",
+    "SELECT sex, smoker, COUNT(*) FROM t GROUP BY ROLLUP (sex, smoker) ORDER BY sex DESC, smoker "
+    "DESC",
     "SELECT sex, smoker, COUNT(*) FROM t GROUP BY sex, ROLLUP (smoker)",
     "SELECT sex, COUNT(*) FROM t GROUP BY sex LIMIT 0",
     "SELECT COUNT(*) FROM t HAVING COUNT(*) > 10",
     "SELECT COUNT(*) FROM t HAVING COUNT(*) < 10",
-    "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.25), PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY age) FROM t",
+    "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.25), PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY "
+    "age) FROM t",
     "SELECT sex, MEDIAN(temp) FROM t GROUP BY sex",
     "SELECT MEDIAN(age) FILTER (WHERE sex = 'M') FROM t",
     "SELECT QUANTILE_DISC(age, 0.5), PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY age) FROM t",
@@ -238,7 +270,8 @@ ODD_QUERIES = [
     "SELECT score, COUNT(*) FROM t WHERE score < 0.5 GROUP BY score ORDER BY score",
     "SELECT temp < 0 AS cold, AVG(temp) FROM t GROUP BY cold ORDER BY cold",
     "SELECT NOT flag AS nf, COUNT(*) FROM t GROUP BY nf",
-    "SELECT region, sex, COUNT(*) FROM t WHERE region IN ('north','south') GROUP BY 2, 1 ORDER BY 1, 2",
+    "SELECT region, sex, COUNT(*) FROM t WHERE region IN ('north','south') GROUP BY 2, 1 ORDER "
+    "BY 1, 2",
     "SELECT COUNT_IF(sex = 'M'), COUNT_IF(NOT sex = 'M') FROM t",
     "SELECT SUM(age) / NULLIF(COUNT(*), 0) FROM t",
     "SELECT COUNT(*) FROM main.t",
@@ -270,7 +303,8 @@ ODD_QUERIES = [
     "SELECT COUNT(*) FROM t WHERE (age > 40) = TRUE AND (sex = 'M') IS NOT TRUE",
     'SELECT sex AS "select", COUNT(*) FROM t GROUP BY "select" HAVING "select" <> \'M\'',
     "SELECT age, COUNT(*) FROM t WHERE age < 25 GROUP BY ROLLUP (age) HAVING age > 20 ORDER BY age",
-    "SELECT age, COUNT(*) FROM t WHERE age < 25 GROUP BY ROLLUP (age) ORDER BY age DESC NULLS FIRST",
+    "SELECT age, COUNT(*) FROM t WHERE age < 25 GROUP BY ROLLUP (age) ORDER BY age DESC NULLS "
+    "FIRST",
     "SELECT region AS sex, COUNT(*) FROM t GROUP BY region ORDER BY sex",
     "SELECT sex, COUNT(*) AS age FROM t GROUP BY sex ORDER BY age DESC",
     "SELECT sex, age > 40 AS old, AVG(income) FROM t GROUP BY 1, 2 HAVING old ORDER BY 3",
@@ -279,7 +313,8 @@ ODD_QUERIES = [
     "SELECT SUM(CASE WHEN flag = 'true' THEN 1.5 ELSE -2 END) / 2 FROM t",
     'SELECT "t"."age" AS a, COUNT(*) FROM "t" WHERE "t"."age" < 22 GROUP BY t.age ORDER BY a',
     "SELECT SUM(CAST(sex = 'M' AS INT)) / COUNT(*) FROM t",
-    "SELECT region, COUNT(*) * 100.0 / 4000 AS pct FROM t GROUP BY region ORDER BY pct DESC LIMIT 3",
+    "SELECT region, COUNT(*) * 100.0 / 4000 AS pct FROM t GROUP BY region ORDER BY pct DESC "
+    "LIMIT 3",
     "SELECT VAR_POP(CASE WHEN age < 30 THEN age END) FROM t",
     "SELECT STDDEV(age) / AVG(age) AS cv, sex FROM t GROUP BY sex ORDER BY sex",
 ]
@@ -304,7 +339,10 @@ def odd_database(odd):
 @pytest.mark.parametrize("sql", ODD_QUERIES)
 def test_odd_but_legal_questions_are_answered_as_duckdb_answers_them(odd, odd_database, sql):
     mine, theirs = answers(Exact(odd), sql), odd_database.execute(sql).fetchall()
-    plain = [tuple(float(value) if isinstance(value, Decimal) else value for value in row) for row in theirs]
+    plain = [
+        tuple(float(value) if isinstance(value, Decimal) else value for value in row)
+        for row in theirs
+    ]
     mine = [tuple(None if value != value else value for value in row) for row in mine]
     assert_same(mine, plain, ordered="ORDER BY" in sql and "WITHIN" not in sql)
 
@@ -314,19 +352,34 @@ def test_buckets_quantiles_order_and_limits(truth, database):
     age = DOMAIN["age"].numbers(truth.column("age"))
     bucket = np.where(age < 20, 0, np.where(age >= 80, 4, (age - 20) // 20 + 1))
     expected = sorted(
-        ((int(b), int(n)) for b, n in zip(*np.unique(bucket, return_counts=True), strict=True)), key=lambda p: -p[1]
+        ((int(b), int(n)) for b, n in zip(*np.unique(bucket, return_counts=True), strict=True)),
+        key=lambda p: -p[1],
     )
     assert answers(Exact(truth), sql) == [(b, n) for b, n in expected if n > 100][:2]
-    ordered = answers(Exact(truth), "SELECT region, COUNT(*) FROM t GROUP BY region ORDER BY region DESC LIMIT 2 OFFSET 1")
+    ordered = answers(
+        Exact(truth),
+        "SELECT region, COUNT(*) FROM t GROUP BY region ORDER BY region DESC LIMIT 2 OFFSET 1",
+    )
     assert [row[0] for row in ordered] == ["south", "north"]
-    ((median, ninth),) = answers(Exact(truth), "SELECT MEDIAN(age), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY income) FROM t")
+    ((median, ninth),) = answers(
+        Exact(truth),
+        "SELECT MEDIAN(age), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY income) FROM t",
+    )
     assert median == np.median(age)
     assert ninth == pytest.approx(np.quantile(truth.column("income"), 0.9), rel=0.01)
 
 
 comparisons = st.one_of(
-    st.builds(lambda op, value: f"age {op} {value}", st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]), st.integers(18, 90)),
-    st.builds(lambda a, b: f"age BETWEEN {min(a, b)} AND {max(a, b)}", st.integers(18, 90), st.integers(18, 90)),
+    st.builds(
+        lambda op, value: f"age {op} {value}",
+        st.sampled_from(["<", "<=", ">", ">=", "=", "<>"]),
+        st.integers(18, 90),
+    ),
+    st.builds(
+        lambda a, b: f"age BETWEEN {min(a, b)} AND {max(a, b)}",
+        st.integers(18, 90),
+        st.integers(18, 90),
+    ),
     st.builds(lambda value: f"income >= {value}", st.integers(0, 99_999)),
     st.builds(
         lambda values: f"region IN ({', '.join(map(repr, values))})",
@@ -360,7 +413,8 @@ RELEASES = {
     "stated law": sf.Retention(DOMAIN, 0.6, replace={"sex": (3, 1), "region": (4, 3, 2, 1)}),
     "swapping": sf.Swapping(DOMAIN, 0.6),
     "combined": sf.Combined.of(
-        sf.Retention(DOMAIN.project(["sex", "age", "income"]), 0.6), sf.GammaDiagonal(DOMAIN.project(["smoker", "region"]), 20)
+        sf.Retention(DOMAIN.project(["sex", "age", "income"]), 0.6),
+        sf.GammaDiagonal(DOMAIN.project(["smoker", "region"]), 20),
     ),
 }
 
@@ -380,7 +434,11 @@ def test_perturbed_answers_are_the_truth_within_their_errors(truth, name):
         for mine, true in zip(query(release, sql), query(Exact(records), sql), strict=True):
             for answer, right in zip(mine.values(), true.values(), strict=True):
                 if isinstance(answer, Answer):
-                    assert abs(answer.value - right.value) <= 5 * answer.stderr + 0.51, (sql, answer, right)
+                    assert abs(answer.value - right.value) <= 5 * answer.stderr + 0.51, (
+                        sql,
+                        answer,
+                        right,
+                    )
                     errors.append(abs(answer.value - right.value) / max(answer.stderr, 1e-9))
     assert len(errors) == 14 and np.mean(errors) < 2
 
@@ -390,25 +448,42 @@ def test_numbers_computed_from_perturbed_columns_are_the_truth_within_their_erro
     release = sf.perturb(records, RELEASES["retention"], seeded(4))
     errors = []
     for sql in (
-        "SELECT AVG(CASE WHEN sex = 'M' THEN income END), COUNT(CASE WHEN age < 40 THEN 1 END) FROM t",
-        "SELECT SUM(income / 1000 - 5), AVG(CASE WHEN smoker = 'yes' THEN income WHEN age > 50 THEN 2 END) FROM t",
+        "SELECT AVG(CASE WHEN sex = 'M' THEN income END), COUNT(CASE WHEN age < 40 THEN 1 END) "
+        "FROM t",
+        "SELECT SUM(income / 1000 - 5), AVG(CASE WHEN smoker = 'yes' THEN income WHEN age > 50 "
+        "THEN 2 END) FROM t",
         "SELECT age // 20 AS g, AVG(age * 2), COUNT(*) FROM t GROUP BY g",
         "SELECT MEDIAN(age) FILTER (WHERE sex = 'F'), SQRT(VAR_POP(income)) FROM t",
     ):
         for mine, true in zip(query(release, sql), query(Exact(records), sql), strict=True):
-            pairs = [pair for pair in zip(mine.values(), true.values(), strict=True) if isinstance(pair[0], Answer)]
+            pairs = [
+                pair
+                for pair in zip(mine.values(), true.values(), strict=True)
+                if isinstance(pair[0], Answer)
+            ]
             errors += [(mine.value - true.value) / mine.stderr for mine, true in pairs]
     assert len(errors) == 16 and max(map(abs, errors)) < 5, errors
     assert 0.3 < np.std(errors) < 2
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT AVG(income) FROM t WHERE sex = 'M' AND age > 40", "SELECT STDDEV(age) FROM t", "SELECT MEDIAN(age) FROM t"]
+    "sql",
+    [
+        "SELECT AVG(income) FROM t WHERE sex = 'M' AND age > 40",
+        "SELECT STDDEV(age) FROM t",
+        "SELECT MEDIAN(age) FROM t",
+    ],
 )
 def test_errors_are_the_spread_of_repeated_perturbation(sql):
     records, rng = people(6000), seeded(5)
-    found = [next(iter(next(iter(query(sf.perturb(records, RELEASES["retention"], rng), sql))).values())) for _ in range(200)]
-    spread, stated = np.std([answer.value for answer in found]), np.sqrt(np.mean([answer.stderr**2 for answer in found]))
+    found = [
+        next(iter(next(iter(query(sf.perturb(records, RELEASES["retention"], rng), sql))).values()))
+        for _ in range(200)
+    ]
+    spread, stated = (
+        np.std([answer.value for answer in found]),
+        np.sqrt(np.mean([answer.stderr**2 for answer in found])),
+    )
     assert 0.7 < spread / stated < 1.3, (spread, stated)
 
 
@@ -417,7 +492,9 @@ def test_em_answers_inside_the_simplex_and_says_so():
     release = sf.perturb(records, sf.Retention(DOMAIN, 0.3), seeded(2))
     sql = "SELECT sex, smoker, region, COUNT(*) FROM t GROUP BY sex, smoker, region"
     inverted, likely = query(release, sql), query(release, sql, method="em")
-    assert min(row["count"].value for row in inverted) < 0 <= min(row["count"].value for row in likely)
+    assert (
+        min(row["count"].value for row in inverted) < 0 <= min(row["count"].value for row in likely)
+    )
     assert (inverted.method, likely.method) == ("invert", "em")
     assert sum(row["count"].value for row in likely) == pytest.approx(300)
     assert any("maximum likelihood" in note for note in inverted.notes)
@@ -427,8 +504,14 @@ def test_bins_are_asked_on_their_cuts():
     mechanism = sf.GammaDiagonal(DOMAIN.project(["sex", "age"]).binned(), 20)
     records = people(20_000)
     release = sf.perturb(records, mechanism, seeded(1))
-    for sql in ("SELECT COUNT(*) FROM t WHERE age >= 40", "SELECT COUNT(*) FROM t WHERE age > 39 AND age <= 59"):
-        mine, true = (next(iter(next(iter(query(source, sql))).values())) for source in (release, Exact(records)))
+    for sql in (
+        "SELECT COUNT(*) FROM t WHERE age >= 40",
+        "SELECT COUNT(*) FROM t WHERE age > 39 AND age <= 59",
+    ):
+        mine, true = (
+            next(iter(next(iter(query(source, sql))).values()))
+            for source in (release, Exact(records))
+        )
         assert abs(mine.value - true.value) < 5 * mine.stderr
     with pytest.raises(DataError, match="its cuts are 40, 60"):
         query(release, "SELECT COUNT(*) FROM t WHERE age > 45")
@@ -447,8 +530,13 @@ def test_items_are_columns():
     truth = Table(domain, (Bits.from_dense(dense),))
     sql = 'SELECT "10", COUNT(*) FROM t WHERE "20" AND NOT "30" GROUP BY "10"'
     exact = answers(Exact(truth), sql)
-    assert exact == [(flag, int((dense[:, 1] & ~dense[:, 2] & (dense[:, 0] == flag)).sum())) for flag in (False, True)]
-    for row, (_, count) in zip(query(sf.perturb(truth, sf.BitFlip(domain, 0.9, 0.8), seeded(1)), sql), exact, strict=True):
+    assert exact == [
+        (flag, int((dense[:, 1] & ~dense[:, 2] & (dense[:, 0] == flag)).sum()))
+        for flag in (False, True)
+    ]
+    for row, (_, count) in zip(
+        query(sf.perturb(truth, sf.BitFlip(domain, 0.9, 0.8), seeded(1)), sql), exact, strict=True
+    ):
         assert abs(row["count"].value - count) < 5 * row["count"].stderr
 
 
@@ -501,7 +589,11 @@ def test_twelve_columns_need_no_large_matrix():
         ("SELECT SUM(income * income) FROM t", QueryError, "too many values"),
         ("SELECT COUNT(*) FROM t WHERE age + income > 3", QueryError, "not a column"),
         ("SELECT 10 / (COUNT(*) > 3) FROM t", QueryError, "not an aggregate"),
-        ("SELECT income, COUNT(*) FROM t GROUP BY income", SchemaError, "too many for a group each"),
+        (
+            "SELECT income, COUNT(*) FROM t GROUP BY income",
+            SchemaError,
+            "too many for a group each",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_name(truth, sql, kind, words):
@@ -514,12 +606,16 @@ def test_too_many_columns_for_the_rows_say_the_error(truth):
     with pytest.raises(EstimationError, match="leave a standard error of"):
         query(
             release,
-            "SELECT COUNT(*) FROM t WHERE sex = 'F' AND smoker = 'yes' AND region = 'north' AND age > 40 AND income > 3",
+            "SELECT COUNT(*) FROM t WHERE sex = 'F' AND smoker = 'yes' AND region = 'north' AND "
+            "age > 40 AND income > 3",
         )
 
 
 def test_results_travel(truth):
-    result = query(sf.perturb(truth, RELEASES["retention"], seeded(1)), "SELECT sex, COUNT(*) FROM t GROUP BY sex")
+    result = query(
+        sf.perturb(truth, RELEASES["retention"], seeded(1)),
+        "SELECT sex, COUNT(*) FROM t GROUP BY sex",
+    )
     row = result.to_dict()["rows"][0]
     assert row["sex"] == "F" and row["count"]["low"] < row["count"]["value"] < row["count"]["high"]
     assert result.to_arrow().column_names == ["sex", "count", "count stderr"]

@@ -1,4 +1,6 @@
-"""The miner finds exactly what the established miners find, and says how sure it is where it cannot."""
+"""The miner finds exactly what the established miners find, and says how sure it is where it
+cannot.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,17 @@ def perturbed(dense: np.ndarray, keep: float, seed: int) -> FlippedSupports:
 def by_brute_force(dense: np.ndarray, count: float) -> dict[tuple[str, ...], int]:
     """Every itemset with at least this count."""
     columns = range(dense.shape[1])
-    every = (itemset for length in range(1, len(columns) + 1) for itemset in combinations(columns, length))
+    every = (
+        itemset
+        for length in range(1, len(columns) + 1)
+        for itemset in combinations(columns, length)
+    )
     counted = {itemset: int(dense[:, list(itemset)].all(axis=1).sum()) for itemset in every}
-    return {tuple(NAMES[i] for i in itemset): found for itemset, found in counted.items() if found >= count}
+    return {
+        tuple(NAMES[i] for i in itemset): found
+        for itemset, found in counted.items()
+        if found >= count
+    }
 
 
 def fimi(path: Path) -> tuple[Bits, tuple[str, ...]]:
@@ -54,7 +64,9 @@ def fimi(path: Path) -> tuple[Bits, tuple[str, ...]]:
 
 
 def arules_adult(path: Path) -> tuple[Bits, tuple[str, ...]]:
-    """The 115 items of the data set Adult of the R package arules: income is known of the training rows only."""
+    """The 115 items of the data set Adult of the R package arules: income is known of the training
+    rows only.
+    """
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
     cuts = {"age": [15, 25, 45, 65], "hours_per_week": [0, 25, 40, 60]}
@@ -70,7 +82,9 @@ def arules_adult(path: Path) -> tuple[Bits, tuple[str, ...]]:
             column = np.where([row["split"] == "train" for row in rows], column, "?")
         if name in cuts:
             column = np.searchsorted(cuts[name], column.astype(float)).astype(str)
-        columns |= {f"{name}={value}": column == value for value in np.unique(column) if value != "?"}
+        columns |= {
+            f"{name}={value}": column == value for value in np.unique(column) if value != "?"
+        }
     return Bits.from_dense(np.stack(list(columns.values()), axis=1)), tuple(columns)
 
 
@@ -84,9 +98,14 @@ def arules_adult(path: Path) -> tuple[Bits, tuple[str, ...]]:
         ("retail", 265, [515, 577, 252, 45, 4]),
     ],
 )
-def test_frequent_itemsets_of_public_baskets(data_dir: Path, name: str, count: int, expected: list[int]) -> None:
+def test_frequent_itemsets_of_public_baskets(
+    data_dir: Path, name: str, count: int, expected: list[int]
+) -> None:
     bits, names = fimi(data_dir / f"{name}.dat.gz")
-    assert list(frequent_itemsets(FlippedSupports(bits, names), min_count=count).by_length().values()) == expected
+    assert (
+        list(frequent_itemsets(FlippedSupports(bits, names), min_count=count).by_length().values())
+        == expected
+    )
 
 
 def test_a_fraction_rounds_up(data_dir: Path) -> None:
@@ -98,15 +117,33 @@ def test_long_itemsets_of_adult(data_dir: Path) -> None:
     bits, names = arules_adult(data_dir / "adult.csv.gz")
     found = frequent_itemsets(FlippedSupports(bits, names), min_count=977)
     assert bits.items == 115
-    assert list(found.by_length().values()) == [59, 586, 2490, 5976, 8774, 8117, 4808, 1847, 433, 54, 2]
+    assert list(found.by_length().values()) == [
+        59,
+        586,
+        2490,
+        5976,
+        8774,
+        8117,
+        4808,
+        1847,
+        433,
+        54,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("min_support", [0.02, 0.1, 0.25, 1.0])
 def test_exact_result_is_complete(min_support: float) -> None:
     dense = baskets()
     found = frequent_itemsets(exact(dense), min_support)
-    assert dict(zip(found.items, found.count, strict=True)) == by_brute_force(dense, min_support * len(dense))
-    assert not found.stderr.any() and (found.probability == 1).all() and set(found.status) <= {"surely"}
+    assert dict(zip(found.items, found.count, strict=True)) == by_brute_force(
+        dense, min_support * len(dense)
+    )
+    assert (
+        not found.stderr.any()
+        and (found.probability == 1).all()
+        and set(found.status) <= {"surely"}
+    )
 
 
 def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +173,15 @@ def test_estimates_are_those_of_the_brute_force_sum() -> None:
 
 def test_pruning_by_the_error_bar_reports_no_less() -> None:
     dense = baskets(500)
-    strict, wide = (frequent_itemsets(perturbed(dense, 0.85, 3), 0.1, prune_errors=errors) for errors in (0, 3))
+    strict, wide = (
+        frequent_itemsets(perturbed(dense, 0.85, 3), 0.1, prune_errors=errors) for errors in (0, 3)
+    )
     assert set(strict.items) < set(wide.items)
     assert (wide.support >= 0.1).all()
     # Below the threshold but inside the error bar: searched for supersets, not reported.
-    assert any(len(tier.itemsets) > len(rows) for tier, rows in zip(wide.tiers, wide.chosen, strict=True))
+    assert any(
+        len(tier.itemsets) > len(rows) for tier, rows in zip(wide.tiers, wide.chosen, strict=True)
+    )
 
 
 def test_relaxation_adds_what_it_says() -> None:
@@ -154,23 +195,32 @@ def test_relaxation_adds_what_it_says() -> None:
 
 def test_level_reports_by_probability() -> None:
     source = perturbed(baskets(500), 0.9, 5)
-    sure, plain, wary = (frequent_itemsets(source, 0.1, level=level) for level in (0.95, None, 0.05))
+    sure, plain, wary = (
+        frequent_itemsets(source, 0.1, level=level) for level in (0.95, None, 0.05)
+    )
     assert set(sure.items) < set(plain.items) < set(wary.items)
     assert (sure.probability >= 0.95).all() and (wary.probability >= 0.05).all()
     assert set(sure.items) == {row.items for row in plain if row.status == "surely"}
 
 
 def test_probability_is_honest() -> None:
-    # Of an itemset exactly at the threshold the probability is as often below any level as that level says.
+    # Of an itemset exactly at the threshold the probability is as often below any level as that
+    # level says.
     dense = baskets(2000)
     threshold = dense[:, :2].all(axis=1).mean()
     drawn = []
     for seed in range(500):
-        found = frequent_itemsets(perturbed(dense[:, :2], 0.9, 100 + seed), threshold, relax=0.9, prune_errors=9)
+        found = frequent_itemsets(
+            perturbed(dense[:, :2], 0.9, 100 + seed), threshold, relax=0.9, prune_errors=9
+        )
         drawn.append(found.probability[found.items.index(("a", "b"))])
     distance = np.abs(np.sort(drawn) - (np.arange(500) + 0.5) / 500).max()
     limit = np.sqrt(np.log(2 / 1e-6) / (2 * 500))  # Dvoretzky, Kiefer and Wolfowitz
-    assert distance < limit < np.abs(np.sort(np.array(drawn) ** 2) - (np.arange(500) + 0.5) / 500).max()
+    assert (
+        distance
+        < limit
+        < np.abs(np.sort(np.array(drawn) ** 2) - (np.arange(500) + 0.5) / 500).max()
+    )
 
 
 def test_top_is_the_head_of_the_full_result() -> None:
@@ -188,7 +238,11 @@ def test_maximal_and_closed() -> None:
     found = frequent_itemsets(exact(dense), 0.05)
     counts = {frozenset(row): count for row, count in zip(found.items, found.count, strict=True)}
     maximal = {small for small in counts if not any(small < large for large in counts)}
-    closed = {small for small in counts if not any(small < large and counts[large] == counts[small] for large in counts)}
+    closed = {
+        small
+        for small in counts
+        if not any(small < large and counts[large] == counts[small] for large in counts)
+    }
     assert set(found.maximal().itemsets) == maximal
     assert set(found.closed().itemsets) == closed
     assert maximal < closed < set(counts)
@@ -200,7 +254,12 @@ def test_values_of_one_attribute_are_never_joined() -> None:
 
     dense = np.ones((5, 4), dtype=bool)
     found = frequent_itemsets(Records(Bits.from_dense(dense), NAMES[:4]), 0.5)
-    assert [row for row in found.items if len(row) == 2] == [("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")]
+    assert [row for row in found.items if len(row) == 2] == [
+        ("a", "c"),
+        ("a", "d"),
+        ("b", "c"),
+        ("b", "d"),
+    ]
     assert found.by_length() == {1: 4, 2: 4}
 
 
@@ -213,7 +272,10 @@ def test_max_length_and_progress() -> None:
 
 
 def test_too_many_candidates_stop_with_the_figures() -> None:
-    with pytest.raises(ParameterError, match=r"length 2 would need up to 28 .* max_candidates=20; raise min_support"):
+    with pytest.raises(
+        ParameterError,
+        match=r"length 2 would need up to 28 .* max_candidates=20; raise min_support",
+    ):
         frequent_itemsets(exact(baskets()), 0.05, max_candidates=20)
 
 
@@ -253,15 +315,27 @@ def found() -> Itemsets:
 
 def test_table_forms_agree(found: Itemsets) -> None:
     frame, table = found.to_pandas(), found.to_arrow()
-    assert list(frame.columns) == table.column_names == ["support", "itemsets", "length", "stderr", "probability", "status"]
-    assert [frozenset(row) for row in table["itemsets"].to_pylist()] == list(frame["itemsets"]) == found.itemsets
+    assert (
+        list(frame.columns)
+        == table.column_names
+        == ["support", "itemsets", "length", "stderr", "probability", "status"]
+    )
+    assert (
+        [frozenset(row) for row in table["itemsets"].to_pylist()]
+        == list(frame["itemsets"])
+        == found.itemsets
+    )
     lines = list(csv.DictReader(io.StringIO(found.to_csv())))
-    assert [line["itemsets"] for line in lines] == ["{" + ",".join(row) + "}" for row in found.items]
+    assert [line["itemsets"] for line in lines] == [
+        "{" + ",".join(row) + "}" for row in found.items
+    ]
     np.testing.assert_allclose([float(line["stderr"]) for line in lines], found.stderr)
     parsed = json.loads(found.to_json())
     assert parsed["rows"] == 300 and parsed["min_support"] == 0.2
     assert [tuple(row["items"]) for row in parsed["itemsets"]] == found.items
-    np.testing.assert_allclose([row["support"] for row in parsed["itemsets"]], table["support"].to_numpy())
+    np.testing.assert_allclose(
+        [row["support"] for row in parsed["itemsets"]], table["support"].to_numpy()
+    )
 
 
 def test_threshold_survivors_include_what_is_reported() -> None:

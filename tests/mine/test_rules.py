@@ -1,4 +1,6 @@
-"""Rules have mlxtend's columns and values, and standard errors that repeated perturbation confirms."""
+"""Rules have mlxtend's columns and values, and standard errors that repeated
+perturbation confirms.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,21 @@ from sfumato.mine.rules import Rules, association_rules
 NAMES = tuple("abcde")
 # The columns of mlxtend.frequent_patterns.association_rules, in its order.
 COLUMNS = [
-    "antecedents", "consequents", "antecedent support", "consequent support", "support", "confidence", "lift",
-    "representativity", "leverage", "conviction", "zhangs_metric", "jaccard", "certainty", "kulczynski",
-]  # fmt: skip
+    "antecedents",
+    "consequents",
+    "antecedent support",
+    "consequent support",
+    "support",
+    "confidence",
+    "lift",
+    "representativity",
+    "leverage",
+    "conviction",
+    "zhangs_metric",
+    "jaccard",
+    "certainty",
+    "kulczynski",
+]
 
 
 def baskets(rows: int = 400) -> np.ndarray:
@@ -31,7 +45,9 @@ def baskets(rows: int = 400) -> np.ndarray:
 
 
 def mined(dense: np.ndarray, keep: float = 1.0, min_support: float = 0.1) -> Itemsets:
-    return frequent_itemsets(FlippedSupports(Bits.from_dense(dense), NAMES, keep, keep), min_support)
+    return frequent_itemsets(
+        FlippedSupports(Bits.from_dense(dense), NAMES, keep, keep), min_support
+    )
 
 
 def flipped(dense: np.ndarray, keep: float, seed: int) -> np.ndarray:
@@ -39,7 +55,9 @@ def flipped(dense: np.ndarray, keep: float, seed: int) -> np.ndarray:
 
 
 def by_name(rules: Rules) -> dict[tuple[tuple[str, ...], tuple[str, ...]], int]:
-    return {pair: row for row, pair in enumerate(zip(rules.antecedents, rules.consequents, strict=True))}
+    return {
+        pair: row for row, pair in enumerate(zip(rules.antecedents, rules.consequents, strict=True))
+    }
 
 
 def test_every_rule_of_exact_baskets() -> None:
@@ -63,7 +81,9 @@ def test_every_rule_of_exact_baskets() -> None:
         assert values["lift"] == pytest.approx(both / (a * c))
         assert values["leverage"] == pytest.approx(both - a * c)
         assert values["conviction"] == pytest.approx((1 - c) / (1 - both / a))
-        assert values["zhangs_metric"] == pytest.approx((both - a * c) / max(both * (1 - a), a * (c - both)))
+        assert values["zhangs_metric"] == pytest.approx(
+            (both - a * c) / max(both * (1 - a), a * (c - both))
+        )
         assert values["jaccard"] == pytest.approx(both / (a + c - both))
         assert values["certainty"] == pytest.approx((both / a - c) / (1 - c))
         assert values["kulczynski"] == pytest.approx((both / a + both / c) / 2)
@@ -84,7 +104,9 @@ def test_standard_errors_by_repeated_perturbation() -> None:
     wanted = [(("a",), ("b",)), (("a", "c"), ("e",)), (("b",), ("c", "d"))]
     drawn: dict[tuple[object, str], list[tuple[float, float]]] = {}
     for seed in range(repeats):
-        rules = association_rules(mined(flipped(dense, keep, seed), keep, 0.05), min_confidence=0.01)
+        rules = association_rules(
+            mined(flipped(dense, keep, seed), keep, 0.05), min_confidence=0.01
+        )
         rows = by_name(rules)
         for pair in wanted:
             for name in ("support", "confidence", "lift", "leverage", "conviction"):
@@ -104,7 +126,12 @@ def test_standard_errors_by_repeated_perturbation() -> None:
 def test_metric_and_threshold_select() -> None:
     itemsets = mined(baskets())
     everything = association_rules(itemsets, "support", 0.0)
-    for metric, threshold in (("lift", 2.0), ("leverage", 0.08), ("conviction", 2.0), ("jaccard", 0.4)):
+    for metric, threshold in (
+        ("lift", 2.0),
+        ("leverage", 0.08),
+        ("conviction", 2.0),
+        ("jaccard", 0.4),
+    ):
         chosen = association_rules(itemsets, metric, threshold)
         assert 0 < len(chosen) < len(everything)
         assert len(chosen) == (everything.metrics[metric] >= threshold).sum()
@@ -131,9 +158,14 @@ def test_table_forms_agree() -> None:
     assert list(frame.columns)[: len(COLUMNS)] == COLUMNS
     assert list(frame.columns) == table.column_names
     assert "confidence stderr" in table.column_names and "lift stderr" in table.column_names
-    assert [frozenset(ifs) for ifs in table["antecedents"].to_pylist()] == list(frame["antecedents"])
+    assert [frozenset(ifs) for ifs in table["antecedents"].to_pylist()] == list(
+        frame["antecedents"]
+    )
     lines = list(csv.DictReader(io.StringIO(rules.to_csv())))
-    assert lines[0]["rules"] == f"{{{','.join(rules.antecedents[0])}}} => {{{','.join(rules.consequents[0])}}}"
+    assert (
+        lines[0]["rules"]
+        == f"{{{','.join(rules.antecedents[0])}}} => {{{','.join(rules.consequents[0])}}}"
+    )
     parsed = json.loads(rules.to_json())["rules"]
     assert len(parsed) == len(lines) == len(rules) == len(frame)
     assert set(parsed[0]) >= {"if", "then", "support", "confidence", "lift", "stderr"}

@@ -1,4 +1,6 @@
-"""Decision trees: as good as scikit-learn's on the truth, honest about noise on a release, polite about bad input."""
+"""Decision trees: as good as scikit-learn's on the truth, honest about noise on a release, polite
+about bad input.
+"""
 
 import math
 from dataclasses import replace
@@ -34,16 +36,24 @@ PEOPLE = Domain(
 
 
 def people(rows: int = 8000, seed: int = 1, told: bool = True) -> Table:
-    """The ill are old, or young in Lima; pets have nothing to do with it. With told=False nothing has."""
+    """The ill are old, or young in Lima; pets have nothing to do with it. With told=False nothing
+    has.
+    """
     rng = np.random.default_rng(seed)
     age, city, pet = rng.integers(0, 100, rows), rng.integers(0, 3, rows), rng.integers(0, 2, rows)
-    odds = np.where(age >= 60, 0.8, np.where((age < 30) & (city == 2), 0.7, 0.1)) if told else np.full(rows, 0.3)
+    odds = (
+        np.where(age >= 60, 0.8, np.where((age < 30) & (city == 2), 0.7, 0.1))
+        if told
+        else np.full(rows, 0.3)
+    )
     ill = rng.random(rows) < odds
     return Table(PEOPLE, tuple(column.astype(np.uint8) for column in (age, city, pet, ill)))
 
 
 def public_target(domain: Domain) -> Domain:
-    return replace(domain, attributes=tuple(replace(a, public=a.name == domain.names[-1]) for a in domain))
+    return replace(
+        domain, attributes=tuple(replace(a, public=a.name == domain.names[-1]) for a in domain)
+    )
 
 
 # The tree itself.
@@ -55,7 +65,9 @@ def test_the_tree_finds_how_the_data_were_made():
     assert tree.text().splitlines()[0] == "age < 60"
     assert "city = Lima\n    age < 30: yes" in tree.text()
     assert "pet" not in tree.text()
-    assert tree.predict({"age": [70, 20, 20], "city": ["Oslo", "Lima", "Rome"], "pet": ["cat"] * 3}).tolist() == [
+    assert tree.predict(
+        {"age": [70, 20, 20], "city": ["Oslo", "Lima", "Rome"], "pet": ["cat"] * 3}
+    ).tolist() == [
         "yes",
         "yes",
         "no",
@@ -76,7 +88,9 @@ def test_a_number_split_twice_is_one_column():
     middle = asked.counts(young, 0)
     assert middle.cells.tolist() == list(range(6))
     assert frozenset([0]) in asked._answers and all(len(key) <= 2 for key in asked._answers)
-    again = DecisionTree("ill", features=["age"], max_depth=2, most_cells=10, significance=None).fit(Exact(people()))
+    again = DecisionTree(
+        "ill", features=["age"], max_depth=2, most_cells=10, significance=None
+    ).fit(Exact(people()))
     assert again.tree_.depth == 2 and again.tree_.used == (0,)
 
 
@@ -91,7 +105,9 @@ def test_questions_of_nodes_are_the_counts_of_their_records(monkeypatch):
         asked.prepare([region, {0: np.arange(10) < 4}], 1)
         inside = (problem.assign(age) >= 4) & (city != 1)
         counts = asked.counts(region, 2)
-        assert counts.value.tolist() == [[int((inside & (pet == p) & (ill == y)).sum()) for y in (0, 1)] for p in (0, 1)]
+        assert counts.value.tolist() == [
+            [int((inside & (pet == p) & (ill == y)).sum()) for y in (0, 1)] for p in (0, 1)
+        ]
         own = asked.counts(region, 0)
         assert own.value.sum() == inside.sum() and own.value.shape == (6, 2)
 
@@ -108,8 +124,14 @@ def test_one_table_or_one_scan_a_level_give_the_same_tree(monkeypatch):
 def test_a_deep_tree_takes_at_most_five_scans(monkeypatch):
     scans = []
     scan = ArrayCounter._scan_together
-    monkeypatch.setattr(ArrayCounter, "_scan_together", lambda self, asked: scans.append(len(asked)) or scan(self, asked))
-    monkeypatch.setattr(ArrayCounter, "_scan", lambda self, asked: pytest.fail("a scan for one question"))
+    monkeypatch.setattr(
+        ArrayCounter,
+        "_scan_together",
+        lambda self, asked: scans.append(len(asked)) or scan(self, asked),
+    )
+    monkeypatch.setattr(
+        ArrayCounter, "_scan", lambda self, asked: pytest.fail("a scan for one question")
+    )
     monkeypatch.setattr(questions, "WHOLE_CELLS", 0)
     rng = np.random.default_rng(3)
     domain = Domain((*(Numeric(name, 0, 4000) for name in "abcdefgh"), Category("y", ("0", "1"))))
@@ -133,9 +155,16 @@ def test_rare_values_share_a_branch():
     rng = np.random.default_rng(1)
     domain = Domain((Category("size", tuple("abcdef")), Category("y", ("0", "1"))))
     size = rng.choice(6, 5000, p=[0.5, 0.49, 0.004, 0.003, 0.002, 0.001])
-    table = Table(domain, (size.astype(np.uint8), (rng.random(5000) < 0.2 + 0.5 * (size == 1)).astype(np.uint8)))
+    table = Table(
+        domain,
+        (size.astype(np.uint8), (rng.random(5000) < 0.2 + 0.5 * (size == 1)).astype(np.uint8)),
+    )
     tree = DecisionTree("y", min_rows=100).fit(Exact(table))
-    assert [line.split(":")[0] for line in tree.text().splitlines()] == ["size = a", "size = b", "size = c, d, e, f"]
+    assert [line.split(":")[0] for line in tree.text().splitlines()] == [
+        "size = a",
+        "size = b",
+        "size = c, d, e, f",
+    ]
 
 
 # Significance.
@@ -155,19 +184,31 @@ def test_the_gini_gain_is_the_quadratic_form():
 
 @pytest.mark.parametrize("perturbed", [False, True])
 def test_independent_data_are_hardly_ever_split(perturbed):
-    """At 5 % at most 1 in 20 independent data sets may be split: 200 of them would exceed 28 by chance once in a million."""
+    """At 5 % at most 1 in 20 independent data sets may be split: 200 of them would exceed 28 by
+    chance once in a million.
+    """
     splits, careless = 0, 0
     for seed in range(200):
         truth = people(1500, seed, told=False)
-        source = sf.perturb(truth, sf.Retention(PEOPLE, 0.5), seeded(seed)) if perturbed else Exact(truth)
+        source = (
+            sf.perturb(truth, sf.Retention(PEOPLE, 0.5), seeded(seed))
+            if perturbed
+            else Exact(truth)
+        )
         splits += DecisionTree("ill", max_depth=1, most_cells=8).fit(source).tree_.depth
-        careless += DecisionTree("ill", max_depth=1, most_cells=8, significance=None).fit(source).tree_.depth
+        careless += (
+            DecisionTree("ill", max_depth=1, most_cells=8, significance=None)
+            .fit(source)
+            .tree_.depth
+        )
     assert splits <= 28
     assert careless > 100
 
 
 def test_the_mean_and_variance_of_chance_are_those_of_repeated_perturbation():
-    """Q of an independent feature over 400 perturbations: its mean within 5 standard errors of what the covariance says."""
+    """Q of an independent feature over 400 perturbations: its mean within 5 standard errors of what
+    the covariance says.
+    """
     truth = people(4000, 7, told=False)
     quantities, means = [], []
     for seed in range(400):
@@ -179,7 +220,9 @@ def test_the_mean_and_variance_of_chance_are_those_of_repeated_perturbation():
         quantity, mean, _ = deviation(counts.value, fixed, np.ones(3, dtype=bool))
         quantities.append(quantity)
         means.append(mean)
-    exact, _, _ = deviation(Exact(truth).marginal(["city", "ill"]).value, fixed, np.ones(3, dtype=bool))
+    exact, _, _ = deviation(
+        Exact(truth).marginal(["city", "ill"]).value, fixed, np.ones(3, dtype=bool)
+    )
     error = np.std(quantities) / math.sqrt(400)
     assert abs(np.mean(quantities) - np.mean(means) - exact) < 5 * error
     assert abs(np.mean(quantities) - 1.5 * np.mean(means) - exact) > 5 * error
@@ -203,8 +246,14 @@ def test_noise_that_hides_everything_gives_the_majority_and_says_so():
     [
         lambda domain: sf.Retention(domain, 0.6),
         lambda domain: sf.Swapping(domain, 0.6),
-        lambda domain: sf.GammaDiagonal(replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])), 60),
-        lambda domain: sf.BitFlip(replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])), 0.9, 0.9),
+        lambda domain: sf.GammaDiagonal(
+            replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])), 60
+        ),
+        lambda domain: sf.BitFlip(
+            replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])),
+            0.9,
+            0.9,
+        ),
     ],
 )
 def test_a_release_teaches_nearly_what_the_truth_teaches(mechanism, public):
@@ -228,19 +277,29 @@ def test_the_tree_asks_for_marginals_and_nothing_else():
         def _estimate(self, cells):
             return self.inner.marginal(cells)
 
-    assert DecisionTree("ill").fit(OnlyMarginals()).text() == DecisionTree("ill").fit(Exact(people())).text()
+    assert (
+        DecisionTree("ill").fit(OnlyMarginals()).text()
+        == DecisionTree("ill").fit(Exact(people())).text()
+    )
 
 
 def test_reports_are_integrated_over_the_truth():
-    """P(class | report) by Bayes' rule over all records, each leaf's columns independent: the slow obvious answer."""
-    domain = Domain((Category("a", tuple("xyz")), Category("b", tuple("pq")), Category("y", ("0", "1"))))
+    """P(class | report) by Bayes' rule over all records, each leaf's columns independent: the slow
+    obvious answer.
+    """
+    domain = Domain(
+        (Category("a", tuple("xyz")), Category("b", tuple("pq")), Category("y", ("0", "1")))
+    )
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 3, 5000), rng.integers(0, 2, 5000)
     y = rng.random(5000) < np.where(a == 0, 0.9, np.where(b == 0, 0.5, 0.1))
     truth = Table(domain, tuple(column.astype(np.uint8) for column in (a, b, y)))
     tree = DecisionTree("y").fit(Exact(truth))
     assert tree.tree_.used == (0, 1)
-    for mechanism in (sf.Retention(public_target(domain), 0.5), sf.GammaDiagonal(public_target(domain), 7)):
+    for mechanism in (
+        sf.Retention(public_target(domain), 0.5),
+        sf.GammaDiagonal(public_target(domain), 7),
+    ):
         reports = sf.perturb(truth, mechanism, seeded(1)).table
         channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
         joint = np.zeros((3, 2, 2))
@@ -275,10 +334,17 @@ def test_as_good_as_scikit_learn_on_the_truth(data_dir):
     names = [name for name in train.domain.names if name != "income"]
 
     def one_hot(table):
-        parts = [np.eye(table.domain[name].size)[table.column(name)] for name in ("native_country", "workclass")]
-        return np.hstack([*parts, *(table.column(name)[:, None] for name in ("age", "hours_per_week"))])
+        parts = [
+            np.eye(table.domain[name].size)[table.column(name)]
+            for name in ("native_country", "workclass")
+        ]
+        return np.hstack(
+            [*parts, *(table.column(name)[:, None] for name in ("age", "hours_per_week"))]
+        )
 
-    theirs = DecisionTreeClassifier(max_depth=6, random_state=0).fit(one_hot(train), train.column("income"))
+    theirs = DecisionTreeClassifier(max_depth=6, random_state=0).fit(
+        one_hot(train), train.column("income")
+    )
     tree = DecisionTree("income", max_depth=6).fit(Exact(train))
     assert len(names) == 4
     assert tree.score(test) > theirs.score(one_hot(test), test.column("income")) - 0.01
@@ -304,12 +370,19 @@ def test_bad_targets_are_named():
     with pytest.raises(SchemaError, match="a number without cuts"):
         DecisionTree("age").fit(Exact(people()))
     healthy = people()
-    healthy = replace(healthy, columns=(*healthy.columns[:3], np.zeros(healthy.rows, dtype=np.uint8)))
+    healthy = replace(
+        healthy, columns=(*healthy.columns[:3], np.zeros(healthy.rows, dtype=np.uint8))
+    )
     with pytest.raises(DataError, match="every record has ill = 'no'"):
         DecisionTree("ill").fit(Exact(healthy))
     with pytest.raises(SchemaError, match="one class only"):
         DecisionTree("y").fit(
-            Exact(Table(Domain((Category("x", ("a", "b")), Category("y", ("c",)))), (np.zeros(3, np.uint8),) * 2))
+            Exact(
+                Table(
+                    Domain((Category("x", ("a", "b")), Category("y", ("c",)))),
+                    (np.zeros(3, np.uint8),) * 2,
+                )
+            )
         )
 
 
@@ -333,11 +406,16 @@ def test_bad_parameters_say_what_would_do():
 def test_unseen_values_are_named_or_go_to_other():
     tree = DecisionTree("ill", max_depth=3).fit(Exact(people()))
     strange = {"age": [20], "city": ["Limo"], "pet": ["cat"]}
-    with pytest.raises(DataError, match=r"row 1, column 'city': 'Limo' is not one of its values.*did you mean 'Lima'"):
+    with pytest.raises(
+        DataError,
+        match=r"row 1, column 'city': 'Limo' is not one of its values.*did you mean 'Lima'",
+    ):
         tree.predict(strange)
     attributes = tuple(replace(a, other="Rome") if a.name == "city" else a for a in PEOPLE)
     welcoming = Table(Domain(attributes), people().columns)
-    assert DecisionTree("ill", max_depth=3).fit(Exact(welcoming)).predict(strange).tolist() == ["no"]
+    assert DecisionTree("ill", max_depth=3).fit(Exact(welcoming)).predict(strange).tolist() == [
+        "no"
+    ]
     with pytest.raises(SchemaError, match="no column 'city'"):
         tree.predict({"age": [20]})
 
@@ -358,7 +436,14 @@ def test_every_kind_of_table_is_predicted_alike():
     arrow = table.to_arrow()
     columns = arrow.to_pydict()
     matrix = np.array([columns[name] for name in ("age", "city", "pet")], dtype=object).T
-    for data in (arrow, columns, pandas.DataFrame(columns), polars.DataFrame(columns), Exact(table), matrix):
+    for data in (
+        arrow,
+        columns,
+        pandas.DataFrame(columns),
+        polars.DataFrame(columns),
+        Exact(table),
+        matrix,
+    ):
         assert np.array_equal(tree.predict_proba(data), expected)
     assert np.array_equal(tree.predict(columns), tree.classes_[expected.argmax(axis=1)])
     assert tree.score(columns, columns["ill"]) == tree.score(table)
@@ -372,7 +457,10 @@ def test_scikit_learn_conventions():
     copy = clone(tree)
     assert copy.get_params() == tree.get_params() and not hasattr(copy, "classes_")
     assert is_classifier(tree)
-    assert repr(copy.set_params(max_depth=2)) == "DecisionTree(target='ill', criterion='entropy', max_depth=2)"
+    assert (
+        repr(copy.set_params(max_depth=2))
+        == "DecisionTree(target='ill', criterion='entropy', max_depth=2)"
+    )
     with pytest.raises(ParameterError, match="did you mean 'max_depth'"):
         copy.set_params(max_dept=2)
     fitted = tree.fit(Exact(people()))

@@ -1,4 +1,6 @@
-"""Posteriors against dense matrices, OLAP's breach theorems against every set of small domains, RAN-GD against its average."""
+"""Posteriors against dense matrices, OLAP's breach theorems against every set of small domains,
+RAN-GD against its average.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Applying:
 
 
 @given(seed=st.integers(0, 2**32 - 1), cells=st.integers(2, 6), reports=st.integers(2, 7))
-def test_posterior_is_bayes_rule_on_the_joint_distribution(seed: int, cells: int, reports: int) -> None:
+def test_posterior_is_bayes_rule_on_the_joint_distribution(
+    seed: int, cells: int, reports: int
+) -> None:
     prior, channel = random_distribution(seed, cells), random_channel(seed + 1, cells, reports)
     joint = channel * prior
     for holds in subsets(cells):
@@ -73,7 +77,9 @@ def test_a_report_that_cannot_occur_has_no_posterior() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), cells=st.integers(2, 6), gamma=st.floats(1.5, 50))
-def test_no_prior_and_property_exceeds_the_worst_posterior(seed: int, cells: int, gamma: float) -> None:
+def test_no_prior_and_property_exceeds_the_worst_posterior(
+    seed: int, cells: int, gamma: float
+) -> None:
     prior, promise = random_distribution(seed, cells), Guarantee(gamma)
     for holds in subsets(cells):
         believed = breach.belief(prior, gamma_diagonal(gamma, cells), holds)
@@ -102,7 +108,9 @@ def test_theory_section_1_one_column() -> None:
 
 def test_theory_section_1_two_columns() -> None:
     assert breach.safe_relative_prior_of_columns(0.2, 0.1, 0.95, [0, 0]) == pytest.approx(273.6)
-    assert breach.safe_relative_prior_of_columns(0.2, 0.1, 0.95, [1e-6, 1e-6]) == pytest.approx(273.6, rel=1e-4)
+    assert breach.safe_relative_prior_of_columns(0.2, 0.1, 0.95, [1e-6, 1e-6]) == pytest.approx(
+        273.6, rel=1e-4
+    )
 
 
 def given_reported_inside(prior: np.ndarray, channel: np.ndarray, box: np.ndarray) -> float:
@@ -121,14 +129,20 @@ def test_retention_posterior_is_exact_for_any_law(seed: int, keep: float) -> Non
         assert breach.retention_posterior(share, keep, mass) == pytest.approx(exact, rel=1e-9)
 
 
-@given(seed=st.integers(0, 2**32 - 1), keep=KEEPS, rho1=st.floats(0.05, 0.9), gap=st.floats(0.01, 0.99))
-def test_below_the_safe_relative_prior_no_set_is_breached(seed: int, keep: float, rho1: float, gap: float) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1), keep=KEEPS, rho1=st.floats(0.05, 0.9), gap=st.floats(0.01, 0.99)
+)
+def test_below_the_safe_relative_prior_no_set_is_breached(
+    seed: int, keep: float, rho1: float, gap: float
+) -> None:
     rho2 = rho1 + gap * (0.99 - rho1)
     prior = random_distribution(seed, 6)
     for law in (np.full(6, 1 / 6), prior, random_distribution(seed + 1, 6)):
         safe = breach.safe_relative_prior(keep, rho1, rho2)
         for holds in subsets(6):
-            if prior[holds].sum() <= rho1 and breach.relative_prior(prior, law, holds) < safe * (1 - 1e-9):
+            if prior[holds].sum() <= rho1 and breach.relative_prior(prior, law, holds) < safe * (
+                1 - 1e-9
+            ):
                 assert given_reported_inside(prior, retention(keep, law), holds) < rho2
 
 
@@ -140,14 +154,23 @@ def test_the_safe_relative_prior_cannot_be_raised() -> None:
     assert breach.retention_posterior(rho1, keep, mass / 1.05) > rho2
 
 
-@given(seed=st.integers(0, 2**32 - 1), keep=KEEPS, rho1=st.floats(0.05, 0.9), gap=st.floats(0.01, 0.99))
-def test_two_columns_below_the_bound_are_not_breached(seed: int, keep: float, rho1: float, gap: float) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1), keep=KEEPS, rho1=st.floats(0.05, 0.9), gap=st.floats(0.01, 0.99)
+)
+def test_two_columns_below_the_bound_are_not_breached(
+    seed: int, keep: float, rho1: float, gap: float
+) -> None:
     rho2 = rho1 + gap * (0.99 - rho1)
-    prior, laws = random_distribution(seed, 9), [random_distribution(seed + part, 3) for part in (1, 2)]
+    prior, laws = (
+        random_distribution(seed, 9),
+        [random_distribution(seed + part, 3) for part in (1, 2)],
+    )
     channel = np.kron(retention(keep, laws[0]), retention(keep, laws[1]))
     for left, right in itertools.product(subsets(3), repeat=2):
         box = np.outer(left, right).ravel()
-        masses = [float(min(law[side].sum(), 1.0)) for law, side in zip(laws, (left, right), strict=True)]
+        masses = [
+            float(min(law[side].sum(), 1.0)) for law, side in zip(laws, (left, right), strict=True)
+        ]
         if min(masses) < 1e-9 or prior[box].sum() > rho1:
             continue
         safe = breach.safe_relative_prior_of_columns(keep, rho1, rho2, masses)
@@ -156,7 +179,9 @@ def test_two_columns_below_the_bound_are_not_breached(seed: int, keep: float, rh
 
 
 @given(seed=st.integers(0, 2**32 - 1), keep=KEEPS)
-def test_identity_replacement_is_safe_below_its_prior_whatever_the_set(seed: int, keep: float) -> None:
+def test_identity_replacement_is_safe_below_its_prior_whatever_the_set(
+    seed: int, keep: float
+) -> None:
     prior, rho2 = random_distribution(seed, 6), 0.95
     for holds in subsets(6):
         assume(prior[holds].sum() > 1e-12)
@@ -185,7 +210,9 @@ def test_largest_keep_inverts_the_theorems(s: float, rho1: float, gap: float) ->
     two = breach.largest_keep_of_columns(s, rho1, rho2, masses)
     if two:
         assert breach.safe_relative_prior_of_columns(two, rho1, rho2, masses) > s
-        assert breach.safe_relative_prior_of_columns(two * (1 + 1e-9), rho1, rho2, masses) == pytest.approx(s)
+        assert breach.safe_relative_prior_of_columns(
+            two * (1 + 1e-9), rho1, rho2, masses
+        ) == pytest.approx(s)
 
 
 def test_no_keep_is_safe_for_a_set_that_is_too_common() -> None:
@@ -194,11 +221,16 @@ def test_no_keep_is_safe_for_a_set_that_is_too_common() -> None:
 
 @pytest.mark.parametrize(("columns", "largest"), [(2, 15), (3, 30)])
 def test_olap_figures_13_and_14(columns: int, largest: float) -> None:
-    """At rho1 = 0.5, rho2 = 0.95 and ten intervals a column, rare sets allow 0.8 and the commonest 0.3, as the text says."""
+    """At rho1 = 0.5, rho2 = 0.95 and ten intervals a column, rare sets allow 0.8 and the commonest
+    0.3, as the text says.
+    """
     masses = [0.1] * columns
     assert breach.largest_keep_of_columns(0.1, 0.5, 0.95, masses) >= 0.8
     assert breach.largest_keep_of_columns(largest, 0.5, 0.95, masses) >= 0.3
-    curve = [breach.largest_keep_of_columns(largest, rho1, 0.95, masses) for rho1 in np.arange(0.1, 0.95, 0.1)]
+    curve = [
+        breach.largest_keep_of_columns(largest, rho1, 0.95, masses)
+        for rho1 in np.arange(0.1, 0.95, 0.1)
+    ]
     assert curve == sorted(curve, reverse=True)
 
 
@@ -209,14 +241,21 @@ def test_ran_gd_determinable_range() -> None:
 
 
 def test_ran_gd_averaged_over_its_draws_is_the_gamma_diagonal_matrix() -> None:
-    """To a miner who knows the law of r nothing is gained: averaging the matrices gives the posterior at r = 0."""
+    """To a miner who knows the law of r nothing is gained: averaging the matrices gives the
+    posterior at r = 0.
+    """
     cells, gamma = 20, 19.0
     x = 1 / (gamma + cells - 1)
     draws = np.linspace(-gamma * x / 2, gamma * x / 2, 101)
     off = [x - r / (cells - 1) for r in draws]
-    matrices = [np.full((cells, cells), o) + (gamma * x + r - o) * np.eye(cells) for r, o in zip(draws, off, strict=True)]
+    matrices = [
+        np.full((cells, cells), o) + (gamma * x + r - o) * np.eye(cells)
+        for r, o in zip(draws, off, strict=True)
+    ]
     np.testing.assert_allclose(np.mean(matrices, axis=0), gamma_diagonal(gamma, cells))
-    assert breach.revealed_gamma(gamma, cells, gamma * x / 2) == pytest.approx(max(max(m.max(), 0) / m.min() for m in matrices))
+    assert breach.revealed_gamma(gamma, cells, gamma * x / 2) == pytest.approx(
+        max(max(m.max(), 0) / m.min() for m in matrices)
+    )
 
 
 def test_ran_gd_revealed_at_full_spread_promises_nothing() -> None:
@@ -229,14 +268,23 @@ def test_ran_gd_revealed_at_full_spread_promises_nothing() -> None:
     ("call", "message"),
     [
         (lambda: breach.posterior([0.5, 0.6], np.eye(2), [True, False]), "prior sums to 1.1"),
-        (lambda: breach.posterior([0.5, 0.5], np.eye(3), [True, False]), r"shape \(3, 3\) does not fit a prior of 2"),
+        (
+            lambda: breach.posterior([0.5, 0.5], np.eye(3), [True, False]),
+            r"shape \(3, 3\) does not fit a prior of 2",
+        ),
         (lambda: breach.posterior([0.5, 0.5], np.eye(2), [True]), "the property covers"),
         (lambda: breach.safe_relative_prior(0.2, 0.95, 0.1), "rho2=0.1 is not above rho1=0.95"),
-        (lambda: breach.safe_relative_prior(0.0, 0.1, 0.95), "keep=0.0 must lie strictly between 0 and 1"),
+        (
+            lambda: breach.safe_relative_prior(0.0, 0.1, 0.95),
+            "keep=0.0 must lie strictly between 0 and 1",
+        ),
         (lambda: breach.largest_keep(0, 0.1, 0.95), "relative_prior=0 must be above 0"),
         (lambda: breach.safe_relative_prior_of_columns(0.2, 0.1, 0.95, []), "no column is given"),
         (lambda: breach.safe_relative_prior_of_columns(0.2, 0.1, 0.95, [1.5]), "masses holds 1.5"),
-        (lambda: breach.determinable_range(0.05, 19, 2000, spread=0.5), "spread=0.5 would make a probability negative"),
+        (
+            lambda: breach.determinable_range(0.05, 19, 2000, spread=0.5),
+            "spread=0.5 would make a probability negative",
+        ),
     ],
 )
 def test_bad_input_is_named(call, message: str) -> None:

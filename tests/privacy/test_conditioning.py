@@ -23,7 +23,9 @@ def gamma_diagonal(gamma: float, cells: int) -> np.ndarray:
 
 
 def marginal_of_gamma_diagonal(gamma: float, sizes: tuple[int, ...], kept: int) -> np.ndarray:
-    """The channel of the first `kept` attributes, from the whole matrix by summing over the rest."""
+    """The channel of the first `kept` attributes, from the whole matrix by summing over
+    the rest.
+    """
     inside, outside = math.prod(sizes[:kept]), math.prod(sizes[kept:])
     whole = gamma_diagonal(gamma, inside * outside).reshape(inside, outside, inside, outside)
     return whole.sum(axis=1).mean(axis=2)
@@ -43,17 +45,25 @@ def test_gamma_diagonal_has_the_same_condition_number_on_every_marginal() -> Non
 
 
 def test_inverse_of_a_gamma_diagonal_marginal() -> None:
-    """THEORY section 2, erratum of FRAPP's theorem 5: the entries of the right inverse for n = 2000, m = 2."""
+    """THEORY section 2, erratum of FRAPP's theorem 5: the entries of the right inverse for n =
+    2000, m = 2.
+    """
     gamma, cells, kept = 19, 2000, 2
     keep = (gamma - 1) / (gamma + cells - 1)
     inverse = np.linalg.inv(keep * np.eye(kept) + (1 - keep) / kept)
-    assert inverse[0, 1] == pytest.approx(-(cells / kept) / (gamma - 1)) == pytest.approx(-55.56, abs=0.005)
+    assert (
+        inverse[0, 1]
+        == pytest.approx(-(cells / kept) / (gamma - 1))
+        == pytest.approx(-55.56, abs=0.005)
+    )
     assert inverse[0, 0] == pytest.approx((gamma + cells - 1 - cells / kept) / (gamma - 1))
     assert inverse[0, 0] == pytest.approx(56.56, abs=0.005)
 
 
 @given(gamma=st.floats(1.5, 100), cells=st.integers(2, 6), seed=st.integers(0, 2**32 - 1))
-def test_no_symmetric_matrix_under_the_same_gamma_is_better_conditioned(gamma: float, cells: int, seed: int) -> None:
+def test_no_symmetric_matrix_under_the_same_gamma_is_better_conditioned(
+    gamma: float, cells: int, seed: int
+) -> None:
     """FRAPP theorem 2, on symmetric matrices whose rows stay within gamma."""
     rng = np.random.default_rng(seed)
     noise = rng.uniform(0, 1e-2, size=(cells, cells)) / cells
@@ -99,7 +109,10 @@ def test_mask_parameters_of_frapp() -> None:
 def test_mask_keep_amplifies_by_gamma_on_one_hot_records() -> None:
     sizes, gamma = (2, 3), 19
     keep = conditioning.mask_keep(gamma, ones=len(sizes))
-    records = [np.concatenate([np.eye(n)[v] for n, v in zip(sizes, cell, strict=True)]) for cell in np.ndindex(sizes)]
+    records = [
+        np.concatenate([np.eye(n)[v] for n, v in zip(sizes, cell, strict=True)])
+        for cell in np.ndindex(sizes)
+    ]
     reports = np.array(list(itertools.product([0, 1], repeat=sum(sizes))))
     matches = (reports[:, None, :] == np.array(records)[None, :, :]).sum(axis=2)
     channel = keep**matches * (1 - keep) ** (sum(sizes) - matches)
@@ -107,12 +120,18 @@ def test_mask_keep_amplifies_by_gamma_on_one_hot_records() -> None:
 
 
 def test_figure_7() -> None:
-    """DET-GD is level; MASK grows exponentially to the order of 1e5; cut-and-paste grows faster and ends at its cutoff."""
+    """DET-GD is level; MASK grows exponentially to the order of 1e5; cut-and-paste grows faster and
+    ends at its cutoff.
+    """
     mask = conditioning.by_length(lambda length: conditioning.mask_condition(1 - 0.439, length), 6)
-    cut = conditioning.by_length(lambda length: conditioning.cut_and_paste_condition(6, length, 3, 0.494), 6)
+    cut = conditioning.by_length(
+        lambda length: conditioning.cut_and_paste_condition(6, length, 3, 0.494), 6
+    )
     level = conditioning.gamma_diagonal_condition(19, math.prod(CENSUS))
     assert level == pytest.approx(112.1, abs=0.05)
-    assert conditioning.gamma_diagonal_condition(19, math.prod(HEALTH)) == pytest.approx(417.7, abs=0.05)
+    assert conditioning.gamma_diagonal_condition(19, math.prod(HEALTH)) == pytest.approx(
+        417.7, abs=0.05
+    )
     assert mask[1] < level < mask[2]
     assert 1e5 < mask[5] < 1e6
     assert cut[1] > mask[1]
@@ -130,15 +149,23 @@ def frapp_equation_11(size: int, length: int, cutoff: int, insert: float) -> np.
         total = 0.0
         for w in range(min(cutoff, z) + 1):
             weight = 1 - size / (cutoff + 1) if w == size and w < cutoff else 1 / (cutoff + 1)
-            total += choose(size - w, z - w) * insert ** (z - w) * (1 - insert) ** (size - z) * weight
+            total += (
+                choose(size - w, z - w) * insert ** (z - w) * (1 - insert) ** (size - z) * weight
+            )
         return total
 
     matrix = np.zeros((length + 1, length + 1))
-    for before, after, z in itertools.product(range(length + 1), range(length + 1), range(size + 1)):
-        for q in range(max(0, z + before - size, before + after - length), min(z, before, after) + 1):
+    for before, after, z in itertools.product(
+        range(length + 1), range(length + 1), range(size + 1)
+    ):
+        for q in range(
+            max(0, z + before - size, before + after - length), min(z, before, after) + 1
+        ):
             hyper = choose(before, q) * choose(size - before, z - q) / choose(size, z)
             added = choose(length - before, after - q) * insert ** (after - q)
-            matrix[after, before] += survivors(z) * hyper * added * (1 - insert) ** (length - before - after + q)
+            matrix[after, before] += (
+                survivors(z) * hyper * added * (1 - insert) ** (length - before - after + q)
+            )
     return matrix
 
 
@@ -150,8 +177,12 @@ def test_partial_supports_are_frapps_equation_11(size: int, cutoff: int) -> None
         np.testing.assert_allclose(got.sum(axis=0), 1)
 
 
-def cut_and_paste_by_enumeration(size: int, cutoff: int, insert: float, universe: int) -> np.ndarray:
-    """P(report | basket) for every report and every basket of `size` items, from the words of the definition."""
+def cut_and_paste_by_enumeration(
+    size: int, cutoff: int, insert: float, universe: int
+) -> np.ndarray:
+    """P(report | basket) for every report and every basket of `size` items, from the words of the
+    definition.
+    """
     reports = list(itertools.product([0, 1], repeat=universe))
     baskets = list(itertools.combinations(range(universe), size))
     channel = np.zeros((len(reports), len(baskets)))
@@ -186,10 +217,16 @@ def test_cut_and_paste_against_every_basket_and_report(size: int, cutoff: int) -
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: conditioning.gamma_diagonal_condition(1, 10), "gamma=1 makes every report equally likely"),
+        (
+            lambda: conditioning.gamma_diagonal_condition(1, 10),
+            "gamma=1 makes every report equally likely",
+        ),
         (lambda: conditioning.mask_keep(1, 6), "gamma=1 leaves only keep=0.5"),
         (lambda: conditioning.mask_condition(0.9, 0), "length=0 is too small"),
-        (lambda: conditioning.cut_and_paste_partial_supports(2, 3, 1, 0.5), "size=2 is too small; use size >= 3"),
+        (
+            lambda: conditioning.cut_and_paste_partial_supports(2, 3, 1, 0.5),
+            "size=2 is too small; use size >= 3",
+        ),
         (lambda: conditioning.cut_and_paste_gamma(6, 3, 0), "insert=0 must lie strictly between"),
     ],
 )
@@ -205,4 +242,6 @@ def test_a_coin_toss_is_singular() -> None:
 def test_partial_supports_are_those_the_channel_inverts() -> None:
     for length in range(1, 7):
         dense = Sizes.cut_and_paste(length, basket=6, cutoff=3, insert=0.494).to_dense()
-        np.testing.assert_allclose(conditioning.cut_and_paste_partial_supports(6, length, 3, 0.494), dense, atol=1e-12)
+        np.testing.assert_allclose(
+            conditioning.cut_and_paste_partial_supports(6, length, 3, 0.494), dense, atol=1e-12
+        )

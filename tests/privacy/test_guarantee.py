@@ -1,4 +1,6 @@
-"""The numbers of THEORY section 1 and the laws that tie gamma, epsilon and (rho1, rho2) together."""
+"""The numbers of THEORY section 1 and the laws that tie gamma, epsilon and (rho1, rho2)
+together.
+"""
 
 from __future__ import annotations
 
@@ -61,10 +63,14 @@ def test_an_unbounded_guarantee_promises_nothing() -> None:
 
 @given(numerator=st.integers(10**18, 10**30), denominator=st.integers(1, 10**12))
 def test_a_gamma_shown_is_never_below_the_exact_one(numerator: int, denominator: int) -> None:
-    assert Fraction(rounded_up(Fraction(numerator, denominator))) >= Fraction(numerator, denominator)
+    assert Fraction(rounded_up(Fraction(numerator, denominator))) >= Fraction(
+        numerator, denominator
+    )
 
 
-@pytest.mark.parametrize(("rho1", "rho2"), [(0, 0.5), (0.5, 1), (0.5, 0.5), (0.6, 0.5), (-0.1, 0.5)])
+@pytest.mark.parametrize(
+    ("rho1", "rho2"), [(0, 0.5), (0.5, 1), (0.5, 0.5), (0.6, 0.5), (-0.1, 0.5)]
+)
 def test_a_breach_that_is_none_is_refused(rho1: float, rho2: float) -> None:
     with pytest.raises(ParameterError):
         Guarantee.from_breach(rho1, rho2)

@@ -1,4 +1,6 @@
-"""The ledger composes, refuses with figures, repeats answers, and survives interruption and company."""
+"""The ledger composes, refuses with figures, repeats answers, and survives interruption and
+company.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def entry(key: str, epsilon: float, *attributes: str) -> Entry:
 
 
 @given(
-    epsilons=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.01, 5)), min_size=1, max_size=12),
+    epsilons=st.lists(
+        st.tuples(st.sampled_from("abc"), st.floats(0.01, 5)), min_size=1, max_size=12
+    ),
 )
 def test_reports_of_one_key_add_and_people_do_not(epsilons: list[tuple[str, float]]) -> None:
     account = Account(tuple(entry(key, epsilon) for key, epsilon in epsilons))
@@ -48,7 +52,13 @@ def test_composition_agrees_with_the_guarantee() -> None:
 
 
 def test_overlapping_releases_count_against_each_attribute_they_share() -> None:
-    account = Account((entry("a", 0.5, "age", "sex"), entry("a", 0.25, "sex", "income"), entry("a", 1.0, "height")))
+    account = Account(
+        (
+            entry("a", 0.5, "age", "sex"),
+            entry("a", 0.25, "sex", "income"),
+            entry("a", 1.0, "height"),
+        )
+    )
     assert account.spent_on("a", ["sex"]) == 0.75
     assert account.spent_on("a", ["age"]) == 0.5
     assert account.spent_on("a", ["age", "income"]) == 0.75
@@ -61,7 +71,10 @@ def test_a_budget_refuses_with_the_figures(ledger: Ledger) -> None:
     before = ledger.path.read_bytes()
     with pytest.raises(PrivacyError) as refusal:
         ledger.charge("a", "four", costing(0.8))
-    assert str(refusal.value) == "this release costs epsilon 0.80, but 0.35 is left of 2.00 (3 entries in the ledger)"
+    assert (
+        str(refusal.value)
+        == "this release costs epsilon 0.80, but 0.35 is left of 2.00 (3 entries in the ledger)"
+    )
     assert refusal.value.facts["left"] == pytest.approx(0.35)
     assert ledger.path.read_bytes() == before
     ledger.charge("b", "four", costing(0.8))
@@ -101,7 +114,9 @@ def test_a_refused_answer_is_never_drawn(ledger: Ledger) -> None:
     def draw() -> Any:
         raise AssertionError("the record was perturbed although the budget was spent")
 
-    with pytest.raises(PrivacyError, match=r"costs epsilon 2\.50, but 2\.00 is left of 2\.00 \(0 entries"):
+    with pytest.raises(
+        PrivacyError, match=r"costs epsilon 2\.50, but 2\.00 is left of 2\.00 \(0 entries"
+    ):
         ledger.answer("a", "survey", costing(2.5), draw)
 
 
@@ -121,7 +136,9 @@ def test_a_report_that_json_cannot_hold_costs_nothing(ledger: Ledger, report: An
     assert ledger.account.entries == ()
 
 
-def test_a_release_without_bound_needs_a_ledger_without_budget(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_release_without_bound_needs_a_ledger_without_budget(
+    tmp_path: Path, ledger: Ledger
+) -> None:
     nothing = Guarantee(math.inf)
     with pytest.raises(PrivacyError, match="costs epsilon inf"):
         ledger.charge("a", "fp-nfp", nothing)
@@ -134,11 +151,15 @@ def test_a_release_without_bound_needs_a_ledger_without_budget(tmp_path: Path, l
 def test_the_budget_stays_with_the_file(ledger: Ledger) -> None:
     assert Ledger(ledger.path).account.budget == pytest.approx(2.0)
     Ledger(ledger.path, budget=costing(2.0))
-    with pytest.raises(ParameterError, match=r"has a budget of epsilon 2\.00, not 3\.00; open it without a budget"):
+    with pytest.raises(
+        ParameterError, match=r"has a budget of epsilon 2\.00, not 3\.00; open it without a budget"
+    ):
         Ledger(ledger.path, budget=costing(3.0))
 
 
-def test_an_interrupted_write_leaves_the_old_ledger(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_leaves_the_old_ledger(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger.charge("a", "one", costing(0.5))
     before = ledger.path.read_bytes()
 
@@ -150,7 +171,10 @@ def test_an_interrupted_write_leaves_the_old_ledger(ledger: Ledger, monkeypatch:
         with pytest.raises(KeyboardInterrupt):
             ledger.charge("a", "two", costing(0.5))
     assert ledger.path.read_bytes() == before
-    assert sorted(path.name for path in ledger.path.parent.iterdir()) == ["ledger.json", "ledger.json.lock"]
+    assert sorted(path.name for path in ledger.path.parent.iterdir()) == [
+        "ledger.json",
+        "ledger.json.lock",
+    ]
     ledger.charge("a", "two", costing(0.5))
 
 
@@ -168,10 +192,15 @@ for turn in range(5):
 
 
 def test_processes_in_company_never_overspend(ledger: Ledger) -> None:
-    """Four processes try twenty charges of 0.2 on a budget of 2: exactly ten fit and none is lost."""
+    """Four processes try twenty charges of 0.2 on a budget of 2: exactly ten fit and
+    none is lost.
+    """
     command = [sys.executable, "-c", CHARGE_FIVE_TIMES, str(ledger.path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    running = [subprocess.Popen([*command, str(name)], stdout=subprocess.PIPE, text=True, env=environment) for name in range(4)]
+    running = [
+        subprocess.Popen([*command, str(name)], stdout=subprocess.PIPE, text=True, env=environment)
+        for name in range(4)
+    ]
     refused = sum(process.communicate()[0].count("refused") for process in running)
     assert all(process.returncode == 0 for process in running)
     assert refused == 10
@@ -212,6 +241,15 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_pseudonyms_are_stable_in_a_scope_and_unlike_elsewhere() -> None:
     secret = bytes(range(32))
     assert pseudonym(secret, "spring") == pseudonym(secret, "spring")
-    assert len({pseudonym(secret, "spring"), pseudonym(secret, "autumn"), pseudonym(secret[::-1], "spring")}) == 3
+    assert (
+        len(
+            {
+                pseudonym(secret, "spring"),
+                pseudonym(secret, "autumn"),
+                pseudonym(secret[::-1], "spring"),
+            }
+        )
+        == 3
+    )
     with pytest.raises(ParameterError, match="a secret of 3 bytes can be guessed"):
         pseudonym(b"abc", "spring")

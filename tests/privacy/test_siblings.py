@@ -29,11 +29,16 @@ def outright_most_frequent(stays: float, values: int, copies: int) -> float:
 
 
 def binomial_tail(above: int, copies: int, chance: float) -> float:
-    return sum(math.comb(copies, k) * chance**k * (1 - chance) ** (copies - k) for k in range(above + 1, copies + 1))
+    return sum(
+        math.comb(copies, k) * chance**k * (1 - chance) ** (copies - k)
+        for k in range(above + 1, copies + 1)
+    )
 
 
 @given(stays=st.floats(0.05, 0.95), values=st.integers(2, 4), copies=st.integers(1, 6))
-def test_both_bounds_hold_for_the_strictly_most_frequent_report(stays: float, values: int, copies: int) -> None:
+def test_both_bounds_hold_for_the_strictly_most_frequent_report(
+    stays: float, values: int, copies: int
+) -> None:
     exact = outright_most_frequent(stays, values, copies)
     sharp = siblings.outright_guess_bound(stays, values, copies)
     assert exact <= sharp + 1e-9
@@ -66,8 +71,13 @@ def test_eq_17_as_printed_leaves_out_the_first_term() -> None:
 
 
 def test_figure_1_full_record() -> None:
-    """The text reads 0.1 at 50 and 0.25 at 100 versions off the solid line: that is the bound for an outright winner."""
-    fifty, hundred = (siblings.outright_guess_bound(siblings.record_stays(PROMISE, 2000), 2000, m) for m in (50, 100))
+    """The text reads 0.1 at 50 and 0.25 at 100 versions off the solid line: that is the bound for
+    an outright winner.
+    """
+    fifty, hundred = (
+        siblings.outright_guess_bound(siblings.record_stays(PROMISE, 2000), 2000, m)
+        for m in (50, 100)
+    )
     assert 0.07 < fifty < 0.1
     assert 0.23 < hundred < 0.25
     assert fifty == pytest.approx(binomial_tail(1, 50, 19 / 2018))
@@ -75,14 +85,19 @@ def test_figure_1_full_record() -> None:
 
 @pytest.mark.parametrize("values", [2, 4, 8])
 def test_figure_1_single_attribute_levels_off_around_a_half(values: int) -> None:
-    bounds = [siblings.attribute_account(PROMISE, 2000, values, copies).guess_bound for copies in (40, 64, 96)]
+    bounds = [
+        siblings.attribute_account(PROMISE, 2000, values, copies).guess_bound
+        for copies in (40, 64, 96)
+    ]
     assert all(0.35 < bound < 0.55 for bound in bounds)
 
 
 def test_attribute_stays_is_the_marginal_of_the_gamma_diagonal_matrix() -> None:
     cells, values = 2000, 4
     x = 1 / (19 + cells - 1)
-    assert siblings.attribute_stays(PROMISE, cells, values) == pytest.approx(19 * x + (cells // values - 1) * x)
+    assert siblings.attribute_stays(PROMISE, cells, values) == pytest.approx(
+        19 * x + (cells // values - 1) * x
+    )
     assert siblings.record_stays(PROMISE, cells) == pytest.approx(19 * x)
 
 

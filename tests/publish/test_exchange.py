@@ -10,14 +10,25 @@ from hypothesis import strategies as st
 from sfumato.publish.exchange import Exchange, least_drift, solve
 
 
-def exchange(units: int, values: int, seed: int, *, share: float = 0.6, coarse: bool = False) -> Exchange:
+def exchange(
+    units: int, values: int, seed: int, *, share: float = 0.6, coarse: bool = False
+) -> Exchange:
     """A random problem; coarse posteriors take few values, so that ties abound and some are 0."""
     rng = np.random.default_rng(seed)
     true = rng.integers(values, size=units)
-    weight = rng.integers(0, 4, size=(units, values)).astype(float) if coarse else rng.random((units, values))
+    weight = (
+        rng.integers(0, 4, size=(units, values)).astype(float)
+        if coarse
+        else rng.random((units, values))
+    )
     weight[np.arange(units), true] += 1
     may_stay = rng.random(units) < share
-    return Exchange(weight / weight.sum(axis=1, keepdims=True), true, may_stay, int(rng.integers(0, may_stay.sum() + 1)))
+    return Exchange(
+        weight / weight.sum(axis=1, keepdims=True),
+        true,
+        may_stay,
+        int(rng.integers(0, may_stay.sum() + 1)),
+    )
 
 
 def every_assignment(problem: Exchange) -> tuple[int, float]:
@@ -27,13 +38,22 @@ def every_assignment(problem: Exchange) -> tuple[int, float]:
         assigned = np.array(choice, dtype=int)
         changed = assigned != problem.true
         if changed[~problem.may_stay].all() and changed[problem.may_stay].sum() == problem.changes:
-            drift = int(np.abs(np.bincount(assigned, minlength=problem.values) - problem.totals()).sum())
+            drift = int(
+                np.abs(np.bincount(assigned, minlength=problem.values) - problem.totals()).sum()
+            )
             best = min(best, (drift, problem.cost(assigned)))
     return best
 
 
-@given(seed=st.integers(0, 10**6), units=st.integers(1, 7), values=st.integers(2, 4), coarse=st.booleans())
-def test_the_optimum_is_the_least_over_all_assignments(seed: int, units: int, values: int, coarse: bool) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    units=st.integers(1, 7),
+    values=st.integers(2, 4),
+    coarse=st.booleans(),
+)
+def test_the_optimum_is_the_least_over_all_assignments(
+    seed: int, units: int, values: int, coarse: bool
+) -> None:
     problem = exchange(units, values, seed, coarse=coarse)
     found = solve(problem)
     drift, cost = every_assignment(problem)
@@ -64,13 +84,23 @@ def test_a_whole_linear_programme_agrees_on_a_middling_problem() -> None:
     cost = problem.posterior[np.arange(units), problem.true][:, None] - problem.posterior
     cell = np.arange(units * values)
     unit, value = cell // values, cell % values
-    rows = [coo_array((np.ones(len(cell)), (unit, cell))), coo_array((np.ones(len(cell)), (value, cell)))]
+    rows = [
+        coo_array((np.ones(len(cell)), (unit, cell))),
+        coo_array((np.ones(len(cell)), (value, cell))),
+    ]
     counted = np.flatnonzero(problem.may_stay[unit] & (value != problem.true[unit]))
-    rows.append(coo_array((np.ones(len(counted)), (np.zeros(len(counted), dtype=int), counted)), shape=(1, len(cell))))
+    rows.append(
+        coo_array(
+            (np.ones(len(counted)), (np.zeros(len(counted), dtype=int), counted)),
+            shape=(1, len(cell)),
+        )
+    )
     upper = np.ones(len(cell))
     upper[(value == problem.true[unit]) & ~problem.may_stay[unit]] = 0
     wanted = np.concatenate([np.ones(units), problem.totals(), [problem.changes]])
-    whole = linprog(cost.ravel(), A_eq=vstack(rows), b_eq=wanted, bounds=np.stack([0 * upper, upper], axis=1))
+    whole = linprog(
+        cost.ravel(), A_eq=vstack(rows), b_eq=wanted, bounds=np.stack([0 * upper, upper], axis=1)
+    )
     assert solve(problem).bound == pytest.approx(whole.fun, abs=1e-6)
 
 

@@ -39,7 +39,9 @@ SECRET = (Restriction((0, 1)), Restriction((1, 2, 3)), Restriction((4, 5)))
 
 
 @pytest.mark.parametrize("method", HIDING_METHODS)
-def test_every_method_hides_and_the_report_says_what_a_slow_miner_says(baskets: Bits, method: str) -> None:
+def test_every_method_hides_and_the_report_says_what_a_slow_miner_says(
+    baskets: Bits, method: str
+) -> None:
     release = hide(baskets, NAMES, SECRET, MIN_COUNT, method=method, rng=seeded(1))
     report = release.report
     before, after = frequent(baskets, MIN_COUNT), frequent(release.bits, MIN_COUNT)
@@ -51,12 +53,20 @@ def test_every_method_hides_and_the_report_says_what_a_slow_miner_says(baskets: 
     assert {frozenset(items) for items in report.lost} == lawful - after
     assert report.artifactual == 0
     gone = baskets.to_dense().sum() - release.bits.to_dense().sum()
-    assert report.removed == gone and report.dissimilarity == pytest.approx(gone / baskets.to_dense().sum())
-    assert report.changed_transactions == (baskets.to_dense() != release.bits.to_dense()).any(axis=1).sum()
+    assert report.removed == gone and report.dissimilarity == pytest.approx(
+        gone / baskets.to_dense().sum()
+    )
+    assert (
+        report.changed_transactions
+        == (baskets.to_dense() != release.bits.to_dense()).any(axis=1).sum()
+    )
 
 
 def test_cover_loses_least(baskets: Bits) -> None:
-    cost = {m: hide(baskets, NAMES, SECRET, MIN_COUNT, method=m, rng=seeded(1)).report.misses_cost for m in HIDING_METHODS}
+    cost = {
+        m: hide(baskets, NAMES, SECRET, MIN_COUNT, method=m, rng=seeded(1)).report.misses_cost
+        for m in HIDING_METHODS
+    }
     assert cost["cover"] <= min(cost.values())
 
 
@@ -67,19 +77,37 @@ def test_cover_stops_just_below_the_threshold(baskets: Bits) -> None:
 
 def test_disclosure_leaves_its_share_alone(baskets: Bits) -> None:
     for method in ("minfia", "cover"):
-        report = hide(baskets, NAMES, [SECRET[0]], MIN_COUNT, method=method, disclosure=0.05, rng=seeded(1)).report
+        report = hide(
+            baskets, NAMES, [SECRET[0]], MIN_COUNT, method=method, disclosure=0.05, rng=seeded(1)
+        ).report
         pattern = report.patterns[0]
-        assert pattern.count_after == pattern.count_before - number_to_sanitise(pattern.count_before, 0.05)
+        assert pattern.count_after == pattern.count_before - number_to_sanitise(
+            pattern.count_before, 0.05
+        )
 
 
-def test_too_much_disclosure_is_a_hiding_failure_and_the_largest_safe_one_is_not(baskets: Bits) -> None:
+def test_too_much_disclosure_is_a_hiding_failure_and_the_largest_safe_one_is_not(
+    baskets: Bits,
+) -> None:
     safe = largest_disclosure(baskets, SECRET, Limits(MIN_COUNT))
-    assert hide(baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=safe).report.hiding_failure == 0
-    assert hide(baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=0.9).report.hiding_failure > 0
+    assert (
+        hide(
+            baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=safe
+        ).report.hiding_failure
+        == 0
+    )
+    assert (
+        hide(
+            baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=0.9
+        ).report.hiding_failure
+        > 0
+    )
 
 
 def test_naive_leaves_no_basket_empty() -> None:
-    bits = Bits.from_dense(np.array([[1, 1, 0]] * 5 + [[1, 1, 1]] * 5 + [[1, 0, 0]] * 3, dtype=bool))
+    bits = Bits.from_dense(
+        np.array([[1, 1, 0]] * 5 + [[1, 1, 1]] * 5 + [[1, 0, 0]] * 3, dtype=bool)
+    )
     released = hide(bits, "abc", [Restriction((0, 1))], 3, method="naive", rng=seeded(1)).bits
     assert released.sizes().min() == 1
     assert not (released.to_dense()[:, :2].all(axis=1)).any()
@@ -87,8 +115,15 @@ def test_naive_leaves_no_basket_empty() -> None:
 
 def rules_baskets(both: int, only_left: int, only_right: int, neither: int) -> Bits:
     """Baskets over A B C and a fourth item, with A and B always together."""
-    kinds = [([1, 1, 1, 0], both), ([1, 1, 0, 0], only_left), ([0, 0, 1, 0], only_right), ([0, 0, 0, 1], neither)]
-    return Bits.from_dense(np.array([row for row, times in kinds for _ in range(times)], dtype=bool))
+    kinds = [
+        ([1, 1, 1, 0], both),
+        ([1, 1, 0, 0], only_left),
+        ([0, 0, 1, 0], only_right),
+        ([0, 0, 0, 1], neither),
+    ]
+    return Bits.from_dense(
+        np.array([row for row, times in kinds for _ in range(times)], dtype=bool)
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +133,9 @@ def rules_baskets(both: int, only_left: int, only_right: int, neither: int) -> B
 )
 def test_a_rule_is_hidden_and_its_reverse_stays(both: int, only_left: int, only_right: int) -> None:
     bits = rules_baskets(both, only_left, only_right, 300)
-    report = hide(bits, "ABCD", [Restriction((0, 1), (2,))], 20, min_confidence=0.5, rng=seeded(1)).report
+    report = hide(
+        bits, "ABCD", [Restriction((0, 1), (2,))], 20, min_confidence=0.5, rng=seeded(1)
+    ).report
     rule = report.patterns[0]
     assert rule.confidence_before is not None and rule.confidence_before >= 0.5
     assert rule.confidence_after is not None and rule.confidence_after < 0.5
@@ -108,7 +145,9 @@ def test_a_rule_is_hidden_and_its_reverse_stays(both: int, only_left: int, only_
 
 
 def test_a_rule_whose_itemset_is_rare_is_already_hidden() -> None:
-    release = hide(rules_baskets(10, 0, 0, 50), "ABCD", [Restriction((0,), (2,))], 20, min_confidence=0.5)
+    release = hide(
+        rules_baskets(10, 0, 0, 50), "ABCD", [Restriction((0,), (2,))], 20, min_confidence=0.5
+    )
     assert release.report.removed == 0
     assert "not found even in the true baskets" in release.report.notes[0]
 

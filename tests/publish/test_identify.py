@@ -30,7 +30,9 @@ def slow_counts(table: pa.Table, keys: list[str], confidential: list[str]) -> tu
     rows = table.to_pylist()
     groups: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[k] for k in keys), []).append(tuple(row[c] for c in confidential))
+        groups.setdefault(tuple(row[k] for k in keys), []).append(
+            tuple(row[c] for c in confidential)
+        )
     pure = [values for values in groups.values() if len(set(values)) == 1]
     return (
         sum(len(v) == 1 for v in pure),
@@ -44,7 +46,9 @@ def test_counts_agree_with_the_slow_answer() -> None:
     data = Microdata.read(table, ["illness", "income"])
     found = identify(data)
     assert found.confidential == ("illness", "income", "illness × income")
-    for risk, columns in zip(found.risks, (["illness"], ["income"], ["illness", "income"]), strict=True):
+    for risk, columns in zip(
+        found.risks, (["illness"], ["income"], ["illness", "income"]), strict=True
+    ):
         assert (risk.unique, risk.collective, risk.groups) == slow_counts(table, keys, columns)
         assert risk.unidentifiable == 500 - risk.identifiable
 
@@ -64,18 +68,28 @@ def test_risk_measures_of_a_table_made_for_them() -> None:
     table = pa.table({"key": list("aaabbbb"), "secret": [0, 0, 1, 0, 1, 2, 2]})
     data = Microdata.read(table, ["secret"])
     risk = risk_of(data.keys, data.confidential[0])
-    assert (risk.k_anonymity, risk.l_diversity, risk.sample_uniques, risk.mean_group) == (3, 2, 0, 3.5)
+    assert (risk.k_anonymity, risk.l_diversity, risk.sample_uniques, risk.mean_group) == (
+        3,
+        2,
+        0,
+        3.5,
+    )
     share = np.array([2 / 3, 1 / 3])
     assert risk.entropy_l_diversity == pytest.approx(np.exp(-(share * np.log(share)).sum()))
 
 
 def test_pattern_numbers_survive_more_combinations_than_a_word_holds() -> None:
     rng = np.random.default_rng(1)
-    columns = [Coded(str(i), rng.integers(0, 2, 50).astype(np.int32), tuple(range(100_000))) for i in range(12)]
+    columns = [
+        Coded(str(i), rng.integers(0, 2, 50).astype(np.int32), tuple(range(100_000)))
+        for i in range(12)
+    ]
     rows = [tuple(column.codes[row] for column in columns) for row in range(50)]
     numbers = pattern_numbers(columns)
     assert len(set(numbers.tolist())) == len(Counter(rows))
-    assert all((numbers[i] == numbers[j]) == (rows[i] == rows[j]) for i in range(50) for j in range(50))
+    assert all(
+        (numbers[i] == numbers[j]) == (rows[i] == rows[j]) for i in range(50) for j in range(50)
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,12 +103,16 @@ def test_numbers_are_binned_on_request(text: str, labels: tuple[str, ...]) -> No
 
 
 def test_equal_frequency_bins_hold_equal_shares() -> None:
-    data = Microdata.read(people(5000), ["illness"], keys=["age"], bins={"age": Binning.parse("frequency:4")})
+    data = Microdata.read(
+        people(5000), ["illness"], keys=["age"], bins={"age": Binning.parse("frequency:4")}
+    )
     assert np.abs(data.keys[0].counts() / 5000 - 0.25).max() < 0.02
 
 
 def test_nulls_are_a_value_of_their_own_or_an_error() -> None:
-    table = pa.table({"age": [30, 40, None, None], "town": ["a", None, "a", "a"], "secret": ["x", "y", "x", "y"]})
+    table = pa.table(
+        {"age": [30, 40, None, None], "town": ["a", None, "a", "a"], "secret": ["x", "y", "x", "y"]}
+    )
     data = Microdata.read(table, ["secret"], bins={"age": Binning.parse("35")})
     assert data.keys[0].values == ("[30,35)", "[35,40]", None)
     assert risk_of(data.keys, data.confidential[0]).unique == 2

@@ -1,4 +1,6 @@
-"""Swapping: constraints kept, costs told truly, randomness where it should be, bad input refused."""
+"""Swapping: constraints kept, costs told truly, randomness where it should be, bad
+input refused.
+"""
 
 import json
 
@@ -22,15 +24,25 @@ def people(rows: int = 1500, seed: int = 3) -> pa.Table:
     age = rng.integers(18, 90, rows)
     town = rng.choice(["Ghent", "Lyon", "Turin", "Utrecht", "York"], rows)
     lean = (age > 55).astype(int) + (town == "Lyon")
-    illness = np.where(rng.random(rows) < 0.25 + 0.25 * lean, "gout", rng.choice(["none", "flu"], rows))
+    illness = np.where(
+        rng.random(rows) < 0.25 + 0.25 * lean, "gout", rng.choice(["none", "flu"], rows)
+    )
     return pa.table(
-        {"age": age, "town": town, "shoe": rng.integers(35, 47, rows), "illness": illness, "poor": rng.random(rows) < 0.4}
+        {
+            "age": age,
+            "town": town,
+            "shoe": rng.integers(35, 47, rows),
+            "illness": illness,
+            "poor": rng.random(rows) < 0.4,
+        }
     )
 
 
 @pytest.fixture(scope="module")
 def data() -> Microdata:
-    return Microdata.read(people().drop(["poor"]), ["illness"], bins={"age": Binning.parse("frequency:12")})
+    return Microdata.read(
+        people().drop(["poor"]), ["illness"], bins={"age": Binning.parse("frequency:12")}
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -56,20 +68,27 @@ def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: Microdata) -> 
         swap(data, 0.4, method=method, classifier="none", rng=seeded(1)).reports[0]  # type: ignore[arg-type]
         for method in ("greedy", "random")
     )
-    # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads it.
-    optimal = swap(data, 0.4, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)).reports[0]
+    # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads
+    # it.
+    optimal = swap(
+        data, 0.4, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)
+    ).reports[0]
     assert optimal.optimal
     assert optimal.objective <= greedy.objective + 1e-9 < by_chance.objective
 
 
 def test_greedy_makes_the_swaps_of_the_written_out_list(data: Microdata) -> None:
-    """The paper's step 3 with every admissible swap listed and sorted, against classes and a heap."""
+    """The paper's step 3 with every admissible swap listed and sorted, against classes
+    and a heap.
+    """
     units = units_of(data, seeded(1))
     chosen = np.arange(60)
     whole = exchange_of(data, units, 20, simple_bayes)
     problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
     start = phase_one(problem, seeded(2))
-    assert problem.cost(phase_two(problem, start)) == pytest.approx(problem.cost(_listed(problem, start)), abs=1e-9)
+    assert problem.cost(phase_two(problem, start)) == pytest.approx(
+        problem.cost(_listed(problem, start)), abs=1e-9
+    )
 
 
 def _listed(problem, assigned):
@@ -108,7 +127,9 @@ def test_a_small_drift_allowed_cannot_cost_more(data: Microdata) -> None:
 
 
 def test_secure_by_default_and_ties_fall_anew(data: Microdata) -> None:
-    """One member of each group is drawn: two secure runs agree on all draws with chance 2^-groups or less."""
+    """One member of each group is drawn: two secure runs agree on all draws with chance 2^-groups
+    or less.
+    """
     groups = status_of(data.keys, data.confidential[0]).groups
     assert groups > 30
     first, second = (swap(data, 0.4, classifier="none").changed for _ in range(2))
@@ -146,7 +167,8 @@ def test_several_confidential_columns_in_turn_and_jointly() -> None:
         assert set(release.to_dict()) >= {"changed", "objective", "marginal_drift", "optimal"}
         assert release.to_dict()["optimal"]
     both = [
-        sorted(map(str, zip(t["illness"].to_pylist(), t["poor"].to_pylist(), strict=True))) for t in (data.table, jointly.table)
+        sorted(map(str, zip(t["illness"].to_pylist(), t["poor"].to_pylist(), strict=True)))
+        for t in (data.table, jointly.table)
     ]
     assert both[0] == both[1]
 
@@ -156,7 +178,9 @@ def test_classification_is_measured_and_the_tree_posterior_is_one(data: Microdat
     assert found.cost.classification is not None
     assert 0 < found.cost.classification.trained_on_truth < 1
     posterior = smoothed_tree(data.keys, data.confidential[0], np.arange(50))
-    assert posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
+    assert (
+        posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
+    )
     again = swap(data, 0.4, classifier="bayes", rng=seeded(1)).reports[0].cost.classification
     assert again is not None and again.model == "bayes"
 
@@ -185,4 +209,6 @@ def test_nothing_identifiable_is_nothing_to_do() -> None:
     data = Microdata.read(pa.table({"key": ["a", "a"] * 5, "secret": ["x", "y"] * 5}), ["secret"])
     release = swap(data, 0.5, classifier="none")
     assert release.table.equals(data.table)
-    assert release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
+    assert (
+        release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
+    )

@@ -59,7 +59,9 @@ def test_phase_one_drifts_when_one_value_holds_nearly_all() -> None:
 
 def test_table_3_posteriors() -> None:
     found = worked_example()
-    table = np.array([[float(cell) for cell in line.split()] for line in TABLE_3.split("\n") if line])
+    table = np.array(
+        [[float(cell) for cell in line.split()] for line in TABLE_3.split("\n") if line]
+    )
     assert np.abs(found.posterior - table).max() < 6e-5
 
 

@@ -8,7 +8,17 @@ import math
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.reproduce.base import LENGTH, MARK, Cell, Reproduction, Row, Runs, Settings, page, rounding
+from sfumato.reproduce.base import (
+    LENGTH,
+    MARK,
+    Cell,
+    Reproduction,
+    Row,
+    Runs,
+    Settings,
+    page,
+    rounding,
+)
 
 
 def table(**changes: object) -> Reproduction:
@@ -17,7 +27,12 @@ def table(**changes: object) -> Reproduction:
         Row((1,), (Cell(249, 249.0), Cell(5.89, Runs((6.1, 6.4, 6.3))))),
         Row((2,), (Cell(239, 236.0), Cell(3.87, Runs((30.1, 30.2, 30.3))))),
     )
-    facts = {"labels": (LENGTH,), "quantities": ("|F|", "error (%)"), "rows": rows, "notes": ("a remark",)} | changes
+    facts = {
+        "labels": (LENGTH,),
+        "quantities": ("|F|", "error (%)"),
+        "rows": rows,
+        "notes": ("a remark",),
+    } | changes
     return Reproduction("demo", "A table", **facts)  # type: ignore[arg-type]
 
 
@@ -74,7 +89,9 @@ def test_a_page_draws_what_goes_by_length() -> None:
     html = page([table()]).html()
     assert "A table" in html and "a remark" in html and html.count("<img") == 1
     axes = table().draw()
-    assert axes is not None and [line.get_label() for line in axes[0].get_legend_handles_labels()[0]] == ["ours", "paper"]
+    assert axes is not None and [
+        line.get_label() for line in axes[0].get_legend_handles_labels()[0]
+    ] == ["ours", "paper"]
     assert table(labels=("data",)).draw() is None
 
 
@@ -85,6 +102,8 @@ def test_rows_must_fit() -> None:
 
 def test_settings() -> None:
     assert list(Settings(seeds=3).runs) == [1, 2, 3] and Settings(seeds=3).counted == "3 seeds"
-    assert list(Settings(seeds=3, quick=True).runs) == [1] and Settings(quick=True).counted == "1 seed"
+    assert (
+        list(Settings(seeds=3, quick=True).runs) == [1] and Settings(quick=True).counted == "1 seed"
+    )
     with pytest.raises(ParameterError, match="seeds=0"):
         Settings(seeds=0)

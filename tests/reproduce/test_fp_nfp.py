@@ -1,4 +1,6 @@
-"""FP/NFP's tables: its privacy columns, what direct mining of its distortions really finds, and item lists."""
+"""FP/NFP's tables: its privacy columns, what direct mining of its distortions really finds, and
+item lists.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,15 @@ def test_privacy_by_the_true_channel_is_what_the_paper_hides(table_1: Reproducti
     assert ours(table_1, "by the true channel")[6] == pytest.approx(10.6, abs=0.1)
 
 
-def test_normal_distortion_by_the_pseudo_code_keeps_nearly_every_itemset(table_1: Reproduction) -> None:
+def test_normal_distortion_by_the_pseudo_code_keeps_nearly_every_itemset(
+    table_1: Reproduction,
+) -> None:
     assert min(ours(table_1, "accuracy (%)")[:6]) > 98
 
 
-def test_removing_ones_only_gives_the_expected_share(visits: fp_nfp.Baskets, table_1: Reproduction) -> None:
+def test_removing_ones_only_gives_the_expected_share(
+    visits: fp_nfp.Baskets, table_1: Reproduction
+) -> None:
     tiers, least = visits.truth.tiers, visits.min_support * visits.table.rows
     for keep, found in zip(fp_nfp.KEEPS, ours(table_1, "ones removed only")[:6], strict=True):
         kept = np.concatenate([keep**tier.length * tier.measured.count >= least for tier in tiers])
@@ -60,7 +66,9 @@ def test_reconstruction_beats_direct_mining_of_improved_distortion(table_1: Repr
 def test_accuracy_is_that_of_mining_it_all(visits: fp_nfp.Baskets) -> None:
     release = perturb(visits.narrow, BitFlip(visits.narrow.domain, 0.95, 0.95), seeded(1))
     mined = frequent_itemsets(release, visits.min_support, prune_errors=0)
-    both = {frozenset(items) for items in mined.items} & {frozenset(items) for items in visits.truth.items}
+    both = {frozenset(items) for items in mined.items} & {
+        frozenset(items) for items in visits.truth.items
+    }
     found = fp_nfp.accuracy(release.supports(), visits.truth, visits.min_support)
     assert found == pytest.approx(100 * len(both) / len(visits.truth))
 

@@ -35,17 +35,23 @@ def truth(people: Table) -> Itemsets:
 def det_gd_errors(people: Table, truth: Itemsets, versions: int) -> np.ndarray:
     mechanism = GammaDiagonal.promising(Guarantee(19), people.domain)
     runs = [frapp.mechanism_errors(people, truth, mechanism, seed, versions) for seed in SEEDS]
-    return np.mean([[run[length].support_error or 0.0 for length in truth.by_length()] for run in runs], axis=0)
+    return np.mean(
+        [[run[length].support_error or 0.0 for length in truth.by_length()] for run in runs], axis=0
+    )
 
 
 def assert_as_known(errors: np.ndarray) -> None:
-    np.testing.assert_array_less(np.abs(errors - MEANS), 5.2 * SPREAD * np.sqrt(1 / len(SEEDS) + 1 / 40))
+    np.testing.assert_array_less(
+        np.abs(errors - MEANS), 5.2 * SPREAD * np.sqrt(1 / len(SEEDS) + 1 / 40)
+    )
 
 
 def test_det_gd_with_50_versions(people: Table, truth: Itemsets) -> None:
     errors = det_gd_errors(people, truth, frapp.VERSIONS)
     assert_as_known(errors)
-    np.testing.assert_array_less(np.abs(errors - IN_THEORY), 5.2 * SPREAD * np.sqrt(1 / len(SEEDS) + 1))
+    np.testing.assert_array_less(
+        np.abs(errors - IN_THEORY), 5.2 * SPREAD * np.sqrt(1 / len(SEEDS) + 1)
+    )
 
 
 def test_a_fifth_of_the_versions_is_seen(people: Table, truth: Itemsets) -> None:

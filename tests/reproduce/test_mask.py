@@ -33,13 +33,17 @@ def truth(visits: Table) -> Itemsets:
 
 
 def support_errors(release: Release, truth: Itemsets) -> list[float]:
-    found = frequent_itemsets(release, min_count=mask.minimum_count(release.rows, 0.25), prune_errors=0, max_length=4)
+    found = frequent_itemsets(
+        release, min_count=mask.minimum_count(release.rows, 0.25), prune_errors=0, max_length=4
+    )
     return [errors.support_error or 0.0 for errors in itemset_errors(found, truth)]
 
 
 def assert_as_in_theory(means: np.ndarray) -> None:
     # Five standard errors of a mean over our seeds, and of THEORY's own mean over ten.
-    np.testing.assert_array_less(np.abs(means - SUPPORT_ERRORS), 5 * SPREAD * np.sqrt(1 / len(SEEDS) + 1 / 10))
+    np.testing.assert_array_less(
+        np.abs(means - SUPPORT_ERRORS), 5 * SPREAD * np.sqrt(1 / len(SEEDS) + 1 / 10)
+    )
 
 
 def test_the_frequent_itemsets_of_table_7(truth: Itemsets) -> None:
@@ -60,7 +64,11 @@ def test_a_keep_five_per_cent_off_is_rejected(visits: Table, truth: Itemsets) ->
 
 
 def test_the_minimum_count_is_cut_off() -> None:
-    assert (mask.minimum_count(59_602, 0.25), mask.minimum_count(59_602, 0.5), mask.minimum_count(10**6, 0.25)) == (
+    assert (
+        mask.minimum_count(59_602, 0.25),
+        mask.minimum_count(59_602, 0.5),
+        mask.minimum_count(10**6, 0.25),
+    ) == (
         149,
         298,
         2500,

@@ -30,7 +30,9 @@ def zipfian() -> Table:
 def curve(found: Reproduction, quantity: str, *labels: float) -> np.ndarray:
     """The values of one line, along the axis."""
     place = found.quantities.index(quantity)
-    return np.array([row.cells[place].value for row in found.rows if row.labels[:-1] == labels], dtype=float)
+    return np.array(
+        [row.cells[place].value for row in found.rows if row.labels[:-1] == labels], dtype=float
+    )
 
 
 def adult_errors(people: Table, columns: int, keep: float, seeds: int = 4) -> dict[str, float]:
@@ -58,7 +60,9 @@ def test_the_predicates_of_the_paper_hold_for_whom_they_say(people: Table) -> No
     assert people.rows == table.sum() == 32_561
 
 
-def test_zipfian_columns_have_a_tenth_of_the_rows_as_values_the_rarest_five_times(zipfian: Table) -> None:
+def test_zipfian_columns_have_a_tenth_of_the_rows_as_values_the_rarest_five_times(
+    zipfian: Table,
+) -> None:
     counts = np.bincount(np.asarray(zipfian.columns[0]))
     assert len(counts) == 1_000 and zipfian.rows == counts.sum() == 10_000
     assert 4 <= counts[-100:].mean() <= 6 and counts[0] > 25 * counts[-1]
@@ -75,7 +79,9 @@ def test_error_falls_with_retention_and_reconstruction_pays(people: Table) -> No
     assert all(one[olap.ITERATIVE] < one[olap.RANDOMIZED] / 2 for one in found[1:])
 
 
-def test_both_methods_agree_where_little_is_asked_and_iteration_wins_where_much_is(people: Table) -> None:
+def test_both_methods_agree_where_little_is_asked_and_iteration_wins_where_much_is(
+    people: Table,
+) -> None:
     easy, hard = adult_errors(people, 2, 0.6), adult_errors(people, 4, 0.2)
     assert easy[olap.ITERATIVE] == pytest.approx(easy[olap.INVERSION], rel=1e-3)
     assert hard[olap.ITERATIVE] < hard[olap.INVERSION] / 3
@@ -89,8 +95,12 @@ def test_inversion_errors_grow_like_the_condition_number(zipfian: Table) -> None
         table = zipfian.recode(zipfian.domain.project(zipfian.domain.names[:columns]))
         cells = olap.zipf_cells(table, columns)
         truth = Exact(table).marginal(cells).value
-        releases = [perturb(table, Retention(table.domain, 0.2), seeded(seed)) for seed in range(20)]
-        means.append(np.mean([np.abs(release.marginal(cells).value - truth).sum() for release in releases]))
+        releases = [
+            perturb(table, Retention(table.domain, 0.2), seeded(seed)) for seed in range(20)
+        ]
+        means.append(
+            np.mean([np.abs(release.marginal(cells).value - truth).sum() for release in releases])
+        )
     growth = np.array(means[1:]) / means[:-1]
     assert ((growth > 4) & (growth < 9)).all(), growth
 
@@ -99,7 +109,9 @@ def test_condition_numbers_are_those_of_the_matrices() -> None:
     found = olap.condition_numbers()
     for keep in (0.2, 0.8):
         factor = Retain.uniform(keep, (2,))
-        dense = [np.linalg.cond(Product.of(*[factor] * columns).to_dense()) for columns in (1, 2, 3)]
+        dense = [
+            np.linalg.cond(Product.of(*[factor] * columns).to_dense()) for columns in (1, 2, 3)
+        ]
         np.testing.assert_allclose(curve(found, "condition number", keep)[:3], dense)
 
 
@@ -126,7 +138,9 @@ def test_the_largest_safe_retention(people: Table) -> None:
         found = olap.safe_retention(people, columns)
         at_half = next(row for row in found.rows if row.labels == (0.5,))
         values = [cell.value for cell in at_half.cells]
-        assert values[1] == pytest.approx(common, abs=1e-3) and values[3] == pytest.approx(rare, abs=1e-3)
+        assert values[1] == pytest.approx(common, abs=1e-3) and values[3] == pytest.approx(
+            rare, abs=1e-3
+        )
         assert values[1] >= 0.3 and values[3] >= 0.8  # what §7.3 says may be retained
         for line in np.array([[cell.value for cell in row.cells] for row in found.rows]).T:
             assert (np.diff(line) < 0).all()  # the likelier a priori, the less may be retained

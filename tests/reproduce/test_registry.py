@@ -17,7 +17,10 @@ NAMES = [part for paper in PAPERS.values() for part in paper.parts]
 def test_a_paper_stands_for_its_tables_and_all_for_every_paper() -> None:
     assert parts_of(["fp-nfp"]) == {"fp-nfp": list(PAPERS["fp-nfp"].parts)}
     assert [part for parts in parts_of(["all"]).values() for part in parts] == NAMES
-    assert parts_of(["mask-table-7", "frapp-table-3", "mask-table-7"]) == {"mask": ["mask-table-7"], "frapp": ["frapp-table-3"]}
+    assert parts_of(["mask-table-7", "frapp-table-3", "mask-table-7"]) == {
+        "mask": ["mask-table-7"],
+        "frapp": ["frapp-table-3"],
+    }
 
 
 def test_an_unknown_name_is_told_its_neighbour() -> None:
@@ -30,7 +33,13 @@ def test_every_paper_has_its_module(paper: str) -> None:
     assert callable(import_module(f"sfumato.reproduce.{PAPERS[paper].module}").reproduce)
 
 
-SLOW = {"frapp-table-3", "fp-nfp-table-2", "fp-nfp-table-5", "fp-nfp-table-6", "li-sarkar-table-4"}  # larger files or trees
+SLOW = {
+    "frapp-table-3",
+    "fp-nfp-table-2",
+    "fp-nfp-table-5",
+    "fp-nfp-table-6",
+    "li-sarkar-table-4",
+}  # larger files or trees
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -54,7 +54,9 @@ def test_blocks_of_any_size_give_the_same_baskets(rows, block_bytes):
 def test_writing_and_reading_are_inverse(rows):
     names = pa.array([str(item) for item in range(31)])
     offsets = np.cumsum([0, *map(len, rows)])
-    bits = Bits.from_csr(offsets, np.array([item for row in rows for item in sorted(row)], dtype=np.int32), 31)
+    bits = Bits.from_csr(
+        offsets, np.array([item for row in rows for item in sorted(row)], dtype=np.int32), 31
+    )
     text = bytes(memoryview(format_baskets(names, bits)))
     batch = parse_baskets(text)
     assert rows_of(batch) == [sorted(row) for row in rows]
@@ -75,7 +77,9 @@ def test_the_line_counts_over_blocks():
 
 def test_an_item_outside_the_universe_is_named_with_its_line():
     universe = Universe.of(basket_domain(np.array([1, 5])))
-    with pytest.raises(DataError, match="line 11: item 9 is not in the universe of 2 items") as caught:
+    with pytest.raises(
+        DataError, match="line 11: item 9 is not in the universe of 2 items"
+    ) as caught:
         universe.encode(parse_baskets(b"1\n5 9\n"), 10)
     assert "--items" in caught.value.hint
 

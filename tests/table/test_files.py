@@ -31,11 +31,15 @@ BASKETS = Domain((Items("items", ("3", "5", "40")),))
 
 def people(rows: int = 100) -> Table:
     rng = seeded(1)
-    return Table(PEOPLE, (rng.below(100, rows).astype(np.uint8), rng.below(2, rows).astype(np.uint8)))
+    return Table(
+        PEOPLE, (rng.below(100, rows).astype(np.uint8), rng.below(2, rows).astype(np.uint8))
+    )
 
 
 def baskets(rows: int = 100) -> Table:
-    return Table(BASKETS, (Bits.from_dense(seeded(2).below(2, 3 * rows).reshape(rows, 3).astype(bool)),))
+    return Table(
+        BASKETS, (Bits.from_dense(seeded(2).below(2, 3 * rows).reshape(rows, 3).astype(bool)),)
+    )
 
 
 def same(one: Table, other: Table) -> bool:
@@ -84,7 +88,9 @@ def test_records_reported_as_baskets(tmp_path):
     for name in ("m.csv", "m.parquet"):
         save(release, tmp_path / name)
         assert same(read_perturbed(tmp_path / name), release)
-    assert (tmp_path / "m.csv").read_text().splitlines()[0] == '"age=[0,20)","age=[20,60)","age=[60,99]",sex=F,sex=M'
+    assert (tmp_path / "m.csv").read_text().splitlines()[
+        0
+    ] == '"age=[0,20)","age=[20,60)","age=[60,99]",sex=F,sex=M'
     with pytest.raises(SchemaError, match="whole-number"):
         save(release, tmp_path / "m.dat")
     assert sorted(os.listdir(tmp_path)) == ["m.csv", "m.csv.sfumato.json", "m.parquet"]
@@ -93,7 +99,10 @@ def test_records_reported_as_baskets(tmp_path):
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
 
 
-@given(st.lists(words, min_size=1, max_size=6, unique=True), st.lists(words.filter(bool), min_size=2, max_size=3, unique=True))
+@given(
+    st.lists(words, min_size=1, max_size=6, unique=True),
+    st.lists(words.filter(bool), min_size=2, max_size=3, unique=True),
+)
 @settings(max_examples=100)
 def test_any_words_survive_csv(values, names):
     import tempfile
@@ -107,7 +116,10 @@ def test_any_words_survive_csv(values, names):
         assert same(read(Path(folder) / "w.csv", domain), table)
 
 
-@given(st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=40, unique=True), st.sampled_from([1, 0.5, 0.01]))
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=40, unique=True),
+    st.sampled_from([1, 0.5, 0.01]),
+)
 def test_any_numbers_survive_csv(numbers, step):
     import tempfile
     from pathlib import Path
@@ -130,7 +142,9 @@ def csv(tmp_path, text: str | bytes, name: str = "d.csv"):
 
 
 def test_nulls_blanks_and_quotes(tmp_path):
-    domain = Domain((Category("a", ("", "x,y", "NA", "gone"), missing="gone"), Numeric("b", 0, 9, missing=9)))
+    domain = Domain(
+        (Category("a", ("", "x,y", "NA", "gone"), missing="gone"), Numeric("b", 0, 9, missing=9))
+    )
     found = read(csv(tmp_path, 'a,b\n"", 1 \n"x,y",NA\nNA,3\n\n,\n'), domain)
     assert [column.tolist() for column in found.columns] == [[0, 1, 2, 3], [1, 9, 3, 9]]
 
@@ -142,7 +156,9 @@ def test_bins_are_read_from_numbers_and_from_labels(tmp_path):
 
 
 def test_a_byte_order_mark_is_no_part_of_the_name(tmp_path):
-    assert read(csv(tmp_path, b"\xef\xbb\xbfsex\nF\n"), Domain((Category("sex", ("F",)),))).rows == 1
+    assert (
+        read(csv(tmp_path, b"\xef\xbb\xbfsex\nF\n"), Domain((Category("sex", ("F",)),))).rows == 1
+    )
 
 
 def test_gzip_is_known_by_its_bytes(tmp_path):
@@ -184,7 +200,11 @@ BAD_FILES = {
     "empty": ("d.csv", b"", "is empty"),
     "blank": ("d.csv", b"\n\n", "is empty"),
     "no rows": ("d.csv", b"age,sex\n", "has no rows"),
-    "ragged": ("d.csv", b"age,sex\n1,F\n2,F,x\n", "line 3 of .* has 3 fields where the header has 2"),
+    "ragged": (
+        "d.csv",
+        b"age,sex\n1,F\n2,F,x\n",
+        "line 3 of .* has 3 fields where the header has 2",
+    ),
     "short": ("d.csv", b"age,sex\n1\n", "line 2 of .* has 1 fields"),
     "latin": ("d.csv", "age,sex\n1,é\n".encode("latin1"), "is not UTF-8 text; convert it"),
     "latin header": ("d.csv", "âge,sex\n1,F\n".encode("latin1"), "is not UTF-8"),
@@ -255,11 +275,19 @@ def test_a_changed_release_is_noticed(tmp_path):
 # How files are written.
 
 
-@pytest.mark.parametrize(("name", "line"), [("p.csv", "4711,F"), ("b.csv", "0,4711,1"), ("b.dat", "5 4711")])
+@pytest.mark.parametrize(
+    ("name", "line"), [("p.csv", "4711,F"), ("b.csv", "0,4711,1"), ("b.dat", "5 4711")]
+)
 def test_what_is_no_report_is_not_told(tmp_path, name, line):
-    """A value that the mechanism never reports may be someone's true one; on the collector's side it is not repeated."""
+    """A value that the mechanism never reports may be someone's true one; on the collector's side
+    it is not repeated.
+    """
     table = people() if name == "p.csv" else baskets()
-    mechanism = GammaDiagonal(table.domain.binned(), 19) if name == "p.csv" else BitFlip(table.domain, 0.9, 0.9)
+    mechanism = (
+        GammaDiagonal(table.domain.binned(), 19)
+        if name == "p.csv"
+        else BitFlip(table.domain, 0.9, 0.9)
+    )
     save(perturb_table(table, mechanism, seeded(1)), tmp_path / name)
     lines = (tmp_path / name).read_text().splitlines()
     lines[5] = line
@@ -299,7 +327,9 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch, name):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(writing.os, "fsync", full)
-    with pytest.raises(FileError, match=r"cannot write .*No space left on device; nothing was changed"):
+    with pytest.raises(
+        FileError, match=r"cannot write .*No space left on device; nothing was changed"
+    ):
         save(perturb_table(people(20), GammaDiagonal(PEOPLE.binned(), 3)), path, force=True)
     assert {entry: (tmp_path / entry).read_bytes() for entry in os.listdir(tmp_path)} == before
 
@@ -317,7 +347,9 @@ main()
 def test_a_write_that_fails_half_way(tmp_path, name):
     path = tmp_path / name
     path.write_text("what was there before")
-    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("sfumato: cannot write") and done.stderr.count("\n") == 1
     assert os.listdir(tmp_path) == [name] and path.read_text() == "what was there before"
@@ -343,6 +375,11 @@ def test_where_nothing_can_be_written(tmp_path):
 def test_the_side_file_holds_the_whole_description(tmp_path):
     save(perturb_table(people(), GammaDiagonal(PEOPLE.binned(), 19), seeded(1)), tmp_path / "p.csv")
     description = json.loads((tmp_path / "p.csv.sfumato.json").read_text())
-    assert description["rows"] == 100 and description["secure"] is False and description["copies"] == 1
-    assert description["parameters"] == {"gamma": "19"} and description["mechanism"] == "gamma-diagonal"
+    assert (
+        description["rows"] == 100 and description["secure"] is False and description["copies"] == 1
+    )
+    assert (
+        description["parameters"] == {"gamma": "19"}
+        and description["mechanism"] == "gamma-diagonal"
+    )
     assert description["format"] == 1 and description["version"]

@@ -1,4 +1,6 @@
-"""Perturbing tables and files: the same draws either way, copies side by side, memory that does not grow."""
+"""Perturbing tables and files: the same draws either way, copies side by side, memory that does not
+grow.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ from sfumato.randomness import seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, writer_to
 
 PEOPLE = Domain(
-    (Numeric("age", 0, 99, cuts=(20, 60)), Category("sex", ("F", "M")), Category("town", ("A", "B", "C"), public=True))
+    (
+        Numeric("age", 0, 99, cuts=(20, 60)),
+        Category("sex", ("F", "M")),
+        Category("town", ("A", "B", "C"), public=True),
+    )
 )
 
 
@@ -70,7 +76,9 @@ def test_noise_is_drawn_afresh_each_time_it_is_asked_for():
 @pytest.mark.parametrize("copies", [1, 3])
 def test_a_file_and_a_table_draw_the_same(path, tmp_path, copies):
     mechanism = GammaDiagonal(PEOPLE.binned(), 19)
-    written = perturb_file(path, tmp_path / "o.csv", mechanism, seeded(7), schema=PEOPLE, copies=copies)
+    written = perturb_file(
+        path, tmp_path / "o.csv", mechanism, seeded(7), schema=PEOPLE, copies=copies
+    )
     release = perturb_table(people(), mechanism, seeded(7), copies=copies)
     assert written.rows == release.rows == 1000 * copies
     assert read_perturbed(tmp_path / "o.csv").to_arrow().equals(release.to_arrow())
@@ -87,8 +95,13 @@ def test_copies_of_a_record_are_neighbours():
 def test_copies_of_baskets_are_neighbours():
     domain = Domain((Items("items", tuple("abcde")),))
     table = Table(domain, (Bits.from_dense(np.eye(5, dtype=bool)),))
-    release = perturb_table(table, BitFlip(domain, 65535 / 65536, 65535 / 65536), seeded(1), copies=2)
-    assert release.column("items").to_dense().tolist() == np.repeat(np.eye(5, dtype=bool), 2, axis=0).tolist()
+    release = perturb_table(
+        table, BitFlip(domain, 65535 / 65536, 65535 / 65536), seeded(1), copies=2
+    )
+    assert (
+        release.column("items").to_dense().tolist()
+        == np.repeat(np.eye(5, dtype=bool), 2, axis=0).tolist()
+    )
 
 
 def test_copies_are_independent_draws():
@@ -109,7 +122,13 @@ def test_progress_reaches_the_end(path, tmp_path):
     seen = []
     mechanism = GammaDiagonal(PEOPLE.binned(), 19)
     perturb_file(
-        path, tmp_path / "o.parquet", mechanism, seeded(1), schema=PEOPLE, batch_rows=300, progress=lambda *x: seen.append(x)
+        path,
+        tmp_path / "o.parquet",
+        mechanism,
+        seeded(1),
+        schema=PEOPLE,
+        batch_rows=300,
+        progress=lambda *x: seen.append(x),
     )
     assert [rows for rows, _ in seen] == [300, 600, 900, 1000]
     assert seen[-1][1] == 1.0 and seen[0][1] < 0.5
@@ -154,12 +173,22 @@ def test_a_bad_record_is_not_followed_by_complaints_of_the_writer(tmp_path, capf
 
 @pytest.mark.parametrize("name", ["d.csv", "d.parquet"])
 def test_row_groups_tell_nothing_of_the_length_of_true_records(tmp_path, name):
-    """A block of CSV text ends after fewer long records than short ones; the perturbed file must not."""
+    """A block of CSV text ends after fewer long records than short ones; the perturbed file must
+    not.
+    """
     domain = Domain((Category("sex", ("F", "M")),))
     for word in ("short", "a very long word that is dropped, and still must leave no trace" * 4):
         table = pa.table({"sex": ["F"] * 140_000, "note": [word] * 140_000})
-        pq.write_table(table, tmp_path / name) if name.endswith("parquet") else write_csv(table, tmp_path / name)
-        perturb_file(tmp_path / name, tmp_path / "o.parquet", GammaDiagonal(domain, 19), seeded(1), force=True)
+        pq.write_table(table, tmp_path / name) if name.endswith("parquet") else write_csv(
+            table, tmp_path / name
+        )
+        perturb_file(
+            tmp_path / name,
+            tmp_path / "o.parquet",
+            GammaDiagonal(domain, 19),
+            seeded(1),
+            force=True,
+        )
         metadata = pq.read_metadata(tmp_path / "o.parquet")
         groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         assert groups == [1 << 16, 1 << 16, 140_000 - (1 << 17)]
@@ -171,7 +200,8 @@ def test_a_data_frame_is_perturbed_into_a_file(tmp_path):
     assert perturb_file(frame, tmp_path / "o.parquet", mechanism).rows == 100
 
 
-# What is freed goes back to the system at once, so that the peak is what was held and not how the allocator hoards.
+# What is freed goes back to the system at once, so that the peak is what was held and not how the
+# allocator hoards.
 GIVE_BACK = {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
@@ -199,7 +229,9 @@ if not domain.baskets:  # swapping must hold all rows: the measurement can tell
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, as Linux has it")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, as Linux has it"
+)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "dat"])
 def test_peak_memory_does_not_grow_with_the_file(tmp_path, kind):
     domain = PEOPLE if kind != "dat" else Domain((Items("items", tuple(map(str, range(100)))),))
@@ -209,7 +241,9 @@ def test_peak_memory_does_not_grow_with_the_file(tmp_path, kind):
     for source, batches in zip(sources, sizes, strict=True):
         _write(source, domain, batches)
     command = [sys.executable, "-c", PEAKS, str(tmp_path / "schema.toml"), *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | GIVE_BACK)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | GIVE_BACK
+    )
     assert done.returncode == 0, done.stderr
     small, large, *held = map(int, done.stdout.split())
     assert large < small + 12_000, f"{small} kB for one file, {large} kB for one many times as long"
@@ -221,6 +255,10 @@ def _write(path, domain: Domain, batches: int) -> None:
     with writer_to(path, domain) as writer:
         for _ in range(batches):
             if domain.baskets:
-                writer.write((Bits.from_dense(rng.below(20, rows // 4 * 100).reshape(-1, 100) == 0),))
+                writer.write(
+                    (Bits.from_dense(rng.below(20, rows // 4 * 100).reshape(-1, 100) == 0),)
+                )
             else:
-                writer.write(tuple(rng.below(attribute.size, rows).astype(np.uint8) for attribute in domain))
+                writer.write(
+                    tuple(rng.below(attribute.size, rows).astype(np.uint8) for attribute in domain)
+                )

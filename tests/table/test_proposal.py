@@ -18,7 +18,9 @@ def proposed(**columns) -> Domain:
 
 
 def test_words_and_few_numbers_are_categories():
-    domain = proposed(sex=["F", "M", "F"], flag=[0, 1, 1], yes=[True, False, True], health=[10, 9, 2])
+    domain = proposed(
+        sex=["F", "M", "F"], flag=[0, 1, 1], yes=[True, False, True], health=[10, 9, 2]
+    )
     assert domain["sex"] == Category("sex", ("F", "M"))
     assert domain["flag"] == Category("flag", ("0", "1"))
     assert domain["yes"].labels == ("false", "true")
@@ -57,7 +59,13 @@ def test_nulls_get_a_place():
 
 
 def test_what_cannot_be_perturbed_is_left_out_and_said():
-    frame = pa.table({"id": [f"p{number}" for number in range(100)], "one": ["x"] * 100, "none": pa.nulls(100, pa.string())})
+    frame = pa.table(
+        {
+            "id": [f"p{number}" for number in range(100)],
+            "one": ["x"] * 100,
+            "none": pa.nulls(100, pa.string()),
+        }
+    )
     proposal = propose(frame)
     assert proposal.domain.names == ("one",)
     assert [note.split("'")[1] for note in proposal.notes] == ["id", "one", "none"]
@@ -66,9 +74,20 @@ def test_what_cannot_be_perturbed_is_left_out_and_said():
 
 
 def test_strange_columns_are_left_out():
-    frame = pa.table({"sex": ["F"], "both": [{"a": 1}], "bytes": [b"x"], "deep": [[["x"]]], "day": pa.array([1], pa.date32())})
+    frame = pa.table(
+        {
+            "sex": ["F"],
+            "both": [{"a": 1}],
+            "bytes": [b"x"],
+            "deep": [[["x"]]],
+            "day": pa.array([1], pa.date32()),
+        }
+    )
     proposal = propose(frame)
-    assert proposal.domain.names == ("sex", "day") and len([note for note in proposal.notes if "left out" in note]) == 3
+    assert (
+        proposal.domain.names == ("sex", "day")
+        and len([note for note in proposal.notes if "left out" in note]) == 3
+    )
 
 
 def test_lists_are_baskets():

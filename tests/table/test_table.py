@@ -20,9 +20,19 @@ from sfumato.randomness import seeded
 from sfumato.table import Provenance, Table, perturb_table, read
 
 DOMAIN = Domain(
-    (Numeric("age", 15, 95, cuts=(35, 55, 75)), Category("sex", ("F", "M")), Items("bought", ("bread", "milk", "tea")))
+    (
+        Numeric("age", 15, 95, cuts=(35, 55, 75)),
+        Category("sex", ("F", "M")),
+        Items("bought", ("bread", "milk", "tea")),
+    )
 )
-FRAME = pa.table({"age": [15, 35, 95, 54], "sex": ["M", "F", "F", "M"], "bought": [["tea"], [], ["bread", "milk"], ["milk"]]})
+FRAME = pa.table(
+    {
+        "age": [15, 35, 95, 54],
+        "sex": ["M", "F", "F", "M"],
+        "bought": [["tea"], [], ["bread", "milk"], ["milk"]],
+    }
+)
 
 
 @pytest.fixture
@@ -57,7 +67,9 @@ def test_anything_that_speaks_arrow(make):
 
 
 FRAMES = {
-    "pandas": lambda: pandas.DataFrame({"sex": pandas.Categorical(["M", "F"]), "price": [1.25, 2.5], "got": [["x"], []]}),
+    "pandas": lambda: pandas.DataFrame(
+        {"sex": pandas.Categorical(["M", "F"]), "price": [1.25, 2.5], "got": [["x"], []]}
+    ),
     "polars": lambda: polars.DataFrame(
         {
             "sex": polars.Series(["M", "F"], dtype=polars.Categorical),
@@ -66,13 +78,21 @@ FRAMES = {
         },
         schema_overrides={"got": polars.List(polars.String)},
     ),
-    "duckdb": lambda: duckdb.sql("SELECT * FROM (VALUES ('M', 1.25, ['x']), ('F', 2.5, [])) AS t(sex, price, got)"),
+    "duckdb": lambda: duckdb.sql(
+        "SELECT * FROM (VALUES ('M', 1.25, ['x']), ('F', 2.5, [])) AS t(sex, price, got)"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_categories_decimals_and_lists_of_every_library(name):
-    domain = Domain((Category("sex", ("F", "M")), Numeric("price", 0.0, 9.0, step=0.25), Items("got", ("x", "y"))))
+    domain = Domain(
+        (
+            Category("sex", ("F", "M")),
+            Numeric("price", 0.0, 9.0, step=0.25),
+            Items("got", ("x", "y")),
+        )
+    )
     found = read(FRAMES[name](), domain)
     assert found.to_arrow().to_pylist() == [
         {"sex": "M", "price": 1.25, "got": ["x"]},
@@ -81,7 +101,9 @@ def test_categories_decimals_and_lists_of_every_library(name):
 
 
 def test_columns_of_the_wrong_kind():
-    with pytest.raises(DataError, match="column 'got' should hold baskets, that is lists of items; it holds string"):
+    with pytest.raises(
+        DataError, match="column 'got' should hold baskets, that is lists of items; it holds string"
+    ):
         read(pa.table({"got": ["x"]}), Domain((Items("got", ("x",)),)))
     with pytest.raises(DataError, match="column 'sex' should hold single values; it holds list"):
         read(pa.table({"sex": [["x"]]}), Domain((Category("sex", ("x",)),)))
@@ -106,8 +128,12 @@ def test_columns_left_out_are_named():
 
 
 def test_a_missing_column_shows_the_near_miss():
-    with pytest.raises(SchemaError, match=r"no column 'smoker' in these data \(smokr, age\); did you mean 'smokr'"):
-        Table.from_arrow(pa.table({"smokr": ["y"], "age": [3]}), Domain((Category("smoker", ("y", "n")),)))
+    with pytest.raises(
+        SchemaError, match=r"no column 'smoker' in these data \(smokr, age\); did you mean 'smokr'"
+    ):
+        Table.from_arrow(
+            pa.table({"smokr": ["y"], "age": [3]}), Domain((Category("smoker", ("y", "n")),))
+        )
 
 
 def test_numbers_become_bins(table):
@@ -134,7 +160,9 @@ def test_bins_merge_but_do_not_split():
 
 
 def test_categories_recode_by_value():
-    table = Table(Domain((Category("pet", ("cat", "dog", "eel")),)), (np.array([0, 1, 2], dtype=np.uint8),))
+    table = Table(
+        Domain((Category("pet", ("cat", "dog", "eel")),)), (np.array([0, 1, 2], dtype=np.uint8),)
+    )
     wider = Domain((Category("pet", ("dog", "other"), other="other"),))
     assert table.recode(wider).column("pet").tolist() == [1, 0, 1]
     with pytest.raises(DataError, match="'cat' is not one of its values"):
@@ -175,7 +203,9 @@ def test_a_perturbed_table_carries_its_mechanism_through_arrow(table):
     again = read(release.to_arrow())
     assert again.provenance == Provenance(mechanism, secure=False, copies=2)
     assert again.to_arrow().equals(release.to_arrow())
-    assert json.loads(release.to_arrow().schema.metadata[b"sfumato"])["mechanism"] == "gamma-diagonal"
+    assert (
+        json.loads(release.to_arrow().schema.metadata[b"sfumato"])["mechanism"] == "gamma-diagonal"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Audit: attacks on a release with the truth at hand, and checks that its mechanism kept its word."""
+"""Audit: attacks on a release with the truth at hand, and checks that its mechanism
+kept its word.
+"""
 
 from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit

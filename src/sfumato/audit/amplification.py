@@ -1,7 +1,9 @@
-"""Empirical gamma: chosen records perturbed many times, and the surest event that tells two of them apart.
+"""Empirical gamma: chosen records perturbed many times, and the surest event that tells two of them
+apart.
 
-The event is chosen on one half of the draws and judged on the other, so only the number of judged events needs correcting for.
-Its probabilities get exact (Clopper–Pearson) bounds; the lower bound of their ratio is gamma at least.
+The event is chosen on one half of the draws and judged on the other, so only the number of judged
+events needs correcting for. Its probabilities get exact (Clopper–Pearson) bounds; the lower bound
+of their ratio is gamma at least.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ FAR_ITEMS = 64  # items of the basket that is far from the empty one
 MOST_BITS = 1 << 26  # bits of reports drawn for one record
 
 Codes = NDArray[np.intp]
-View = tuple[str, Codes, Codes, int]  # what is looked at, its codes under either record, and how many codes there are
+View = tuple[
+    str, Codes, Codes, int
+]  # what is looked at, its codes under either record, and how many codes there are
 
 
 @dataclass(frozen=True)
 class Amplification:
-    """The promise, the largest ratio seen and a bound that the true gamma exceeds except with the stated probability."""
+    """The promise, the largest ratio seen and a bound that the true gamma exceeds except with the
+    stated probability.
+    """
 
     promised: Guarantee
     estimate: float
@@ -72,11 +78,15 @@ def empirical_gamma(
     draws: int = DRAWS,
     progress: Callable[[float], None] | None = None,
 ) -> Amplification | None:
-    """The largest ratio of report probabilities between chosen records; None where no gamma is promised."""
+    """The largest ratio of report probabilities between chosen records; None where no gamma is
+    promised.
+    """
     mechanism = paired.mechanism
     if mechanism.needs_all_rows or math.isinf(mechanism.guarantee.epsilon):
         return None
-    draws = min(draws, max(2000, MOST_BITS // max(1, sum(_width(a) for a in mechanism.private_reports))))
+    draws = min(
+        draws, max(2000, MOST_BITS // max(1, sum(_width(a) for a in mechanism.private_reports)))
+    )
     records = chosen_records(paired, rng)
     reports = []
     for place, record in enumerate(records):
@@ -86,12 +96,16 @@ def empirical_gamma(
     events = [
         view
         for first, second in _pairs(len(records), paired)
-        for view in _views(mechanism, records[first], records[second], reports[first], reports[second])
+        for view in _views(
+            mechanism, records[first], records[second], reports[first], reports[second]
+        )
     ]
     return _surest(mechanism.guarantee, events, false_alarm, draws)
 
 
-def _surest(guarantee: Guarantee, events: Sequence[View], false_alarm: float, draws: int) -> Amplification:
+def _surest(
+    guarantee: Guarantee, events: Sequence[View], false_alarm: float, draws: int
+) -> Amplification:
     level = false_alarm / (2 * max(1, len(events)))
     best, estimate, event = 1.0, 1.0, ""
     for name, first, second, size in events:
@@ -102,9 +116,13 @@ def _surest(guarantee: Guarantee, events: Sequence[View], false_alarm: float, dr
 
 
 def _ratio_bound(first: Codes, second: Codes, size: int, level: float) -> tuple[float, float]:
-    """A lower bound of P(event | first) / P(event | second), and the ratio seen, for the event chosen on half the draws."""
+    """A lower bound of P(event | first) / P(event | second), and the ratio seen, for the event
+    chosen on half the draws.
+    """
     half = len(first) // 2
-    chosen = _event(np.bincount(first[:half], minlength=size), np.bincount(second[:half], minlength=size))
+    chosen = _event(
+        np.bincount(first[:half], minlength=size), np.bincount(second[:half], minlength=size)
+    )
     here, there = int(chosen[first[half:]].sum()), int(chosen[second[half:]].sum())
     trials = len(first) - half
     low = _lower(here, trials, level) / _upper(there, trials, level)
@@ -136,10 +154,16 @@ def _upper(count: int, trials: int, level: float) -> float:
 
 
 def _pairs(records: int, paired: Paired) -> list[tuple[int, int]]:
-    """Which chosen records are told apart: the far ones from each other, the neighbours from the first, both ways."""
+    """Which chosen records are told apart: the far ones from each other, the neighbours from the
+    first, both ways.
+    """
     neighbours = range(CHOSEN, CHOSEN + _neighbours(paired))
     far = [place for place in range(records) if place not in neighbours]
-    return [*permutations(far, 2), *((0, place) for place in neighbours), *((place, 0) for place in neighbours)]
+    return [
+        *permutations(far, 2),
+        *((0, place) for place in neighbours),
+        *((place, 0) for place in neighbours),
+    ]
 
 
 def _neighbours(paired: Paired) -> int:
@@ -147,31 +171,54 @@ def _neighbours(paired: Paired) -> int:
 
 
 def chosen_records(paired: Paired, rng: Keystream) -> list[Columns]:
-    """Records far from each other, then records that differ from the first in one column; each as columns of one row."""
+    """Records far from each other, then records that differ from the first in one column; each as
+    columns of one row.
+    """
     domain = paired.mechanism.domain
     base = _record(domain, lambda attribute: 0)
     far = _record(domain, lambda attribute: attribute.size - 1)
-    some = [paired.truth.take(rng.below(paired.people, 1).astype(np.intp)).columns for _ in range(CHOSEN - 2)]
+    some = [
+        paired.truth.take(rng.below(paired.people, 1).astype(np.intp)).columns
+        for _ in range(CHOSEN - 2)
+    ]
     places = [place for place, attribute in enumerate(domain) if not attribute.public]
     picked = [places[int(number)] for number in rng.permutation(len(places))[: _neighbours(paired)]]
-    return [base, far, *some, *(_neighbour(base, far, place) for place in picked), *_most_telling(paired, base)]
+    return [
+        base,
+        far,
+        *some,
+        *(_neighbour(base, far, place) for place in picked),
+        *_most_telling(paired, base),
+    ]
 
 
 def _most_telling(paired: Paired, base: Columns) -> list[Columns]:
-    """The two records that one report tells apart best by the channel itself, where that can be written down."""
+    """The two records that one report tells apart best by the channel itself, where that can be
+    written down.
+    """
     private = paired.private
-    if paired.in_baskets or private.cells > FEW_RECORDS or any(a.item is not None for a in private.axes):
+    if (
+        paired.in_baskets
+        or private.cells > FEW_RECORDS
+        or any(a.item is not None for a in private.axes)
+    ):
         return []
     rows = paired.channel_over(list(range(len(private)))).to_dense()
     rows = rows[rows.max(axis=1) > 0]
     report = int(np.argmax(rows.max(axis=1) / np.maximum(rows.min(axis=1), 1e-300)))
-    pair = [np.unravel_index(int(cell), private.shape) for cell in (rows[report].argmax(), rows[report].argmin())]
+    pair = [
+        np.unravel_index(int(cell), private.shape)
+        for cell in (rows[report].argmax(), rows[report].argmin())
+    ]
     return [_with_private(paired.mechanism.domain, base, codes) for codes in pair]
 
 
 def _with_private(domain: Domain, base: Columns, codes: Sequence[Any]) -> Columns:
     given = iter(codes)
-    return tuple(column if a.public else np.array([int(next(given))]) for a, column in zip(domain, base, strict=True))
+    return tuple(
+        column if a.public else np.array([int(next(given))])
+        for a, column in zip(domain, base, strict=True)
+    )
 
 
 def _record(domain: Domain, code: Callable[[Any], int]) -> Columns:
@@ -189,22 +236,30 @@ def _neighbour(base: Columns, far: Columns, place: int) -> Columns:
 
 def _drawn(mechanism: Mechanism, record: Columns, draws: int, rng: Keystream) -> Columns:
     again = np.zeros(draws, dtype=np.intp)
-    columns = (column.take(again) if isinstance(column, Bits) else column[again] for column in record)
+    columns = (
+        column.take(again) if isinstance(column, Bits) else column[again] for column in record
+    )
     return mechanism.perturb(tuple(columns), rng)
 
 
-def _views(mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns) -> Iterator[View]:
+def _views(
+    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
+) -> Iterator[View]:
     if reports_baskets(mechanism):
         yield from _basket_views(mechanism, first, second, left, right)
         return
     yield from _record_views(mechanism, first, second, left, right)
 
 
-def _basket_views(mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns) -> Iterator[View]:
+def _basket_views(
+    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
+) -> Iterator[View]:
     """How many items of either record alone are reported, and how many items in all."""
     private = [place for place, attribute in enumerate(mechanism.domain) if not attribute.public]
     one, other = (
-        as_baskets(tuple(record[place] for place in private), mechanism.domain.private).to_dense()[0]
+        as_baskets(tuple(record[place] for place in private), mechanism.domain.private).to_dense()[
+            0
+        ]
         for record in (first, second)
     )
     here, there = reported_items(mechanism, left), reported_items(mechanism, right)
@@ -217,19 +272,29 @@ def _basket_views(mechanism: Mechanism, first: Columns, second: Columns, left: C
     differing = np.concatenate([own, others])
     if 1 < len(differing) <= FEW_ITEMS:
         patterns = [_patterns(bits, differing) for bits in (here, there)]
-        yield "which items of either record are reported", patterns[0], patterns[1], 1 << len(differing)
+        yield (
+            "which items of either record are reported",
+            patterns[0],
+            patterns[1],
+            1 << len(differing),
+        )
     yield "how many items are reported", held(here, every), held(there, every), here.items + 1
 
 
 def _patterns(bits: Bits, items: NDArray[Any]) -> Codes:
     """Which of a few items each basket holds, as a number."""
     return sum(
-        (bits.column(int(item)).astype(np.intp) << place for place, item in enumerate(items)), start=np.zeros(1, np.intp)
+        (bits.column(int(item)).astype(np.intp) << place for place, item in enumerate(items)),
+        start=np.zeros(1, np.intp),
     )
 
 
-def _record_views(mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns) -> Iterator[View]:
-    """Each differing column on its own, and how many columns of the report agree with either record."""
+def _record_views(
+    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
+) -> Iterator[View]:
+    """Each differing column on its own, and how many columns of the report agree with either
+    record.
+    """
     agree_left: list[list[NDArray[np.bool_]]] = []
     agree_right: list[list[NDArray[np.bool_]]] = []
     for place, attribute in enumerate(mechanism.domain):
@@ -237,7 +302,10 @@ def _record_views(mechanism: Mechanism, first: Columns, second: Columns, left: C
         if attribute.public or isinstance(attribute, Items) or one[0] == other[0]:
             continue
         cells = judged_cells(attribute)
-        codes = [np.asarray(cells.assign(np.asarray(part[place]))).astype(np.intp) for part in (left, right)]
+        codes = [
+            np.asarray(cells.assign(np.asarray(part[place]))).astype(np.intp)
+            for part in (left, right)
+        ]
         yield f"what is reported of '{attribute.name}'", codes[0], codes[1], cells.size
         for part, agree in ((left, agree_left), (right, agree_right)):
             agree.append([np.asarray(part[place]) == own[0] for own in (one, other)])
@@ -253,7 +321,9 @@ def _record_views(mechanism: Mechanism, first: Columns, second: Columns, left: C
 
 def _joint(mechanism: Mechanism, reports: Columns) -> Codes:
     pairs = zip(mechanism.domain, reports, strict=True)
-    codes = tuple(np.asarray(column).astype(np.intp) for attribute, column in pairs if not attribute.public)
+    codes = tuple(
+        np.asarray(column).astype(np.intp) for attribute, column in pairs if not attribute.public
+    )
     return np.ravel_multi_index(codes, mechanism.domain.private.shape)
 
 

@@ -1,7 +1,8 @@
 """Attacks: what the best guess from the reports gets right, beside what the prior alone would.
 
-The attacker knows the mechanism and the prior distribution of the records, either as reconstructed from the release itself or
-the true one, and guesses the likeliest record, and the likeliest value of each column, given what was reported (MAP).
+The attacker knows the mechanism and the prior distribution of the records, either as reconstructed
+from the release itself or the true one, and guesses the likeliest record, and the likeliest value
+of each column, given what was reported (MAP).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attack:
-    """How often a guess was right: from the prior alone, from one report, and from all reports of a person."""
+    """How often a guess was right: from the prior alone, from one report, and from all reports of a
+    person.
+    """
 
     target: str  # "record" or the name of a column or item
     prior: str  # "true" or "reconstructed"
@@ -55,15 +58,27 @@ class Attack:
         }
 
 
-def attacks(paired: Paired, rng: Keystream, progress: Callable[[float], None] | None = None) -> list[Attack]:
+def attacks(
+    paired: Paired, rng: Keystream, progress: Callable[[float], None] | None = None
+) -> list[Attack]:
     """Guesses at whole records and at each column, with either prior."""
     if paired.private.baskets:
-        return [attack for prior in ("true", "reconstructed") for attack in _item_attacks(paired, prior)]
-    whole = paired.private.cells <= WHOLE_CELLS and not any(axis.item is not None for axis in paired.private.axes)
-    people = _sampled_people(paired, rng, max(1000, (SAMPLED if whole else 10 * SAMPLED) // paired.copies))
+        return [
+            attack for prior in ("true", "reconstructed") for attack in _item_attacks(paired, prior)
+        ]
+    whole = paired.private.cells <= WHOLE_CELLS and not any(
+        axis.item is not None for axis in paired.private.axes
+    )
+    people = _sampled_people(
+        paired, rng, max(1000, (SAMPLED if whole else 10 * SAMPLED) // paired.copies)
+    )
     found: list[Attack] = []
     for done, prior in enumerate(("true", "reconstructed"), 1):
-        found += _whole_attacks(paired, prior, people) if whole else _column_attacks(paired, prior, people)
+        found += (
+            _whole_attacks(paired, prior, people)
+            if whole
+            else _column_attacks(paired, prior, people)
+        )
         if progress:
             progress(done / 2)
     return found
@@ -96,12 +111,17 @@ def _whole_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> list
     siblings = together.shares if paired.copies > 1 else [None] * len(names)
     return [
         Attack(name, prior, before, after, all_copies, len(people))
-        for name, before, after, all_copies in zip(names, baseline.shares, alone.shares, siblings, strict=True)
+        for name, before, after, all_copies in zip(
+            names, baseline.shares, alone.shares, siblings, strict=True
+        )
     ]
 
 
 def _true_codes(paired: Paired, people: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-    return tuple(np.asarray(paired.truth.column(name))[people].astype(np.intp) for name in paired.private.names)
+    return tuple(
+        np.asarray(paired.truth.column(name))[people].astype(np.intp)
+        for name in paired.private.names
+    )
 
 
 class _Guesses:
@@ -118,7 +138,9 @@ class _Guesses:
         weights = np.exp(scores - scores.max(axis=1, keepdims=True)).reshape(-1, *self.shape)
         for axis in range(len(self.shape)):
             rest = tuple(other + 1 for other in range(len(self.shape)) if other != axis)
-            self.right[axis + 1] += int((weights.sum(axis=rest).argmax(axis=1) == self.codes[axis][part]).sum())
+            self.right[axis + 1] += int(
+                (weights.sum(axis=rest).argmax(axis=1) == self.codes[axis][part]).sum()
+            )
 
     @property
     def shares(self) -> list[float]:
@@ -138,7 +160,9 @@ def _weigher(paired: Paired) -> Weigher:
     columns = [np.asarray(paired.release.column(name)) for name in paired.private.names]
 
     def weigh(rows: NDArray[np.intp]) -> Floats:
-        reports = np.ravel_multi_index(tuple(column[rows].astype(np.intp) for column in columns), shape)
+        reports = np.ravel_multi_index(
+            tuple(column[rows].astype(np.intp) for column in columns), shape
+        )
         return table[reports]
 
     return weigh
@@ -148,10 +172,16 @@ def _basket_weigher(paired: Paired) -> Weigher:
     """The same for reported baskets: each record is the basket of its values' items."""
     shape, places = paired.private.shape, item_places(paired.private)
     codes = np.unravel_index(np.arange(math.prod(shape)), shape)
-    items = np.stack([code + place.start for code, place in zip(codes, places, strict=True)], axis=1)
+    items = np.stack(
+        [code + place.start for code, place in zip(codes, places, strict=True)], axis=1
+    )
     member = np.zeros((len(items), places[-1].stop), dtype=np.float64)
     member[np.arange(len(items))[:, None], items] = 1
-    score = _overlap_score(paired, member) if isinstance(paired.mechanism, CutAndPaste) else _flip_score(paired, member)
+    score = (
+        _overlap_score(paired, member)
+        if isinstance(paired.mechanism, CutAndPaste)
+        else _flip_score(paired, member)
+    )
 
     return lambda rows: score(paired.reported_baskets.take(rows).to_dense().astype(np.float64))
 
@@ -176,17 +206,27 @@ def _odds(ones: Floats, zeros: Floats) -> tuple[Floats, Floats]:
 
 
 def whole_prior(paired: Paired, prior: str) -> Floats:
-    """The distribution of whole records: the true one, or the better of two that an attacker can reconstruct."""
+    """The distribution of whole records: the true one, or the better of two that an attacker can
+    reconstruct.
+    """
     shape = paired.private.shape
     if prior == "true":
-        codes = tuple(np.asarray(paired.truth.column(name)).astype(np.intp) for name in paired.private.names)
-        return np.bincount(np.ravel_multi_index(codes, shape), minlength=math.prod(shape)) / paired.people
+        codes = tuple(
+            np.asarray(paired.truth.column(name)).astype(np.intp) for name in paired.private.names
+        )
+        return (
+            np.bincount(np.ravel_multi_index(codes, shape), minlength=math.prod(shape))
+            / paired.people
+        )
     if paired.in_baskets:
         return _independent(paired, paired.release)
     half = paired.people // 2 * paired.copies
     first, second = paired.release.slice(0, half), paired.release.slice(half, paired.release.rows)
     ways = (_independent, _reconstructed) if half else (_independent,)
-    best = max(ways, key=lambda way: _likelihood(paired, way(paired, first), second) if len(ways) > 1 else 0.0)
+    best = max(
+        ways,
+        key=lambda way: _likelihood(paired, way(paired, first), second) if len(ways) > 1 else 0.0,
+    )
     return best(paired, paired.release)
 
 
@@ -200,14 +240,20 @@ def _independent(paired: Paired, release: Table) -> Floats:
     """Each column reconstructed on its own, taken as independent."""
     joint: Any = np.ones(())
     for attribute in paired.private:
-        joint = np.multiply.outer(joint, clip_and_scale(Release(release).marginal([attribute.cells()]).value, 1.0))
+        joint = np.multiply.outer(
+            joint, clip_and_scale(Release(release).marginal([attribute.cells()]).value, 1.0)
+        )
     return np.asarray(joint).ravel()
 
 
 def _likelihood(paired: Paired, masses: Floats, release: Table) -> float:
-    """The log likelihood of reports under a prior, by which an attacker chooses one: on reports it was not made from."""
+    """The log likelihood of reports under a prior, by which an attacker chooses one: on reports it
+    was not made from.
+    """
     shape = paired.private.shape
-    expected = np.asarray(paired.channel_over(list(range(len(shape)))).apply(masses.reshape(shape))).ravel()
+    expected = np.asarray(
+        paired.channel_over(list(range(len(shape)))).apply(masses.reshape(shape))
+    ).ravel()
     codes = tuple(np.asarray(release.column(name)).astype(np.intp) for name in paired.private.names)
     return float(np.log(np.maximum(expected, 1e-300))[np.ravel_multi_index(codes, shape)].sum())
 
@@ -221,7 +267,9 @@ def column_prior(paired: Paired, cells: Cells, prior: str) -> Floats:
 
 
 def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Iterator[Attack]:
-    """Guess each column from its own reports, and the record as its columns' guesses: for many possible records."""
+    """Guess each column from its own reports, and the record as its columns' guesses: for many
+    possible records.
+    """
     rows = people[:, None] * paired.copies + np.arange(paired.copies)
     record = [np.ones(len(people), dtype=bool) for _ in range(3)]
     columns = []
@@ -239,34 +287,51 @@ def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Ite
         record = [so_far & hit for so_far, hit in zip(record, hits, strict=True)]
         columns.append(_attack_of(attribute.name, prior, hits, paired.copies))
     retained = _retained_hits(paired, prior, people)
-    yield _attack_of("record", prior, record if retained is None else [record[0], *retained], paired.copies)
+    yield _attack_of(
+        "record", prior, record if retained is None else [record[0], *retained], paired.copies
+    )
     yield from columns
 
 
-def _retained_hits(paired: Paired, prior: str, people: NDArray[np.intp]) -> list[NDArray[np.bool_]] | None:
-    """Right guesses at whole records that are kept or redrawn as a whole, from one report and from all; else None.
+def _retained_hits(
+    paired: Paired, prior: str, people: NDArray[np.intp]
+) -> list[NDArray[np.bool_]] | None:
+    """Right guesses at whole records that are kept or redrawn as a whole, from one report and from
+    all; else None.
 
-    Only a reported record is likelier than the prior says, by (κ + (1-κ)b)/((1-κ)b) for each report of it: the best guess
-    is one of the reports, or the likeliest record of all. Columns are taken as independent in the prior.
+    Only a reported record is likelier than the prior says, by (κ + (1-κ)b)/((1-κ)b) for each report
+    of it: the best guess is one of the reports, or the likeliest record of all. Columns are taken
+    as independent in the prior.
     """
     private = paired.private
-    if paired.in_baskets or private.cells >= 1 << 62 or any(axis.item is not None for axis in private.axes):
+    if (
+        paired.in_baskets
+        or private.cells >= 1 << 62
+        or any(axis.item is not None for axis in private.axes)
+    ):
         return None
     channel = paired.channel_over(list(range(len(private))))
     if not isinstance(channel, Retain) or channel.keep <= 0:
         return None
     rows = people[:, None] * paired.copies + np.arange(paired.copies)
-    reported = [np.asarray(paired.release.column(name))[rows].astype(np.intp) for name in private.names]
-    drawn = np.prod([law.vector()[codes] for law, codes in zip(channel.laws, reported, strict=True)], axis=0)
+    reported = [
+        np.asarray(paired.release.column(name))[rows].astype(np.intp) for name in private.names
+    ]
+    drawn = np.prod(
+        [law.vector()[codes] for law, codes in zip(channel.laws, reported, strict=True)], axis=0
+    )
     odds = np.log1p(channel.keep / (1 - channel.keep) / drawn)
     priors = [_logarithms(column_prior(paired, attribute.cells(), prior)) for attribute in private]
     belief = np.sum([logs[codes] for logs, codes in zip(priors, reported, strict=True)], axis=0)
     joint = np.ravel_multi_index(tuple(reported), private.shape)
-    likeliest = int(np.ravel_multi_index(tuple(int(logs.argmax()) for logs in priors), private.shape))
+    likeliest = int(
+        np.ravel_multi_index(tuple(int(logs.argmax()) for logs in priors), private.shape)
+    )
     ceiling = sum(float(logs.max()) for logs in priors)
     truth = np.ravel_multi_index(_true_codes(paired, people), private.shape)
     return [
-        _best_report(joint[:, :seen], belief[:, :seen], odds[:, :seen], (likeliest, ceiling)) == truth
+        _best_report(joint[:, :seen], belief[:, :seen], odds[:, :seen], (likeliest, ceiling))
+        == truth
         for seen in (1, paired.copies)
     ]
 
@@ -274,7 +339,9 @@ def _retained_hits(paired: Paired, prior: str, people: NDArray[np.intp]) -> list
 def _best_report(
     joint: NDArray[np.intp], belief: Floats, odds: Floats, otherwise: tuple[int, float]
 ) -> NDArray[np.intp]:  # (people, reports) -> (people,)
-    """The report that its prior and its repetitions make likeliest, or the likeliest record where that is likelier still."""
+    """The report that its prior and its repetitions make likeliest, or the likeliest record where
+    that is likelier still.
+    """
     times = (joint[:, :, None] == joint[:, None, :]).sum(axis=2)
     scores = belief + times * odds
     best = scores.argmax(axis=1)[:, None]
@@ -292,51 +359,87 @@ def _attack_of(target: str, prior: str, hits: list[NDArray[np.bool_]], copies: i
     return Attack(target, prior, baseline, right, siblings if copies > 1 else None, len(hits[0]))
 
 
-def _column_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArray[np.intp]], Floats]:
-    """Log likelihoods (…, cells) of the reports of one column in the given rows, from that column's report alone."""
+def _column_weigher(
+    paired: Paired, place: int, cells: Cells
+) -> Callable[[NDArray[np.intp]], Floats]:
+    """Log likelihoods (…, cells) of the reports of one column in the given rows, from that column's
+    report alone.
+    """
     attribute = paired.private.attributes[place]
     if paired.in_baskets:
         return _own_items_weigher(paired, place, cells)
-    axis = next(number for number, axis in enumerate(paired.private.axes) if axis.attribute == place)
+    axis = next(
+        number for number, axis in enumerate(paired.private.axes) if axis.attribute == place
+    )
     channel = paired.channel_over([axis]).coarsen([cells])
     if not channel.settled:
-        channel = channel.settle(np.bincount(np.asarray(cells.assign(paired.truths[place])), minlength=cells.size))
+        channel = channel.settle(
+            np.bincount(np.asarray(cells.assign(paired.truths[place])), minlength=cells.size)
+        )
     table = _logarithms(channel.to_dense())
     reports = np.asarray(cells.assign(paired.release.column(attribute.name)))
     return lambda rows: table[reports[rows]]
 
 
-def _own_items_weigher(paired: Paired, place: int, cells: Cells) -> Callable[[NDArray[np.intp]], Floats]:
+def _own_items_weigher(
+    paired: Paired, place: int, cells: Cells
+) -> Callable[[NDArray[np.intp]], Floats]:
     items = list(item_places(paired.private)[place])
     shown, hidden = (odds[items] for odds in _odds(*_item_keeps(paired)))
     bits = paired.reported_baskets.select(items)
-    return lambda rows: hidden + bits.take(rows.reshape(-1)).to_dense().reshape(*rows.shape, -1) * (shown - hidden)
+    return lambda rows: (
+        hidden + bits.take(rows.reshape(-1)).to_dense().reshape(*rows.shape, -1) * (shown - hidden)
+    )
 
 
 def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
-    """Guess each item of a basket from its own reports; all items on average, and the three with most to lose."""
+    """Guess each item of a basket from its own reports; all items on average, and the three with
+    most to lose.
+    """
     ones, zeros = _item_keeps(paired)
     truth = paired.true_baskets.counts() / paired.true_baskets.rows
     seen = paired.reported_baskets.counts() / paired.reported_baskets.rows
-    believed = truth if prior == "true" else np.clip((seen - (1 - zeros)) / (ones + zeros - 1), 0.0, 1.0)
+    believed = (
+        truth if prior == "true" else np.clip((seen - (1 - zeros)) / (ones + zeros - 1), 0.0, 1.0)
+    )
     start = np.log(np.maximum(believed, 1e-300)) - np.log(np.maximum(1 - believed, 1e-300))
     baseline = np.where(start > 0, truth, 1 - truth)
     right = _right_of_one(paired, start, *_odds(ones, zeros))
     labels = paired.mechanism.private_reports.attributes[0].labels
     worst = np.argsort(baseline - right, kind="stable")[:3]
-    found = [Attack("items on average", prior, float(baseline.mean()), float(right.mean()), None, paired.people)]
+    found = [
+        Attack(
+            "items on average",
+            prior,
+            float(baseline.mean()),
+            float(right.mean()),
+            None,
+            paired.people,
+        )
+    ]
     return found + [
-        Attack(f"item '{labels[item]}'", prior, float(baseline[item]), float(right[item]), None, paired.people)
+        Attack(
+            f"item '{labels[item]}'",
+            prior,
+            float(baseline[item]),
+            float(right[item]),
+            None,
+            paired.people,
+        )
         for item in worst.tolist()
     ]
 
 
 def _item_keeps(paired: Paired) -> tuple[Floats, Floats]:
-    """How often each item is reported when true, and not when false; under cut-and-paste for a basket of average size."""
+    """How often each item is reported when true, and not when false; under cut-and-paste for a
+    basket of average size.
+    """
     if isinstance(paired.mechanism, CutAndPaste):
         typical = max(1, round(float(paired.true_baskets.sizes().mean())))
         matrix = paired.mechanism.sizes(1, typical).to_dense()
-        return np.full(paired.mechanism.universe, matrix[1, 1]), np.full(paired.mechanism.universe, matrix[0, 0])
+        return np.full(paired.mechanism.universe, matrix[1, 1]), np.full(
+            paired.mechanism.universe, matrix[0, 0]
+        )
     assert paired.mechanism.item_keeps is not None
     ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
     return ones, zeros

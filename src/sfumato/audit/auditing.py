@@ -19,7 +19,9 @@ from sfumato.privacy.siblings import SiblingAccount, record_account
 from sfumato.randomness import Keystream, secure
 from sfumato.table import Table
 
-Progress = Callable[[str, float], None]  # what is being done, and the share of the whole audit that is done
+Progress = Callable[
+    [str, float], None
+]  # what is being done, and the share of the whole audit that is done
 
 STAGES = {"reports": 0.0, "independence": 0.35, "gamma": 0.5, "attacks": 0.75, "breaches": 0.95}
 
@@ -36,9 +38,10 @@ def audit_release(
 ) -> Audit:
     """What attackers learn from a release, and whether the mechanism that made it kept its word.
 
-    The truth must be the very records that were perturbed, in their order; with copies, one record for each group of reports.
-    A mechanism that keeps its word is flagged with probability at most `false_alarm` by the checks, by the empirical gamma and
-    by the breaches each. `rng` draws the perturbations of chosen records and the random scores; secure unless given.
+    The truth must be the very records that were perturbed, in their order; with copies, one record
+    for each group of reports. A mechanism that keeps its word is flagged with probability at most
+    `false_alarm` by the checks, by the empirical gamma and by the breaches each. `rng` draws the
+    perturbations of chosen records and the random scores; secure unless given.
 
     >>> from sfumato.domain import Category, Domain
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -57,7 +60,9 @@ def audit_release(
     tell = _teller(progress)
     tell("reports", 0.0)
     checks = _checks(paired, rng, tell)
-    gamma = empirical_gamma(paired, rng, false_alarm=false_alarm, progress=lambda share: tell("gamma", share))
+    gamma = empirical_gamma(
+        paired, rng, false_alarm=false_alarm, progress=lambda share: tell("gamma", share)
+    )
     found = attacks(paired, rng, lambda share: tell("attacks", share))
     tell("breaches", 0.0)
     beliefs = breaches(paired, rho1, rho2, false_alarm=false_alarm)

@@ -1,4 +1,6 @@
-"""Goodness of fit of reported baskets: each item, items two by two, and how many items a report holds."""
+"""Goodness of fit of reported baskets: each item, items two by two, and how many items a report
+holds.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class BasketLaw:
-    """The probability that an item is reported, when true (by the size of the true basket) and when not, and of pairs."""
+    """The probability that an item is reported, when true (by the size of the true basket) and when
+    not, and of pairs.
+    """
 
     ones: Floats  # (items, sizes)
     zeros: Floats  # (items,)
@@ -50,18 +54,32 @@ class BasketLaw:
 def _cut_and_paste_law(mechanism: CutAndPaste, largest: int) -> BasketLaw:
     insert, universe = mechanism.insert, mechanism.universe
     sizes = range(largest + 1)
-    laws = [np.array([float(chance) for chance in cut_law(mechanism.cutoff, size)]) for size in sizes]
+    laws = [
+        np.array([float(chance) for chance in cut_law(mechanism.cutoff, size)]) for size in sizes
+    ]
     kept = [np.arange(len(law)) for law in laws]
     mean_kept = np.array([law @ k for law, k in zip(laws, kept, strict=True)])
     var_kept = np.array([law @ k**2 for law, k in zip(laws, kept, strict=True)]) - mean_kept**2
     one = np.array([mean_kept[size] / max(size, 1) for size in sizes])
-    both = np.array([(laws[size] @ (kept[size] * (kept[size] - 1))) / max(size * (size - 1), 1) for size in sizes])
+    both = np.array(
+        [
+            (laws[size] @ (kept[size] * (kept[size] - 1))) / max(size * (size - 1), 1)
+            for size in sizes
+        ]
+    )
     ones = one + (1 - one) * insert
     # Both reported: both kept, one kept and the other put in, or both put in.
     together = both + 2 * (one - both) * insert + (1 - 2 * one + both) * insert**2
     mean = insert * universe + (1 - insert) * mean_kept
     variance = (universe - mean_kept) * insert * (1 - insert) + (1 - insert) ** 2 * var_kept
-    return BasketLaw(np.tile(ones, (universe, 1)), np.full(universe, insert), together - ones**2, mean, variance, by_row=False)
+    return BasketLaw(
+        np.tile(ones, (universe, 1)),
+        np.full(universe, insert),
+        together - ones**2,
+        mean,
+        variance,
+        by_row=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +108,9 @@ class BasketFit:
     @cached_property
     def _size_place(self) -> NDArray[np.int64]:
         """Which column of the law each row has."""
-        return self.sizes if self.law.ones.shape[1] > 1 else np.zeros(len(self.sizes), dtype=np.int64)
+        return (
+            self.sizes if self.law.ones.shape[1] > 1 else np.zeros(len(self.sizes), dtype=np.int64)
+        )
 
     def checks(self, rng: Keystream) -> tuple[list[Check], Floats]:
         """All checks of the baskets, and a series of residuals, one a report."""
@@ -104,11 +124,18 @@ class BasketFit:
         zeros, alone = self.truth.rows - ones, reported - both
         mean, variance = self._expected_ones()
         shown = counted(both, ones, mean, variance)
-        put_in = counted(alone, zeros, zeros * self.law.zeros, zeros * self.law.zeros * (1 - self.law.zeros))
+        put_in = counted(
+            alone, zeros, zeros * self.law.zeros, zeros * self.law.zeros * (1 - self.law.zeros)
+        )
         impossible = (alone > 0) & (self.law.zeros == 0)
-        labels = [f"item '{label}'" for label in self.paired.mechanism.private_reports.attributes[0].labels]
+        labels = [
+            f"item '{label}'"
+            for label in self.paired.mechanism.private_reports.attributes[0].labels
+        ]
         values = np.concatenate([shown, np.where(impossible, 0.0, put_in)])
-        details = [f"{label} where true" for label in labels] + [f"{label} where not true" for label in labels]
+        details = [f"{label} where true" for label in labels] + [
+            f"{label} where not true" for label in labels
+        ]
         return worst_of("every item is reported as often as its channel says", values, details)
 
     @cached_property
@@ -125,14 +152,21 @@ class BasketFit:
         offsets, items = self.truth.to_csr()
         each = chance[items, np.repeat(self.sizes, np.diff(offsets))]
         count = self.truth.items
-        mean, variance = (np.bincount(items, values, count).astype(np.float64) for values in (each, each * (1 - each)))
+        mean, variance = (
+            np.bincount(items, values, count).astype(np.float64)
+            for values in (each, each * (1 - each))
+        )
         return mean, variance
 
     def _two_by_two(self, judged: NDArray[Any], rng: Keystream) -> tuple[list[Check], Floats]:
         """Whether the deviations of two items go together only where the channel lets them."""
         truth, report = self.truth.select(judged), self.report.select(judged)
         count = len(judged)
-        products, spreads, allowed = np.zeros((count, count)), np.zeros((count, count)), np.zeros((count, count))
+        products, spreads, allowed = (
+            np.zeros((count, count)),
+            np.zeros((count, count)),
+            np.zeros((count, count)),
+        )
         weights = rng.random(count) + 0.5
         residuals = np.empty(truth.rows)
         for start in range(0, truth.rows, CHUNK):
@@ -149,22 +183,36 @@ class BasketFit:
         first, second = np.triu_indices(count, 1)
         if not len(first):
             return [], residuals
-        score = (products - allowed)[first, second] / np.sqrt(np.maximum(spreads[first, second], 1.0))
-        names = [self.paired.mechanism.private_reports.attributes[0].labels[item] for item in judged]
+        score = (products - allowed)[first, second] / np.sqrt(
+            np.maximum(spreads[first, second], 1.0)
+        )
+        names = [
+            self.paired.mechanism.private_reports.attributes[0].labels[item] for item in judged
+        ]
         details = [f"'{names[a]}' and '{names[b]}'" for a, b in zip(first, second, strict=True)]
-        return [worst_of("items are reported independently of each other", two_sided(score), details)], residuals
+        return [
+            worst_of("items are reported independently of each other", two_sided(score), details)
+        ], residuals
 
     def size_check(self) -> Check:
-        """The number of reported items: right on average, whatever the truth, and neither too even nor too uneven."""
+        """The number of reported items: right on average, whatever the truth, and neither too even
+        nor too uneven.
+        """
         law, sizes = self.law, self.sizes
-        mean, variance = (law.size_mean, law.size_variance) if law.by_row else (law.size_mean[sizes], law.size_variance[sizes])
+        mean, variance = (
+            (law.size_mean, law.size_variance)
+            if law.by_row
+            else (law.size_mean[sizes], law.size_variance[sizes])
+        )
         left = held(self.report, np.arange(self.report.items)) - mean
         total = np.maximum(variance.sum(), 1e-12)
         scores, words = [left.sum() / np.sqrt(total)], ["on average"]
         for name, trait in self._traits():
             centred = trait - trait.mean()
             if centred.any():
-                scores.append(float(left @ centred / np.sqrt(max(float(variance @ centred**2), 1e-12))))
+                scores.append(
+                    float(left @ centred / np.sqrt(max(float(variance @ centred**2), 1e-12)))
+                )
                 words.append(f"depending on {name}")
         square = left**2 / np.maximum(variance, 1e-12)
         known = variance > 1e-9
@@ -172,14 +220,20 @@ class BasketFit:
             spread = max(float(square[known].std()), 1e-3)
             scores.append(float((square[known].mean() - 1) / spread * np.sqrt(known.sum())))
             words.append("in how much it varies")
-        return worst_of("the length of a report tells no more than the channel does", two_sided(scores), words)
+        return worst_of(
+            "the length of a report tells no more than the channel does", two_sided(scores), words
+        )
 
     def _traits(self) -> list[tuple[str, Floats]]:
-        """What a report's length might wrongly depend on: the size of the basket, or each column of a record."""
+        """What a report's length might wrongly depend on: the size of the basket, or each column of
+        a record.
+        """
         if self.paired.private.baskets:
             return [("the size of the true basket", self.sizes.astype(np.float64))]
         pairs = zip(self.paired.private.names, self.paired.truths, strict=True)
-        return [(f"the true '{name}'", np.asarray(column).astype(np.float64)) for name, column in pairs]
+        return [
+            (f"the true '{name}'", np.asarray(column).astype(np.float64)) for name, column in pairs
+        ]
 
 
 def held(bits: Bits, items: NDArray[Any]) -> NDArray[np.intp]:
@@ -200,14 +254,19 @@ def weighed(bits: Bits, weights: Floats) -> Floats:
 
 
 def boosts(mechanism: CutAndPaste, size: int) -> Floats:
-    """How much likelier cut-and-paste makes a report that shows 0, 1, … of a basket's items than putting in alone.
+    """How much likelier cut-and-paste makes a report that shows 0, 1, … of a basket's items than
+    putting in alone.
 
     f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j, for baskets of m = size items.
     """
     law = cut_law(mechanism.cutoff, size)
     return np.array(
         [
-            sum(float(c) * comb(o, j) / comb(size, j) * mechanism.insert**-j for j, c in enumerate(law) if j <= o)
+            sum(
+                float(c) * comb(o, j) / comb(size, j) * mechanism.insert**-j
+                for j, c in enumerate(law)
+                if j <= o
+            )
             for o in range(size + 1)
         ]
     )

@@ -1,4 +1,6 @@
-"""Breaches: beliefs that a report raised further than promised, found by counting who really holds what was reported."""
+"""Breaches: beliefs that a report raised further than promised, found by counting who really holds
+what was reported.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,19 @@ class Breach:
     posterior: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {"value": self.value, "report": self.report, "prior": self.prior, "posterior": self.posterior}
+        return {
+            "value": self.value,
+            "report": self.report,
+            "prior": self.prior,
+            "posterior": self.posterior,
+        }
 
 
 @dataclass(frozen=True)
 class Breaches:
-    """What was found of beliefs at most rho1 before that are at least rho2 after, and of beliefs beyond the promise."""
+    """What was found of beliefs at most rho1 before that are at least rho2 after, and of beliefs
+    beyond the promise.
+    """
 
     rho1: float
     rho2: float
@@ -55,7 +64,9 @@ class Breaches:
 
 
 def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1e-3) -> Breaches:
-    """Count who holds each value among those whose report has each value, with lower bounds that hold for all at once."""
+    """Count who holds each value among those whose report has each value, with lower bounds that
+    hold for all at once.
+    """
     from scipy.special import betaincinv
 
     guarantee = paired.mechanism.guarantee
@@ -73,7 +84,11 @@ def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1
         found, beyond = found + int(sure.sum()), beyond + int(past.sum())
         for report, value in np.argwhere(sure | past)[:SHOWN]:
             share = float(held[report, value] / reported[report, 0])
-            examples.append(Breach(table.values[value], table.reports[report], float(prior[report, value]), share))
+            examples.append(
+                Breach(
+                    table.values[value], table.reports[report], float(prior[report, value]), share
+                )
+            )
     examples.sort(key=lambda breach: breach.prior - breach.posterior)
     ruled_out = guarantee.gamma <= Guarantee.from_breach(rho1, rho2).gamma
     return Breaches(rho1, rho2, ruled_out, found, beyond, tuple(examples[:SHOWN]))
@@ -95,7 +110,9 @@ def _tables(paired: Paired) -> Iterator[_Table]:
         return
     for column in paired.columns:
         size = column.cells.size
-        counts = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(size, size)
+        counts = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(
+            size, size
+        )
         labels = [f"{column.name}={label}" for label in column.cells.labels]
         yield _Table(counts, counts.sum(axis=0) / counts.sum(), labels, labels)
 
@@ -108,7 +125,9 @@ def _item_tables(paired: Paired) -> Iterator[_Table]:
         held = np.array([[ones[item] - both[item]], [both[item]]])
         reported = np.array([[truth.rows - shown[item]], [shown[item]]])
         counts = np.concatenate([held, reported - held], axis=1)
-        yield _Table(counts, counts.sum(axis=0) / truth.rows, [f"no {label}", label], [label, f"no {label}"])
+        yield _Table(
+            counts, counts.sum(axis=0) / truth.rows, [f"no {label}", label], [label, f"no {label}"]
+        )
 
 
 def _worst_posteriors(guarantee: Guarantee, prior: NDArray[np.float64]) -> NDArray[np.float64]:

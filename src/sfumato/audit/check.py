@@ -1,4 +1,6 @@
-"""Check: one thing that must hold of a release if its mechanism keeps its word, and how surprising the release makes it."""
+"""Check: one thing that must hold of a release if its mechanism keeps its word, and how surprising
+the release makes it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ NORMAL = 100.0  # counts whose variance is at least this are judged by the norma
 
 @dataclass(frozen=True)
 class Check:
-    """The probability of a deviation this large if the mechanism does what it says, and where the largest was found."""
+    """The probability of a deviation this large if the mechanism does what it says, and where the
+    largest was found.
+    """
 
     name: str
     p_value: float
@@ -30,7 +34,9 @@ def worst_of(name: str, p_values: ArrayLike, details: list[str] | None = None) -
     if not values.size:
         return Check(name, 1.0)
     place = int(np.argmin(values))
-    return Check(name, float(min(1.0, values[place] * values.size)), details[place] if details else "")
+    return Check(
+        name, float(min(1.0, values[place] * values.size)), details[place] if details else ""
+    )
 
 
 def two_sided(score: ArrayLike) -> NDArray[np.float64]:
@@ -40,14 +46,20 @@ def two_sided(score: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(2 * ndtr(-np.abs(np.asarray(score, dtype=np.float64))))
 
 
-def counted(found: ArrayLike, trials: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
-    """The two-sided p-value of how many of independent yes-no events came true, with this mean and variance.
+def counted(
+    found: ArrayLike, trials: ArrayLike, mean: ArrayLike, variance: ArrayLike
+) -> NDArray[np.float64]:
+    """The two-sided p-value of how many of independent yes-no events came true, with this mean and
+    variance.
 
-    The normal law where the variance is large; else Poisson's for the rarer outcome, whose tails are heavier.
+    The normal law where the variance is large; else Poisson's for the rarer outcome, whose tails
+    are heavier.
     """
     from scipy.special import pdtr, pdtrc
 
-    found, trials, mean, variance = (np.asarray(values, dtype=np.float64) for values in (found, trials, mean, variance))
+    found, trials, mean, variance = (
+        np.asarray(values, dtype=np.float64) for values in (found, trials, mean, variance)
+    )
     normal = two_sided((found - mean) / np.sqrt(np.maximum(variance, NORMAL)))
     misses = mean > trials / 2
     rare, seen = np.where(misses, trials - mean, mean), np.where(misses, trials - found, found)
@@ -58,10 +70,11 @@ def counted(found: ArrayLike, trials: ArrayLike, mean: ArrayLike, variance: Arra
 
 
 def fit(observed: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Chi-square p-value of counts against expected counts, truth by truth; both have shape (reports, truths).
+    """Chi-square p-value of counts against expected counts, truth by truth; both have shape
+    (reports, truths).
 
-    Sparse cells of a truth are pooled, and left out where even together they are sparse; a report that cannot occur and did
-    gives 0.
+    Sparse cells of a truth are pooled, and left out where even together they are sparse; a report
+    that cannot occur and did gives 0.
     """
     from scipy.special import chdtrc
 
@@ -69,10 +82,13 @@ def fit(observed: NDArray[Any], expected: NDArray[Any]) -> float:
         return 0.0
     small = expected < SPARSE
     pooled, pooled_mean = (observed * small).sum(axis=0), (expected * small).sum(axis=0)
-    own = np.where(small, 0.0, (observed - expected) ** 2 / np.where(small, 1.0, expected)).sum(axis=0)
+    own = np.where(small, 0.0, (observed - expected) ** 2 / np.where(small, 1.0, expected)).sum(
+        axis=0
+    )
     judged = pooled_mean >= SPARSE
     rest = np.where(judged, (pooled - pooled_mean) ** 2 / np.where(judged, pooled_mean, 1.0), 0.0)
-    # Cells that make up all reports of a truth are bound by their sum; where a sparse rest is left out, they are not.
+    # Cells that make up all reports of a truth are bound by their sum; where a sparse rest is left
+    # out, they are not.
     bound = judged | (pooled_mean <= 0)
     freedom = np.maximum((~small).sum(axis=0) + judged - bound, 0)
     used = freedom > 0

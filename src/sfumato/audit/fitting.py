@@ -1,7 +1,9 @@
-"""Goodness of fit: whether the reports, given the truth, are distributed as the mechanism's channel says.
+"""Goodness of fit: whether the reports, given the truth, are distributed as the mechanism's channel
+says.
 
-These are the tests that catch a mechanism that leaves a column as it is, keeps a little too often, or draws columns together
-that should be apart. Each is exact given the truth, so no assumption about the people is made.
+These are the tests that catch a mechanism that leaves a column as it is, keeps a little too often,
+or draws columns together that should be apart. Each is exact given the truth, so no assumption
+about the people is made.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ Floats = NDArray[np.float64]
 
 
 def fit_checks(paired: Paired, rng: Keystream) -> tuple[list[Check], Floats]:
-    """The checks of a mechanism that reports every column in its own domain, and a series of residuals, one a report."""
+    """The checks of a mechanism that reports every column in its own domain, and a series of
+    residuals, one a report.
+    """
     judged = (_column_check(paired, column) for column in paired.columns)
     checks = [check for check in judged if check is not None]
     checks += _together(paired)
@@ -39,7 +43,9 @@ def fit_checks(paired: Paired, rng: Keystream) -> tuple[list[Check], Floats]:
 
 
 def _column_check(paired: Paired, column: PairedColumn) -> Check | None:
-    """The table of reports by truth against the column's own channel, and how often the value is the same however fine."""
+    """The table of reports by truth against the column's own channel, and how often the value is
+    the same however fine.
+    """
     try:
         channel = paired.channel_over([column.axis]).coarsen([column.cells])
     except NotLumpableError:
@@ -47,7 +53,9 @@ def _column_check(paired: Paired, column: PairedColumn) -> Check | None:
     if not channel.settled:
         channel = channel.settle(np.bincount(column.truth, minlength=column.cells.size))
     size = column.cells.size
-    table = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(size, size)
+    table = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(
+        size, size
+    )
     expected = channel.to_dense() * table.sum(axis=0)
     return worst_of(
         f"reports of '{column.name}' follow its channel",
@@ -59,7 +67,9 @@ def _column_check(paired: Paired, column: PairedColumn) -> Check | None:
 def _agreement(paired: Paired, columns: list[PairedColumn]) -> float:
     """The p-value of how often all these columns report the truth at once."""
     agree = np.logical_and.reduce([column.agree for column in columns])
-    chances = stays(paired.channel_over([column.axis for column in columns]), _fine_codes(paired, columns))
+    chances = stays(
+        paired.channel_over([column.axis for column in columns]), _fine_codes(paired, columns)
+    )
     variance = float((chances * (1 - chances)).sum())
     return float(counted(int(agree.sum()), len(agree), float(chances.sum()), variance))
 
@@ -77,20 +87,29 @@ def stays(channel: Channel, codes: list[NDArray[Any]]) -> Floats:
     """A[u, u] for each row u: the probability that all axes are reported as they are."""
     if isinstance(channel, Product):
         own = [
-            stays(factor, [codes[axis] for axis in axes]) for factor, axes in zip(channel.factors, channel.axes, strict=True)
+            stays(factor, [codes[axis] for axis in axes])
+            for factor, axes in zip(channel.factors, channel.axes, strict=True)
         ]
         return np.asarray(math.prod(own[1:], start=own[0]))
     if isinstance(channel, Retain):
         drawn: Any = 1.0
         for law, code in zip(channel.laws, codes, strict=True):
-            drawn = drawn * (1 / law.size if law.known and law.masses is None else law.vector()[code])
-        return np.broadcast_to(channel.keep + (1 - channel.keep) * np.asarray(drawn, dtype=np.float64), codes[0].shape)
+            drawn = drawn * (
+                1 / law.size if law.known and law.masses is None else law.vector()[code]
+            )
+        return np.broadcast_to(
+            channel.keep + (1 - channel.keep) * np.asarray(drawn, dtype=np.float64), codes[0].shape
+        )
     assert isinstance(channel, Dense)
-    return np.asarray(np.diagonal(channel.matrix)[np.ravel_multi_index(tuple(codes), channel.inputs)])
+    return np.asarray(
+        np.diagonal(channel.matrix)[np.ravel_multi_index(tuple(codes), channel.inputs)]
+    )
 
 
 def _together(paired: Paired) -> list[Check]:
-    """Whether columns are reported truly together as often as they should: in pairs, and all at once."""
+    """Whether columns are reported truly together as often as they should: in pairs, and all at
+    once.
+    """
     columns = list(paired.columns[:MOST_COLUMNS])
     if len(columns) < 2:
         return []
@@ -118,11 +137,17 @@ class WholeRecords:
     @classmethod
     def of(cls, paired: Paired) -> WholeRecords | None:
         """None where records are too many to be numbered, or hold baskets."""
-        if paired.private.cells > JOINT_CELLS or any(axis.item is not None for axis in paired.private.axes):
+        if paired.private.cells > JOINT_CELLS or any(
+            axis.item is not None for axis in paired.private.axes
+        ):
             return None
         shape = paired.private.shape
         columns = [paired.release.column(name) for name in paired.private.names]
-        return cls(paired.channel_over(list(range(len(shape)))), _joint(paired.truths, shape), _joint(columns, shape))
+        return cls(
+            paired.channel_over(list(range(len(shape)))),
+            _joint(paired.truths, shape),
+            _joint(columns, shape),
+        )
 
     @property
     def cells(self) -> int:
@@ -138,15 +163,24 @@ class WholeRecords:
         return np.bincount(self.truth, minlength=self.cells)
 
     def check(self, rng: Keystream) -> Check:
-        """Random scores of reports, with a random sign for each truth: a wrong joint law shifts some of their sums."""
+        """Random scores of reports, with a random sign for each truth: a wrong joint law shifts
+        some of their sums.
+        """
         scores = _normals(rng, self.cells * SCORES).reshape(self.cells, SCORES)
-        signs = np.where(rng.random(self.cells * SCORES).reshape(self.cells, SCORES) < 0.5, -1.0, 1.0)
+        signs = np.where(
+            rng.random(self.cells * SCORES).reshape(self.cells, SCORES) < 0.5, -1.0, 1.0
+        )
         means = self.expected(scores)
         spread = np.maximum(self.expected(scores**2) - means**2, 0.0)
         variance = self._counts @ spread
-        found = np.array([float((signs[self.truth, k] * scores[self.report, k]).sum()) for k in range(SCORES)])
+        found = np.array(
+            [float((signs[self.truth, k] * scores[self.report, k]).sum()) for k in range(SCORES)]
+        )
         shift = found - self._counts @ (signs * means)
-        return worst_of("whole records follow the channel", two_sided(shift / np.sqrt(np.maximum(variance, 1e-12))))
+        return worst_of(
+            "whole records follow the channel",
+            two_sided(shift / np.sqrt(np.maximum(variance, 1e-12))),
+        )
 
     def residuals(self, rng: Keystream) -> Floats:
         """A random score of each report less its mean given the truth."""
@@ -166,7 +200,9 @@ def _column_residuals(paired: Paired, rng: Keystream) -> Floats:
 
 
 def _joint(columns: Any, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    return np.ravel_multi_index(tuple(np.asarray(column).astype(np.intp) for column in columns), shape)
+    return np.ravel_multi_index(
+        tuple(np.asarray(column).astype(np.intp) for column in columns), shape
+    )
 
 
 def _normals(rng: Keystream, count: int) -> Floats:

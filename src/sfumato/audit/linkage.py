@@ -12,7 +12,9 @@ from sfumato.audit.paired import Paired
 
 @dataclass(frozen=True)
 class Linkage:
-    """How many people stand alone with their public values, and how likely a person with known public values is found."""
+    """How many people stand alone with their public values, and how likely a person with known
+    public values is found.
+    """
 
     columns: tuple[str, ...]
     people: int
@@ -21,7 +23,9 @@ class Linkage:
 
     @property
     def found(self) -> float:
-        """The chance to pick the right person among those with the same public values: groups / people."""
+        """The chance to pick the right person among those with the same public values: groups /
+        people.
+        """
         return self.groups / self.people
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,7 +39,9 @@ class Linkage:
 
 
 def linkage(paired: Paired) -> Linkage:
-    """The groups of people with the same public values; one group of all where nothing is public."""
+    """The groups of people with the same public values; one group of all where nothing
+    is public.
+    """
     public = [attribute.name for attribute in paired.release.domain if attribute.public]
     if not public:
         return Linkage((), paired.people, int(paired.people == 1), 1)

@@ -17,12 +17,16 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.table import Provenance, Table
 
-FEW_CELLS = 64  # a column with more values is merged to half as many cells before its reports are judged
+FEW_CELLS = (
+    64  # a column with more values is merged to half as many cells before its reports are judged
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """The reports and the records behind them; where each record has several reports, it is repeated beside each."""
+    """The reports and the records behind them; where each record has several reports, it is
+    repeated beside each.
+    """
 
     release: Table
     truth: Table  # over the mechanism's domain, one row a person
@@ -31,12 +35,17 @@ class Paired:
     def of(cls, release: Table, truth: Table) -> Paired:
         """The pair, refused where the truth cannot be that of the release."""
         if release.provenance is None:
-            raise DataError("the release carries no mechanism, so there is no promise to audit", hint="audit a perturbed file")
+            raise DataError(
+                "the release carries no mechanism, so there is no promise to audit",
+                hint="audit a perturbed file",
+            )
         if truth.provenance is not None:
             raise DataError("the truth was itself perturbed", hint="give the true records")
         people = release.rows // release.copies
         if truth.rows != people or not people:
-            raise _stranger(f"it holds {truth.rows:,} records, and the release was made from {people:,}")
+            raise _stranger(
+                f"it holds {truth.rows:,} records, and the release was made from {people:,}"
+            )
         paired = cls(release, _recoded(truth, release.provenance.mechanism.domain))
         paired._check_public()
         return paired
@@ -45,9 +54,14 @@ class Paired:
         for attribute in self.mechanism.domain:
             if attribute.public:
                 here = _repeated(self.truth.column(attribute.name), self.copies)
-                different = int((np.asarray(here) != np.asarray(self.release.column(attribute.name))).sum())
+                different = int(
+                    (np.asarray(here) != np.asarray(self.release.column(attribute.name))).sum()
+                )
                 if different:
-                    raise _stranger(f"public column '{attribute.name}' differs in {different:,} of {self.release.rows:,} rows")
+                    raise _stranger(
+                        f"public column '{attribute.name}' differs in {different:,} of "
+                        f"{self.release.rows:,} rows"
+                    )
 
     @property
     def provenance(self) -> Provenance:
@@ -79,7 +93,9 @@ class Paired:
     @cached_property
     def truths(self) -> Columns:
         """The private columns of the truth, one row a report."""
-        return tuple(_repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private)
+        return tuple(
+            _repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private
+        )
 
     @cached_property
     def true_baskets(self) -> Bits:
@@ -93,27 +109,41 @@ class Paired:
 
     @cached_property
     def columns(self) -> tuple[PairedColumn, ...]:
-        """The axes of a mechanism that reports every column in its own domain: attributes, or the most frequent items."""
+        """The axes of a mechanism that reports every column in its own domain: attributes, or the
+        most frequent items.
+        """
         return tuple(self._column(axis) for axis in self._judged_axes())
 
     def _judged_axes(self) -> list[int]:
         chosen: list[int] = []
         for place, attribute in enumerate(self.private):
-            axes = [number for number, axis in enumerate(self.private.axes) if axis.attribute == place]
+            axes = [
+                number for number, axis in enumerate(self.private.axes) if axis.attribute == place
+            ]
             if isinstance(attribute, Items):
                 column = self.truths[place]
                 assert isinstance(column, Bits)
-                axes = [axes[item] for item in np.argsort(-column.counts(), kind="stable")[:FEW_CELLS]]
+                axes = [
+                    axes[item] for item in np.argsort(-column.counts(), kind="stable")[:FEW_CELLS]
+                ]
             chosen += axes
         return chosen
 
     def _column(self, axis: int) -> PairedColumn:
         described = self.private.axes[axis]
         attribute = self.private.attributes[described.attribute]
-        cells = attribute.item_cells(described.name) if isinstance(attribute, Items) else judged_cells(attribute)
+        cells = (
+            attribute.item_cells(described.name)
+            if isinstance(attribute, Items)
+            else judged_cells(attribute)
+        )
         reports = self.release.column(attribute.name)
         return PairedColumn(
-            axis, cells, _cell_of(cells, self.truths[described.attribute]), _cell_of(cells, reports), self._agree(axis, reports)
+            axis,
+            cells,
+            _cell_of(cells, self.truths[described.attribute]),
+            _cell_of(cells, reports),
+            self._agree(axis, reports),
         )
 
     def _agree(self, axis: int, reports: Any) -> NDArray[np.bool_]:
@@ -131,13 +161,20 @@ class Paired:
 
     def _table(self, axes: list[int]) -> NDArray[Any]:
         shape = tuple(self.private.axes[axis].size for axis in axes)
-        codes = [np.asarray(self.truths[self.private.axes[axis].attribute]).astype(np.intp) for axis in axes]
-        return np.bincount(np.ravel_multi_index(tuple(codes), shape), minlength=int(np.prod(shape))).reshape(shape)
+        codes = [
+            np.asarray(self.truths[self.private.axes[axis].attribute]).astype(np.intp)
+            for axis in axes
+        ]
+        return np.bincount(
+            np.ravel_multi_index(tuple(codes), shape), minlength=int(np.prod(shape))
+        ).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class PairedColumn:
-    """One axis: its cells as they are judged, the true and the reported cell of each row, and whether the values agree."""
+    """One axis: its cells as they are judged, the true and the reported cell of each row, and
+    whether the values agree.
+    """
 
     axis: int
     cells: Cells
@@ -151,7 +188,9 @@ class PairedColumn:
 
 
 def reports_baskets(mechanism: Mechanism) -> bool:
-    """Whether a mechanism's reports are baskets and nothing else: flipped items, or cut-and-paste."""
+    """Whether a mechanism's reports are baskets and nothing else: flipped items, or
+    cut-and-paste.
+    """
     return mechanism.item_keeps is not None or mechanism.reports_in_items
 
 
@@ -174,7 +213,9 @@ def _cell_of(cells: Cells, column: Any) -> NDArray[Any]:
 def _recoded(truth: Table, domain: Domain) -> Table:
     missing = [name for name in domain.names if name not in truth.domain]
     if missing:
-        raise _stranger(f"it has no column '{missing[0]}' (its columns are {listing(truth.domain.names)})")
+        raise _stranger(
+            f"it has no column '{missing[0]}' (its columns are {listing(truth.domain.names)})"
+        )
     try:
         return truth.recode(domain)
     except (DataError, SchemaError) as error:
@@ -183,7 +224,8 @@ def _recoded(truth: Table, domain: Domain) -> Table:
 
 def _stranger(found: str) -> DataError:
     return DataError(
-        f"this truth does not belong to the release: {found}", hint="give the very records that were perturbed, in their order"
+        f"this truth does not belong to the release: {found}",
+        hint="give the very records that were perturbed, in their order",
     )
 
 

@@ -1,4 +1,6 @@
-"""Audit: what attackers learn from a release, and whether its mechanism kept its word, as words and figures."""
+"""Audit: what attackers learn from a release, and whether its mechanism kept its word, as words and
+figures.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,20 @@ from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.siblings import SiblingAccount
 
 LIMITS = (
-    "a clean audit is no proof: it rules out what it looked for, in this release, at the stated rate of false alarms",
-    "the attacks know the mechanism and the distribution of the records, and nothing else of the people in them",
-    "records are taken as independent: what one person's report says about a relative is not covered",
+    "a clean audit is no proof: it rules out what it looked for, in this release, at the stated "
+    "rate of false alarms",
+    "the attacks know the mechanism and the distribution of the records, and nothing else of the "
+    "people in them",
+    "records are taken as independent: what one person's report says about a relative is not "
+    "covered",
 )
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Attacks on a release, its promise against what was measured, and every check with its probability."""
+    """Attacks on a release, its promise against what was measured, and every check with its
+    probability.
+    """
 
     mechanism: str
     people: int
@@ -39,7 +46,9 @@ class Audit:
 
     @property
     def threshold(self) -> float:
-        """The p-value below which a check has failed: the rate of false alarms shared among the checks."""
+        """The p-value below which a check has failed: the rate of false alarms shared among the
+        checks.
+        """
         return self.false_alarm / max(1, len(self.checks))
 
     @property
@@ -49,15 +58,20 @@ class Audit:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What contradicts the promise, one line each; empty for a mechanism that keeps its word."""
+        """What contradicts the promise, one line each; empty for a mechanism that keeps
+        its word.
+        """
         lines = [f"it is not so that {_clause(check)}" for check in self.failed]
         if self.amplification is not None and self.amplification.violated:
             lines.append(
-                f"gamma is at least {self.amplification.lower_bound:.4g} ({self.amplification.event}), "
+                f"gamma is at least {self.amplification.lower_bound:.4g} "
+                f"({self.amplification.event}), "
                 f"above the promised {rounded_up(self.guarantee.gamma):.6g}"
             )
         if self.breaches.violated:
-            lines.append(f"{self.breaches.beyond} beliefs are raised further than the promise allows")
+            lines.append(
+                f"{self.breaches.beyond} beliefs are raised further than the promise allows"
+            )
         return tuple(lines)
 
     @property
@@ -67,13 +81,17 @@ class Audit:
 
     def sentences(self) -> tuple[str, ...]:
         """The audit in plain words."""
-        lines = [self._verdict(), *(self._attack_words(attack) for attack in self.attacks if attack.target == "record")]
+        lines = [
+            self._verdict(),
+            *(self._attack_words(attack) for attack in self.attacks if attack.target == "record"),
+        ]
         if self.siblings is not None:
             lines.append(str(self.siblings))
         if self.amplification is not None:
             lines.append(
                 f"measured on {self.amplification.draws:,} draws a record, gamma is at least "
-                f"{self.amplification.lower_bound:.4g}; promised is at most {rounded_up(self.guarantee.gamma):.6g}"
+                f"{self.amplification.lower_bound:.4g}; promised is at most "
+                f"{rounded_up(self.guarantee.gamma):.6g}"
             )
         return (*lines, self._breach_words(), self._linkage_words())
 
@@ -84,7 +102,8 @@ class Audit:
 
     def _attack_words(self, attack: Attack) -> str:
         words = (
-            f"with the {attack.prior} distribution known, {_percent(attack.right)} of the records are guessed right "
+            f"with the {attack.prior} distribution known, {_percent(attack.right)} of the records "
+            "are guessed right "
             f"from a report, {_percent(attack.baseline)} without"
         )
         if attack.siblings is None:
@@ -92,9 +111,13 @@ class Audit:
         return f"{words}, {_percent(attack.siblings)} from all {self.copies} reports of a person"
 
     def _breach_words(self) -> str:
-        found, promised = self.breaches.found, "ruled out" if self.breaches.ruled_out else "not ruled out"
+        found, promised = (
+            self.breaches.found,
+            "ruled out" if self.breaches.ruled_out else "not ruled out",
+        )
         return (
-            f"{found or 'no'} beliefs of at most {_percent(self.breaches.rho1)} became {_percent(self.breaches.rho2)} or more "
+            f"{found or 'no'} beliefs of at most {_percent(self.breaches.rho1)} became "
+            f"{_percent(self.breaches.rho2)} or more "
             f"(such breaches are {promised} by the promise)"
         )
 
@@ -103,8 +126,10 @@ class Audit:
             return "no column is public, so reports cannot be linked to people by their values"
         names = ", ".join(self.linkage.columns)
         return (
-            f"{self.linkage.unique:,} of {self.linkage.people:,} people stand alone with their public values ({names}); "
-            f"whoever knows these finds the right report with probability {_percent(self.linkage.found)}"
+            f"{self.linkage.unique:,} of {self.linkage.people:,} people stand alone with their "
+            f"public values ({names}); "
+            "whoever knows these finds the right report with probability "
+            f"{_percent(self.linkage.found)}"
         )
 
     def header(self) -> tuple[str, ...]:
@@ -132,7 +157,9 @@ class Audit:
             "clean": self.clean,
             "violations": list(self.violations),
             "attacks": [attack.to_dict() for attack in self.attacks],
-            "siblings": None if self.siblings is None else {
+            "siblings": None
+            if self.siblings is None
+            else {
                 "copies": self.siblings.copies,
                 "epsilon": _finite(self.siblings.guarantee.epsilon),
                 "guess_bound": self.siblings.guess_bound,
@@ -144,7 +171,7 @@ class Audit:
             "false_alarm": self.false_alarm,
             "words": list(self.sentences()),
             "limits": list(LIMITS),
-        }  # fmt: skip
+        }
 
 
 def _clause(check: Check) -> str:

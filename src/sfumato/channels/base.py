@@ -1,4 +1,6 @@
-"""Channel: the column-stochastic matrix that counts pass through when every record is randomised on its own."""
+"""Channel: the column-stochastic matrix that counts pass through when every record is randomised on
+its own.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ Counts = NDArray[Any]
 
 
 class NotLumpableError(EstimationError):
-    """Cells of this channel cannot be merged: what is reported depends on more than the merged cell."""
+    """Cells of this channel cannot be merged: what is reported depends on more than the merged
+    cell.
+    """
 
 
 class Channel(ABC):
-    """A matrix A with A[v, u] = P(report v | truth u), known by its structure and never built unless asked for.
+    """A matrix A with A[v, u] = P(report v | truth u), known by its structure and never built
+    unless asked for.
 
-    Counts are arrays of shape `inputs` (truths) or `outputs` (reports); any further axes are a batch and are carried along.
+    Counts are arrays of shape `inputs` (truths) or `outputs` (reports); any further axes are a
+    batch and are carried along.
     """
 
     # What every channel must say.
@@ -56,7 +62,9 @@ class Channel(ABC):
 
     @abstractmethod
     def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
-        """Σ_v (A⁻¹[u, v])² y_v for each truth u: the raw second moment behind the standard errors of single cells."""
+        """Σ_v (A⁻¹[u, v])² y_v for each truth u: the raw second moment behind the standard errors
+        of single cells.
+        """
 
     @property
     @abstractmethod
@@ -79,7 +87,9 @@ class Channel(ABC):
     # What may be overridden.
 
     def settle(self, counts: Counts) -> Channel:
-        """The channel with every law that was left to the data read off these reports; most channels are settled already."""
+        """The channel with every law that was left to the data read off these reports; most
+        channels are settled already.
+        """
         return self
 
     @property
@@ -99,6 +109,8 @@ def batched(array: Counts, shape: tuple[int, ...]) -> Counts:
     return np.asarray(array, dtype=np.float64).reshape(*shape, -1)
 
 
-def unbatched(result: Counts, like: Counts, before: tuple[int, ...], after: tuple[int, ...]) -> Counts:
+def unbatched(
+    result: Counts, like: Counts, before: tuple[int, ...], after: tuple[int, ...]
+) -> Counts:
     """The batched result with the trailing axes that `like` had behind its first len(before)."""
     return result.reshape(*after, *np.shape(like)[len(before) :])

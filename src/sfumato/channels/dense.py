@@ -18,7 +18,8 @@ from sfumato.errors import ParameterError
 
 @dataclass(frozen=True, eq=False)
 class Dense(Channel):
-    """Any column-stochastic matrix of full column rank; with more reports than truths, least squares undoes it.
+    """Any column-stochastic matrix of full column rank; with more reports than truths, least
+    squares undoes it.
 
     >>> Dense.square([[0.9, 0.2], [0.1, 0.8]]).solve([65.0, 35.0])
     array([64.28571429, 35.71428571])
@@ -32,7 +33,9 @@ class Dense(Channel):
         matrix = np.asarray(self.matrix, dtype=np.float64)
         object.__setattr__(self, "matrix", matrix)
         if matrix.shape != (math.prod(self.outputs), math.prod(self.inputs)):
-            raise ParameterError(f"a matrix of shape {matrix.shape} does not map {self.inputs} to {self.outputs}")
+            raise ParameterError(
+                f"a matrix of shape {matrix.shape} does not map {self.inputs} to {self.outputs}"
+            )
         check_stochastic(matrix)
 
     @classmethod
@@ -54,13 +57,16 @@ class Dense(Channel):
         """A⁻¹, or the least-squares left inverse of a tall matrix."""
         if not np.isfinite(self.condition) or self.condition > 1e14:
             raise ParameterError(
-                f"this matrix is singular (smallest singular value {self.smallest_singular_value:.3g}), "
+                "this matrix is singular (smallest singular value "
+                f"{self.smallest_singular_value:.3g}), "
                 "so different truths give the same reports and nothing can be reconstructed"
             )
         square = self.matrix.shape[0] == self.matrix.shape[1]
         return np.linalg.inv(self.matrix) if square else np.linalg.pinv(self.matrix)
 
-    def _times(self, matrix: NDArray[Any], array: Counts, before: tuple[int, ...], after: tuple[int, ...]) -> Counts:
+    def _times(
+        self, matrix: NDArray[Any], array: Counts, before: tuple[int, ...], after: tuple[int, ...]
+    ) -> Counts:
         table = batched(array, before).reshape(math.prod(before), -1)
         return unbatched(matrix @ table, array, before, after)
 
@@ -100,21 +106,28 @@ class Dense(Channel):
 
     def marginal(self, axes: Sequence[int]) -> Dense:
         kept = [
-            self._merge_matrix(axis, None if axis in axes else np.zeros(size, int)) for axis, size in enumerate(self.inputs)
+            self._merge_matrix(axis, None if axis in axes else np.zeros(size, int))
+            for axis, size in enumerate(self.inputs)
         ]
         merged = self._lump(kept)
         order = tuple(np.argsort(np.argsort(axes)))
         shape = tuple(self.inputs[axis] for axis in sorted(axes))
         if list(axes) == sorted(axes):
             return Dense(merged, shape, shape)
-        turned = merged.reshape(*shape, *shape).transpose(*order, *(len(shape) + place for place in order))
+        turned = merged.reshape(*shape, *shape).transpose(
+            *order, *(len(shape) + place for place in order)
+        )
         wanted = tuple(self.inputs[axis] for axis in axes)
         return Dense(turned.reshape(merged.shape), wanted, wanted)
 
     def coarsen(self, cells: Sequence[Cells]) -> Dense:
         shape = tuple(part.size for part in cells)
         groups = [_group_of(part, size) for part, size in zip(cells, self.inputs, strict=True)]
-        return Dense(self._lump([self._merge_matrix(axis, group) for axis, group in enumerate(groups)]), shape, shape)
+        return Dense(
+            self._lump([self._merge_matrix(axis, group) for axis, group in enumerate(groups)]),
+            shape,
+            shape,
+        )
 
     def _merge_matrix(self, axis: int, group: NDArray[np.intp] | None) -> NDArray[Any]:
         size = self.inputs[axis]
@@ -125,16 +138,23 @@ class Dense(Channel):
         return merge
 
     def _lump(self, merges: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Rows summed by cell; the columns of one cell must then agree, else the merged report depends on the lost detail."""
+        """Rows summed by cell; the columns of one cell must then agree, else the merged report
+        depends on the lost detail.
+        """
         if self.inputs != self.outputs:
-            raise NotLumpableError("a channel between different domains has no marginals of its own")
+            raise NotLumpableError(
+                "a channel between different domains has no marginals of its own"
+            )
         merge: NDArray[Any] = np.ones((1, 1))
         for part in merges:
             merge = np.kron(merge, part)
         rows = merge @ self.matrix
         mean = rows @ merge.T / merge.sum(axis=1)
         if np.abs(rows - mean @ merge).max() > 1e-9:
-            raise NotLumpableError("these cells cannot be merged: their reports depend on which of the merged values is true")
+            raise NotLumpableError(
+                "these cells cannot be merged: their reports depend on which of the merged "
+                "values is true"
+            )
         return mean
 
 
@@ -144,17 +164,24 @@ def check_stochastic(matrix: NDArray[Any], labels: Sequence[str] | None = None) 
         raise ParameterError("a channel is a two-dimensional matrix of finite numbers")
     if matrix.min() < 0:
         row, column = (int(place) for place in np.argwhere(matrix < 0)[0])
-        raise ParameterError(f"entries are probabilities; row {row + 1}, column {column + 1} is {matrix[row, column]:g}")
+        raise ParameterError(
+            f"entries are probabilities; row {row + 1}, column {column + 1} is "
+            f"{matrix[row, column]:g}"
+        )
     sums = matrix.sum(axis=0)
     wrong = np.abs(sums - 1) > 1e-9
     if wrong.any():
         column = int(np.argmax(wrong))
         name = f" ({labels[column]})" if labels else ""
-        raise ParameterError(f"each column must sum to 1; column {column + 1}{name} sums to {sums[column]:.6g}")
+        raise ParameterError(
+            f"each column must sum to 1; column {column + 1}{name} sums to {sums[column]:.6g}"
+        )
 
 
 def amplification(matrix: NDArray[Any]) -> float:
-    """The largest ratio between two entries of one row: gamma. Rows that never occur do not count."""
+    """The largest ratio between two entries of one row: gamma. Rows that never occur do
+    not count.
+    """
     rows = matrix[matrix.max(axis=1) > 0]
     least = rows.min(axis=1)
     return math.inf if (least == 0).any() else float((rows.max(axis=1) / least).max())

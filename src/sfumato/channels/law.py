@@ -13,7 +13,9 @@ from sfumato.errors import EstimationError
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A distribution on the codes 0..size-1 of one axis; `masses` None is uniform, so that a fine grid costs nothing."""
+    """A distribution on the codes 0..size-1 of one axis; `masses` None is uniform, so that a fine
+    grid costs nothing.
+    """
 
     size: int
     masses: NDArray[np.float64] | None = None
@@ -46,9 +48,11 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class OwnLaw(Law):
-    """The column's own distribution (identity perturbation, swapping), read off the reports: their marginal is unchanged.
+    """The column's own distribution (identity perturbation, swapping), read off the reports: their
+    marginal is unchanged.
 
-    `permuted` says that the replaced values were permuted among themselves, so that the column's counts have no error at all.
+    `permuted` says that the replaced values were permuted among themselves, so that the column's
+    counts have no error at all.
     """
 
     permuted: bool = False
@@ -58,7 +62,10 @@ class OwnLaw(Law):
         return False
 
     def vector(self) -> NDArray[np.float64]:
-        raise EstimationError("this law is the column's own distribution; settle the channel with the observed counts first")
+        raise EstimationError(
+            "this law is the column's own distribution; settle the channel with the observed "
+            "counts first"
+        )
 
     def coarsen(self, cells: Cells) -> Law:
         return OwnLaw(cells.size, permuted=self.permuted)

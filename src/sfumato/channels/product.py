@@ -20,7 +20,8 @@ Step = Callable[[Channel, Counts], Counts]
 class Product(Channel):
     """The Kronecker product of its factors; factor i acts on the axes `axes[i]` of the table.
 
-    Reports stand where their truths do; where some factor reports in another number of axes, they stand factor by factor.
+    Reports stand where their truths do; where some factor reports in another number of axes, they
+    stand factor by factor.
 
     >>> from sfumato.channels.retain import Retain
     >>> Product.of(Retain.flip(0.9, 0.9), Retain.flip(0.8, 0.8)).to_dense()[0]
@@ -32,10 +33,15 @@ class Product(Channel):
 
     def __post_init__(self) -> None:
         if sorted(self._order) != list(range(len(self._order))):
-            raise ParameterError(f"the factors of a product must share out the axes; found {self.axes}")
+            raise ParameterError(
+                f"the factors of a product must share out the axes; found {self.axes}"
+            )
         for factor, axes in zip(self.factors, self.axes, strict=True):
             if len(factor.inputs) != len(axes):
-                raise ParameterError(f"a factor with shape {factor.inputs} -> {factor.outputs} cannot act on axes {axes}")
+                raise ParameterError(
+                    f"a factor with shape {factor.inputs} -> {factor.outputs} cannot act on axes "
+                    f"{axes}"
+                )
 
     @classmethod
     def of(cls, *factors: Channel) -> Product:
@@ -58,7 +64,9 @@ class Product(Channel):
         if widths == [len(axes) for axes in self.axes]:
             return self.axes
         starts = np.cumsum([0, *widths]).tolist()
-        return tuple(tuple(range(start, start + width)) for start, width in zip(starts, widths, strict=False))
+        return tuple(
+            tuple(range(start, start + width)) for start, width in zip(starts, widths, strict=False)
+        )
 
     @cached_property
     def _report_order(self) -> tuple[int, ...]:
@@ -124,14 +132,17 @@ class Product(Channel):
                 factors.append(factor.marginal([own.index(axis) for axis in kept]))
                 places.append(tuple(list(axes).index(axis) for axis in kept))
         return (
-            factors[0] if len(factors) == 1 and places[0] == tuple(range(len(axes))) else Product(tuple(factors), tuple(places))
+            factors[0]
+            if len(factors) == 1 and places[0] == tuple(range(len(axes)))
+            else Product(tuple(factors), tuple(places))
         )
 
     def coarsen(self, cells: Sequence[Cells]) -> Product:
         return replace(
             self,
             factors=tuple(
-                factor.coarsen([cells[axis] for axis in own]) for factor, own in zip(self.factors, self.axes, strict=True)
+                factor.coarsen([cells[axis] for axis in own])
+                for factor, own in zip(self.factors, self.axes, strict=True)
             ),
         )
 
@@ -145,13 +156,16 @@ class Product(Channel):
         return replace(
             self,
             factors=tuple(
-                factor.settle(_margin(counts, own)) for factor, own in zip(self.factors, self.report_axes, strict=True)
+                factor.settle(_margin(counts, own))
+                for factor, own in zip(self.factors, self.report_axes, strict=True)
             ),
         )
 
 
 def _turned(table: Counts) -> Counts:
-    """The axes of the factor that has just acted moved behind all others: one flat transposition, whatever the axes."""
+    """The axes of the factor that has just acted moved behind all others: one flat transposition,
+    whatever the axes.
+    """
     return np.ascontiguousarray(table.reshape(-1, table.shape[-1]).T)
 
 

@@ -1,4 +1,6 @@
-"""Retain: keep the cell, or draw it from a public law (gamma-diagonal, randomised response, retention, one flipped bit)."""
+"""Retain: keep the cell, or draw it from a public law (gamma-diagonal, randomised response,
+retention, one flipped bit).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ from sfumato.errors import ParameterError
 class Retain(Channel):
     """A = keep·I + (1-keep)·b·1ᵀ, with b the product of one law per axis.
 
-    `keep` does not change when cells are merged or axes summed out; b is summed. So every marginal, range predicate and
-    group-by is again a Retain, solved in one pass: A⁻¹y = (y - (1-keep)·N·b) / keep. A bit kept with p when 1 and with q when 0
-    is Retain with keep = p + q - 1 (which may be negative) and b = (1-p, 1-q) / (2-p-q).
+    `keep` does not change when cells are merged or axes summed out; b is summed. So every marginal,
+    range predicate and group-by is again a Retain, solved in one pass: A⁻¹y = (y - (1-keep)·N·b) /
+    keep. A bit kept with p when 1 and with q when 0 is Retain with keep = p + q - 1 (which may be
+    negative) and b = (1-p, 1-q) / (2-p-q).
 
     >>> Retain.uniform(0.5, (2,)).to_dense()
     array([[0.75, 0.25],
@@ -34,15 +37,23 @@ class Retain(Channel):
 
     def __post_init__(self) -> None:
         if self.keep == 0:
-            raise ParameterError("keep=0 replaces every record, so nothing can be reconstructed; use 0 < keep <= 1")
+            raise ParameterError(
+                "keep=0 replaces every record, so nothing can be reconstructed; use 0 < keep <= 1"
+            )
         if self.keep > 1:
             raise ParameterError(f"keep={self.keep} is not a probability; use 0 < keep <= 1")
-        if self.keep < 0 and self.known and float(self.keep + (1 - self.keep) * self.replacement.min()) < -1e-12:
+        if (
+            self.keep < 0
+            and self.known
+            and float(self.keep + (1 - self.keep) * self.replacement.min()) < -1e-12
+        ):
             raise ParameterError(f"keep={self.keep} gives negative probabilities under this law")
 
     @classmethod
     def uniform(cls, keep: float, shape: Sequence[int]) -> Retain:
-        """Keep the whole record, or draw every axis uniformly: FRAPP's gamma-diagonal (eq. 12), keep = (γ-1)/(γ+n-1)."""
+        """Keep the whole record, or draw every axis uniformly: FRAPP's gamma-diagonal (eq. 12),
+        keep = (γ-1)/(γ+n-1).
+        """
         return cls(keep, tuple(Law(size) for size in shape))
 
     @classmethod
@@ -91,19 +102,33 @@ class Retain(Channel):
 
     def apply(self, counts: Counts) -> Counts:
         table = batched(counts, self.inputs)
-        return unbatched(self.keep * table + self._noise * self._total(table), counts, self.inputs, self.outputs)
+        return unbatched(
+            self.keep * table + self._noise * self._total(table), counts, self.inputs, self.outputs
+        )
 
     def solve(self, counts: Counts) -> Counts:
         table = batched(counts, self.outputs)
-        return unbatched((table - self._noise * self._total(table)) / self.keep, counts, self.outputs, self.inputs)
+        return unbatched(
+            (table - self._noise * self._total(table)) / self.keep,
+            counts,
+            self.outputs,
+            self.inputs,
+        )
 
     def adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.outputs)
-        return unbatched(self.keep * table + self._total(self._noise * table), weights, self.outputs, self.inputs)
+        return unbatched(
+            self.keep * table + self._total(self._noise * table), weights, self.outputs, self.inputs
+        )
 
     def solve_adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.inputs)
-        return unbatched((table - self._total(self._noise * table)) / self.keep, weights, self.inputs, self.outputs)
+        return unbatched(
+            (table - self._total(self._noise * table)) / self.keep,
+            weights,
+            self.inputs,
+            self.outputs,
+        )
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table, noise = batched(counts, self.outputs), self._noise
@@ -120,33 +145,48 @@ class Retain(Channel):
             return (
                 float("inf")
                 if least <= 0
-                else float((self.replacement / (self.keep / (1 - self.keep) + self.replacement)).max())
+                else float(
+                    (self.replacement / (self.keep / (1 - self.keep) + self.replacement)).max()
+                )
             )
         off = (1 - self.keep) * math.prod(law.least for law in self.laws)
         return float("inf") if off == 0 else 1 + self.keep / off
 
     @property
     def condition(self) -> float:
-        """1/|keep| where b is uniform; else from the plane of b and 1, outside of which the matrix is keep·I."""
+        """1/|keep| where b is uniform; else from the plane of b and 1, outside of which the matrix
+        is keep·I.
+        """
         size, square = math.prod(self.inputs), math.prod(law.square for law in self.laws)
         if size == 1:
             return 1.0
         tilt = math.sqrt(max(0.0, square - 1 / size))
-        plane = self.keep * np.eye(2) + (1 - self.keep) * np.array([[1.0, 0.0], [tilt * math.sqrt(size), 0.0]])
-        values = [*np.linalg.svd(plane, compute_uv=False).tolist(), *([abs(self.keep)] if size > 2 else [])]
+        plane = self.keep * np.eye(2) + (1 - self.keep) * np.array(
+            [[1.0, 0.0], [tilt * math.sqrt(size), 0.0]]
+        )
+        values = [
+            *np.linalg.svd(plane, compute_uv=False).tolist(),
+            *([abs(self.keep)] if size > 2 else []),
+        ]
         return float(max(values) / min(values))
 
     def marginal(self, axes: Sequence[int]) -> Retain:
         return replace(self, laws=tuple(self.laws[axis] for axis in axes))
 
     def coarsen(self, cells: Sequence[Cells]) -> Retain:
-        return replace(self, laws=tuple(law.coarsen(part) for law, part in zip(self.laws, cells, strict=True)))
+        return replace(
+            self, laws=tuple(law.coarsen(part) for law, part in zip(self.laws, cells, strict=True))
+        )
 
     def settle(self, counts: Counts) -> Retain:
         total = float(np.sum(counts))
         laws = list(self.laws)
         for axis, law in enumerate(self.laws):
             if not law.known:
-                margin = np.asarray(counts).sum(axis=tuple(other for other in range(len(laws)) if other != axis))
-                laws[axis] = Law(law.size, margin / total if total else np.full(law.size, 1 / law.size))
+                margin = np.asarray(counts).sum(
+                    axis=tuple(other for other in range(len(laws)) if other != axis)
+                )
+                laws[axis] = Law(
+                    law.size, margin / total if total else np.full(law.size, 1 / law.size)
+                )
         return replace(self, laws=tuple(laws))

@@ -1,4 +1,6 @@
-"""Sizes: the channel from "how many of these k items are present" in the truth to how many are present in the report."""
+"""Sizes: the channel from "how many of these k items are present" in the truth to how many are
+present in the report.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from sfumato.channels.dense import Dense
 
 
 class Sizes(Dense):
-    """Partial supports: entry [l', l] is the probability that l' of the k items are reported when l of them are true.
+    """Partial supports: entry [l', l] is the probability that l' of the k items are reported when l
+    of them are true.
 
-    Enough to recover the support of an itemset (all k present) when the mechanism treats its items alike: MASK with one
-    flip probability (its n+1 counters, §5), and cut-and-paste (Evfimievski et al. 2002; FRAPP eq. 11), one a basket size.
+    Enough to recover the support of an itemset (all k present) when the mechanism treats its items
+    alike: MASK with one flip probability (its n+1 counters, §5), and cut-and-paste (Evfimievski et
+    al. 2002; FRAPP eq. 11), one a basket size.
 
     >>> Sizes.flips(1, keep_ones=0.9, keep_zeros=0.8).to_dense()
     array([[0.8, 0.1],
@@ -25,17 +29,23 @@ class Sizes(Dense):
     def flips(cls, length: int, keep_ones: float, keep_zeros: float) -> Sizes:
         """Each of the k bits flipped on its own: l' = Binomial(l, p) + Binomial(k-l, 1-q)."""
         columns = [
-            np.convolve(_binomial(true, keep_ones), _binomial(length - true, 1 - keep_zeros)) for true in range(length + 1)
+            np.convolve(_binomial(true, keep_ones), _binomial(length - true, 1 - keep_zeros))
+            for true in range(length + 1)
         ]
         return cls._of(np.stack(columns, axis=1))
 
     @classmethod
     def cut_and_paste(cls, length: int, basket: int, cutoff: int, insert: float) -> Sizes:
-        """A basket of `basket` items: cut min(uniform 0..cutoff, basket) of them, then put in every other item with `insert`.
+        """A basket of `basket` items: cut min(uniform 0..cutoff, basket) of them, then put in every
+        other item with `insert`.
 
-        Of the l true items, q are cut with the hypergeometric law; each of the other k-q is put in with probability ρ = insert.
+        Of the l true items, q are cut with the hypergeometric law; each of the other k-q is put in
+        with probability ρ = insert.
         """
-        columns = [_cut_column(length, true, basket, cutoff, insert) for true in range(min(length, basket) + 1)]
+        columns = [
+            _cut_column(length, true, basket, cutoff, insert)
+            for true in range(min(length, basket) + 1)
+        ]
         return cls._of(np.stack(columns, axis=1))
 
     @classmethod
@@ -43,7 +53,9 @@ class Sizes(Dense):
         return cls(matrix, (matrix.shape[1],), (matrix.shape[0],))
 
 
-def _cut_column(length: int, true: int, basket: int, cutoff: int, insert: float) -> NDArray[np.float64]:
+def _cut_column(
+    length: int, true: int, basket: int, cutoff: int, insert: float
+) -> NDArray[np.float64]:
     column = np.zeros(length + 1)
     for draw in range(cutoff + 1):
         cut = min(draw, basket)
@@ -54,4 +66,6 @@ def _cut_column(length: int, true: int, basket: int, cutoff: int, insert: float)
 
 
 def _binomial(trials: int, chance: float) -> NDArray[np.float64]:
-    return np.array([comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)])
+    return np.array(
+        [comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)]
+    )

@@ -1,4 +1,6 @@
-"""The command line: parse, call one function, print. Everything heavy is imported inside the commands."""
+"""The command line: parse, call one function, print. Everything heavy is imported inside the
+commands.
+"""
 
 from sfumato.cli.app import app
 

@@ -24,7 +24,10 @@ from sfumato.cli.schema import schema
 app = typer.Typer(
     cls=Commands,
     name="sfumato",
-    help="Blur each record before anyone sees it; reconstruct the crowd's counts with their error bars.",
+    help=(
+        "Blur each record before anyone sees it; reconstruct the crowd's counts with their error "
+        "bars."
+    ),
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -54,7 +57,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Options before the command."""

@@ -1,4 +1,6 @@
-"""`sfumato audit`: what an attacker learns from a release, and whether its mechanism kept its word."""
+"""`sfumato audit`: what an attacker learns from a release, and whether its mechanism
+kept its word.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,23 @@ if TYPE_CHECKING:
 
 def audit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that Sfumato perturbed.")],
-    truth: Annotated[str, typer.Option(metavar="DATA", help="The very records that were perturbed, in their order.")],
+    truth: Annotated[
+        str,
+        typer.Option(metavar="DATA", help="The very records that were perturbed, in their order."),
+    ],
     schema: Schema = None,
     rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
     rho2: Annotated[float, typer.Option(help="… that are rho2 or more after.")] = 0.50,
-    false_alarm: Annotated[float, typer.Option(help="How often a sound mechanism may be accused.")] = 0.001,
-    seed: Annotated[int | None, typer.Option(help="Draw the attacks from this seed, to repeat them.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw what is guessed right: .html, .png or .svg.")] = None,
+    false_alarm: Annotated[
+        float, typer.Option(help="How often a sound mechanism may be accused.")
+    ] = 0.001,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw the attacks from this seed, to repeat them.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Draw what is guessed right: .html, .png or .svg."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -42,7 +54,10 @@ def audit(
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
     if not isinstance(source, Release):
-        raise FileError(f"'{file}' carries no mechanism, so there is no promise to audit", hint="audit a perturbed file")
+        raise FileError(
+            f"'{file}' carries no mechanism, so there is no promise to audit",
+            hint="audit a perturbed file",
+        )
     records = read_records(truth, schema, source)
     with progress_bar("auditing") as progress:
         found = audit_release(
@@ -63,7 +78,9 @@ def audit(
 
 
 def read_records(truth: str, schema: Path | None, release: Release) -> Table:
-    """The true records, by their own schema if given, else by the domain that the release carries."""
+    """The true records, by their own schema if given, else by the domain that the
+    release carries.
+    """
     from sfumato.cli.reading import read_truth
     from sfumato.domain import Domain
     from sfumato.errors import ParameterError
@@ -73,11 +90,15 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
         return read_truth(truth, release).table
     reader = reader_of(truth)
     if reader.provenance is not None:
-        raise ParameterError(f"--truth '{truth}' is itself a perturbed file", hint="give the true records")
+        raise ParameterError(
+            f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
+        )
     return reader.table(Domain.load(schema))
 
 
-def _of_rows(progress: Callable[[int, float | None], None] | None, rows: int) -> Callable[[str, float], None] | None:
+def _of_rows(
+    progress: Callable[[int, float | None], None] | None, rows: int
+) -> Callable[[str, float], None] | None:
     """The audit's progress as the bar takes it: rows, and the share that is done."""
     return None if progress is None else lambda _, share: progress(round(share * rows), share)
 
@@ -95,7 +116,10 @@ def print_audit(found: Audit) -> None:
     print("\nguessed right")
     print_table(found.header(), found.table(), left=2)
     print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
-    lines = [(check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "") for check in found.checks]
+    lines = [
+        (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
+        for check in found.checks
+    ]
     print_table(("what should hold", "p-value", ""), lines, left=1)
     print()
     for limit in LIMITS:
@@ -119,7 +143,13 @@ def draw(found: Audit, path: Path) -> None:
         return
     verdict, *others = found.sentences()
     blocks: list[Any] = [Note(verdict), *(Paragraph(sentence) for sentence in others)]
-    blocks.append(Picture.of(axes, "What the best guess gets right from the prior alone, and from a report"))
+    blocks.append(
+        Picture.of(axes, "What the best guess gets right from the prior alone, and from a report")
+    )
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
-    blocks += [Table(found.header(), found.table()), Heading("Checks"), Table(("what should hold", "p-value", ""), checks)]
+    blocks += [
+        Table(found.header(), found.table()),
+        Heading("Checks"),
+        Table(("what should hold", "p-value", ""), checks),
+    ]
     Page("Audit of a release", blocks).save(path)

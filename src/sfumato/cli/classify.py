@@ -21,32 +21,62 @@ GROWTH, JUDGED = "How the tree grows", "How it is judged"
 
 
 def classify(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A perturbed file, or true records; - is standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A perturbed file, or true records; - is standard input."
+        ),
+    ],
     target: Annotated[str, typer.Option(metavar="A", help="The attribute to predict.")],
     model: Annotated[str, typer.Option(help="tree: a decision tree; bayes: naive Bayes.")] = TREE,
     features: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Predict from these attributes only, comma separated.")
+        str | None,
+        typer.Option(metavar="A,B,…", help="Predict from these attributes only, comma separated."),
     ] = None,
     test: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Records to judge by, true or perturbed, with the target.", rich_help_panel=JUDGED),
+        typer.Option(
+            metavar="DATA",
+            help="Records to judge by, true or perturbed, with the target.",
+            rich_help_panel=JUDGED,
+        ),
     ] = None,
     truth: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="The true records: compare with a classifier from them.", rich_help_panel=JUDGED),
+        typer.Option(
+            metavar="DATA",
+            help="The true records: compare with a classifier from them.",
+            rich_help_panel=JUDGED,
+        ),
     ] = None,
-    criterion: Annotated[str, typer.Option(help="gini, entropy or gain-ratio.", rich_help_panel=GROWTH)] = "gini",
-    max_depth: Annotated[int, typer.Option(help="The longest way to a leaf.", rich_help_panel=GROWTH)] = 6,
-    min_rows: Annotated[float, typer.Option(help="The least number of people in a branch.", rich_help_panel=GROWTH)] = 20,
+    criterion: Annotated[
+        str, typer.Option(help="gini, entropy or gain-ratio.", rich_help_panel=GROWTH)
+    ] = "gini",
+    max_depth: Annotated[
+        int, typer.Option(help="The longest way to a leaf.", rich_help_panel=GROWTH)
+    ] = 6,
+    min_rows: Annotated[
+        float, typer.Option(help="The least number of people in a branch.", rich_help_panel=GROWTH)
+    ] = 20,
     significance: Annotated[
-        float, typer.Option(help="Split only if chance gains as much less often than this.", rich_help_panel=GROWTH)
+        float,
+        typer.Option(
+            help="Split only if chance gains as much less often than this.", rich_help_panel=GROWTH
+        ),
     ] = 0.05,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Cut off what does not surely change labels for the better.", rich_help_panel=GROWTH)
+        bool,
+        typer.Option(
+            "--prune",
+            help="Cut off what does not surely change labels for the better.",
+            rich_help_panel=GROWTH,
+        ),
     ] = False,
     schema: Schema = None,
     engine: Engine = None,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -72,14 +102,30 @@ def classify(
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
     source = read_source(file, schema, None, engine)
     if truth is not None and not isinstance(source, PerturbedSource):
-        raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, PerturbedSource) else None
+        raise ParameterError(
+            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+        )
+    exact = (
+        read_truth(truth, source)
+        if truth is not None and isinstance(source, PerturbedSource)
+        else None
+    )
     classifier.fit(source)
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)
     direct = make(model, target, features, options).fit(exact) if exact is not None else None
-    compared = judged(direct, source, records if records is not None else exact) if direct is not None else None
-    where = "the test records" if test else "the true records" if truth else "the records it was trained on"
+    compared = (
+        judged(direct, source, records if records is not None else exact)
+        if direct is not None
+        else None
+    )
+    where = (
+        "the test records"
+        if test
+        else "the true records"
+        if truth
+        else "the records it was trained on"
+    )
     if plot is not None:
         draw(classifier, plot)
     result = result_dict(classifier, model, source, where, found, compared)
@@ -96,16 +142,22 @@ def make(model: str, target: str, features: str | None, options: dict[str, Any])
     from sfumato.mine.bayes import NaiveBayes
     from sfumato.mine.tree import DecisionTree
 
-    names = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    names = (
+        None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    )
     if model == TREE:
         return DecisionTree(target, features=names, **options)
     if model == BAYES:
         return NaiveBayes(target, features=names)
-    raise ParameterError(f"no model '{model}' ({TREE}, {BAYES})", hint=near_miss(model, (TREE, BAYES)))
+    raise ParameterError(
+        f"no model '{model}' ({TREE}, {BAYES})", hint=near_miss(model, (TREE, BAYES))
+    )
 
 
 def read_test(test: str, classifier: Classifier, source: Source) -> Table:
-    """The test records: perturbed ones as they are, true ones by the domain of the training records."""
+    """The test records: perturbed ones as they are, true ones by the domain of the training
+    records.
+    """
     from sfumato.mine.features import domain_of_tests
     from sfumato.table import reader_of
 
@@ -115,11 +167,15 @@ def read_test(test: str, classifier: Classifier, source: Source) -> Table:
     domain = source.domain
     if domain.baskets:
         return reader.table(domain)
-    return reader.table(domain_of_tests(domain, [*map(str, classifier.feature_names_in_), classifier.target]))
+    return reader.table(
+        domain_of_tests(domain, [*map(str, classifier.feature_names_in_), classifier.target])
+    )
 
 
 def judged(classifier: Classifier, source: Source, records: Any) -> Quality | None:
-    """How good the classifier is on labelled records; without any, on those it was trained on as far as they can tell."""
+    """How good the classifier is on labelled records; without any, on those it was trained on as
+    far as they can tell.
+    """
     from sfumato.mine.tree import DecisionTree
     from sfumato.source import Exact
 
@@ -131,7 +187,12 @@ def judged(classifier: Classifier, source: Source, records: Any) -> Quality | No
 
 
 def result_dict(
-    classifier: Classifier, model: str, source: Source, where: str, found: Quality | None, compared: Quality | None
+    classifier: Classifier,
+    model: str,
+    source: Source,
+    where: str,
+    found: Quality | None,
+    compared: Quality | None,
 ) -> dict[str, Any]:
     """The JSON shape of the command."""
     from sfumato.mine.bayes import NaiveBayes
@@ -143,8 +204,17 @@ def result_dict(
         notes.append("nothing to judge the classifier by; give --test")
     elif where.endswith("trained on"):
         notes.append(f"judged on {where}, which flatters it; give --test")
-    result: dict[str, Any] = {"target": classifier.target, "model": model, "rows": source.rows, "judged_on": where}
-    result |= found.to_dict() if found is not None else {"accuracy": None, "balanced_accuracy": None, "auc": None}
+    result: dict[str, Any] = {
+        "target": classifier.target,
+        "model": model,
+        "rows": source.rows,
+        "judged_on": where,
+    }
+    result |= (
+        found.to_dict()
+        if found is not None
+        else {"accuracy": None, "balanced_accuracy": None, "auc": None}
+    )
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
     result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
@@ -153,30 +223,51 @@ def result_dict(
     return result | {"notes": notes}
 
 
-def print_result(result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None) -> None:
+def print_result(
+    result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None
+) -> None:
     """Figures first, then the confusion matrix, then the tree."""
     from sfumato.cli.printing import print_table
 
-    print(f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of {result['rows']:,} people")
+    print(
+        f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of "
+        f"{result['rows']:,} people"
+    )
     if found is not None:
         lines = [("from this file", *_figures(found))]
         lines += [("from the truth", *_figures(compared))] if compared is not None else []
         print(f"\njudged on {result['judged_on']}")
         print_table(("", "accuracy", "balanced", "AUC", "majority"), lines, left=1)
         if "agreement" in result:
-            shares = {name.replace("_", " "): f"{100 * value:.1f} %" for name, value in result["agreement"].items()}
-            print("the two classifiers: " + ", ".join(f"{name} {value}" for name, value in shares.items()))
+            shares = {
+                name.replace("_", " "): f"{100 * value:.1f} %"
+                for name, value in result["agreement"].items()
+            }
+            print(
+                "the two classifiers: "
+                + ", ".join(f"{name} {value}" for name, value in shares.items())
+            )
         rows = zip(found.classes, found.to_dict()["confusion"], strict=True)
         print()
-        print_table(("truth \\ predicted", *found.classes), [(name, *(f"{n:,}" for n in row)) for name, row in rows], left=1)
+        print_table(
+            ("truth \\ predicted", *found.classes),
+            [(name, *(f"{n:,}" for n in row)) for name, row in rows],
+            left=1,
+        )
     if result["tree"]:
         print(f"\n{result['tree']}")
     if result["evidence"]:
-        print(f"\nwhat speaks for each class: times as common in it as among everyone\n{result['evidence']}")
+        print(
+            "\nwhat speaks for each class: times as common in it as among "
+            f"everyone\n{result['evidence']}"
+        )
 
 
 def _figures(quality: Quality) -> tuple[str, ...]:
-    return tuple(f"{value:.4f}" for value in (quality.accuracy, quality.balanced_accuracy, quality.auc, quality.baseline))
+    return tuple(
+        f"{value:.4f}"
+        for value in (quality.accuracy, quality.balanced_accuracy, quality.auc, quality.baseline)
+    )
 
 
 def draw(classifier: Any, path: Path) -> None:
@@ -185,7 +276,11 @@ def draw(classifier: Any, path: Path) -> None:
     from sfumato.report import save_figure
 
     tree: Tree = classifier.tree_
-    save_figure(plots.decision_tree(branch_of(tree, tree.root, "")), path, title=f"{tree.target}: a tree from counts")
+    save_figure(
+        plots.decision_tree(branch_of(tree, tree.root, "")),
+        path,
+        title=f"{tree.target}: a tree from counts",
+    )
 
 
 def branch_of(tree: Tree, node: Node, condition: str) -> Any:
@@ -196,4 +291,11 @@ def branch_of(tree: Tree, node: Node, condition: str) -> Any:
     for place, child in enumerate(node.children):
         assert node.split is not None
         children.append(branch_of(tree, child, tree.condition(node.split, place)))
-    return Branch(condition, tree.classes[node.label], node.label, float(node.shares[node.label]), node.rows, children)
+    return Branch(
+        condition,
+        tree.classes[node.label],
+        node.label,
+        float(node.shares[node.label]),
+        node.rows,
+        children,
+    )

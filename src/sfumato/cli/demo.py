@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the HTML report goes.")] = Path(
-        "demo-output"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the HTML report goes.")
+    ] = Path("demo-output"),
     rows: Annotated[int, typer.Option(help="How many people, and how many baskets.")] = 100_000,
-    seed: Annotated[int | None, typer.Option(help="Draw the noise from this seed: an experiment.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw the noise from this seed: an experiment.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish. Writes a report with pictures.
+    """See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish.
+    Writes a report with pictures.
 
     Example: sfumato demo -o demo-output
     """
@@ -33,7 +36,11 @@ def demo(
 
     story = Demonstration(rows, seeded(1), secure() if seed is None else seeded(seed))
     blocks = list(story.blocks())
-    page = Page("Sfumato", blocks, lead="Each record is blurred before anyone sees it; the counts of the crowd stay sharp.")
+    page = Page(
+        "Sfumato",
+        blocks,
+        lead="Each record is blurred before anyone sees it; the counts of the crowd stay sharp.",
+    )
     path = _folder(output) / "report.html"
     page.save(path)
     if json:
@@ -74,7 +81,13 @@ def _text_table(block: Any) -> Any:
 
     from sfumato.report import shown
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), caption=block.caption or None, caption_justify="left")
+    table = Table(
+        box=None,
+        header_style="bold",
+        padding=(0, 2, 0, 0),
+        caption=block.caption or None,
+        caption_justify="left",
+    )
     for place, name in enumerate(block.columns):
         words = all(isinstance(row[place], str) for row in block.rows)
         table.add_column(name, justify="left" if words else "right")

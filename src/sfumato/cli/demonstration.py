@@ -1,4 +1,6 @@
-"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine, ask, classify, publish."""
+"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine,
+ask, classify, publish.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ PUBLISHED = 5_000  # people whose records are swapped
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """A synthetic survey and synthetic baskets, the truth beside what was made of the perturbed copies."""
+    """A synthetic survey and synthetic baskets, the truth beside what was made of the perturbed
+    copies.
+    """
 
     rows: int
     data: Keystream  # which people and baskets there are
@@ -57,7 +61,9 @@ class Demonstration:
     @cached_property
     def release(self) -> Release:
         """The people as they report themselves."""
-        return perturb(self.truth.table, GammaDiagonal.promising(PROMISE, self.truth.domain), self.noise)
+        return perturb(
+            self.truth.table, GammaDiagonal.promising(PROMISE, self.truth.domain), self.noise
+        )
 
     @cached_property
     def baskets(self) -> Exact:
@@ -68,7 +74,9 @@ class Demonstration:
     @cached_property
     def masked(self) -> Release:
         """The baskets with every bit kept or flipped."""
-        return perturb(self.baskets.table, BitFlip(self.baskets.domain, KEEP, KEEP), self.noise.derive(1))
+        return perturb(
+            self.baskets.table, BitFlip(self.baskets.domain, KEEP, KEEP), self.noise.derive(1)
+        )
 
     def blocks(self) -> Iterator[Block]:
         """The whole story."""
@@ -89,10 +97,18 @@ class Demonstration:
         yield Paragraph(
             f"{self.rows:,} people of a synthetic health survey answered about {_listed(COLUMNS)}. "
             f"Each record was kept whole with probability {float(mechanism.keep):.1%}, "
-            f"and else replaced by one of the {mechanism.domain.cells} possible records at random ({mechanism.name})."
+            f"and else replaced by one of the {mechanism.domain.cells} possible records at random "
+            f"({mechanism.name})."
         )
-        drawn = "secure randomness" if self.release.provenance.secure else "a seed: an experiment, not private"
-        yield Note(f"{mechanism.guarantee}: {promise(mechanism.guarantee, 0.05)}. The noise came from {drawn}.")
+        drawn = (
+            "secure randomness"
+            if self.release.provenance.secure
+            else "a seed: an experiment, not private"
+        )
+        yield Note(
+            f"{mechanism.guarantee}: {promise(mechanism.guarantee, 0.05)}. The noise came from "
+            f"{drawn}."
+        )
 
     @cached_property
     def _cells(self) -> list[tuple[str, str, int, int, Answer]]:
@@ -104,13 +120,22 @@ class Demonstration:
             reported = np.bincount(np.asarray(binned.column(name)), minlength=truth.value.size)
             for place, label in enumerate(estimate.cells[0].labels):
                 answer = Answer(float(estimate.value[place]), float(estimate.stderr[place]))
-                found.append((name, label, round(float(truth.value[place])), int(reported[place]), answer))
+                found.append(
+                    (name, label, round(float(truth.value[place])), int(reported[place]), answer)
+                )
         return found
 
     def cells_as_json(self) -> list[dict[str, Any]]:
         """The marginals as JSON data."""
         return [
-            {"attribute": name, "value": label, "truth": truth, "reported": reported, "estimate": a.value, "stderr": a.stderr}
+            {
+                "attribute": name,
+                "value": label,
+                "truth": truth,
+                "reported": reported,
+                "estimate": a.value,
+                "stderr": a.stderr,
+            }
             for name, label, truth, reported, a in self._cells
         ]
 
@@ -121,7 +146,9 @@ class Demonstration:
             ("attribute", "value", "truth", "as reported", "reconstructed", "within 95 %"),
             [(*cell, "yes" if _covers(cell[-1], cell[2]) else "no") for cell in self._cells],
         )
-        yield Paragraph(f"{inside} of {len(self._cells)} intervals at the 95 % level hold the truth.")
+        yield Paragraph(
+            f"{inside} of {len(self._cells)} intervals at the 95 % level hold the truth."
+        )
         yield from self._picture()
 
     def _picture(self) -> Iterator[Block]:
@@ -131,10 +158,16 @@ class Demonstration:
         for name in COLUMNS:
             cells = [cell for cell in self._cells if cell[0] == name]
             _, labels, truths, _, answers = zip(*cells, strict=True)
-            values, errors = [answer.value for answer in answers], [answer.stderr for answer in answers]
+            values, errors = (
+                [answer.value for answer in answers],
+                [answer.stderr for answer in answers],
+            )
             panels.append(Marginal(name, labels, values, errors, truths))
         try:
-            yield Picture.of(marginals(panels, columns=2), "True counts, and those reconstructed from the perturbed records.")
+            yield Picture.of(
+                marginals(panels, columns=2),
+                "True counts, and those reconstructed from the perturbed records.",
+            )
         except MissingExtraError as missing:
             yield Note(str(missing))
 
@@ -142,43 +175,70 @@ class Demonstration:
         answers = []
         for source in (self.truth, self.release):
             estimate = source.marginal(["smoker", "diabetes"])
-            both, smokers = estimate.indicator(smoker="yes", diabetes="yes"), estimate.indicator(smoker="yes")
+            both, smokers = (
+                estimate.indicator(smoker="yes", diabetes="yes"),
+                estimate.indicator(smoker="yes"),
+            )
             answers.append(estimate.ratio(both, smokers))
         truth, answer = answers
         low, high = answer.interval()
         yield Heading("A question about two columns")
         yield Paragraph(
-            f"How many smokers have diabetes? From the perturbed records {answer.value:.1%} ± {answer.stderr:.1%}, "
+            f"How many smokers have diabetes? From the perturbed records {answer.value:.1%} ± "
+            f"{answer.stderr:.1%}, "
             f"95 % interval {low:.1%} to {high:.1%}; in truth {truth.value:.1%}."
         )
 
     def _mined(self, title: str, truth: Exact, release: Release) -> Iterator[Block]:
-        true = {itemset.items: itemset.support for itemset in frequent_itemsets(truth, MIN_SUPPORT / 2, max_length=2)}
-        found = [itemset for itemset in frequent_itemsets(release, MIN_SUPPORT, max_length=2) if len(itemset.items) == 2]
+        true = {
+            itemset.items: itemset.support
+            for itemset in frequent_itemsets(truth, MIN_SUPPORT / 2, max_length=2)
+        }
+        found = [
+            itemset
+            for itemset in frequent_itemsets(release, MIN_SUPPORT, max_length=2)
+            if len(itemset.items) == 2
+        ]
         found.sort(key=lambda itemset: -itemset.support)
         yield Heading(title)
         yield Table(
             ("itemset", "true support", "reconstructed"),
-            [(" ".join(itemset.items), true.get(itemset.items), _support(itemset)) for itemset in found[:SHOWN]],
-            caption=f"The most frequent of {len(found)} pairs with an estimated support of {MIN_SUPPORT:.0%} or more",
+            [
+                (" ".join(itemset.items), true.get(itemset.items), _support(itemset))
+                for itemset in found[:SHOWN]
+            ],
+            caption=(
+                f"The most frequent of {len(found)} pairs with an estimated support of "
+                f"{MIN_SUPPORT:.0%} or more"
+            ),
         )
 
     def _masked_baskets(self) -> Iterator[Block]:
         yield from self._mined("What goes together in baskets", self.baskets, self.masked)
         mechanism: Any = self.masked.mechanism
         yield Note(
-            f"Every bit of {self.rows:,} synthetic baskets over {mechanism.domain.attributes[0].size} items was kept with "
-            f"probability {KEEP:g} (mask). That promises {mechanism.per_item} about any one item, about a whole basket less."
+            f"Every bit of {self.rows:,} synthetic baskets over "
+            f"{mechanism.domain.attributes[0].size} items was kept with "
+            f"probability {KEEP:g} (mask). That promises {mechanism.per_item} about any one item, "
+            "about a whole basket less."
         )
 
     @cached_property
     def numbers(self) -> Release:
         """The people with every column kept or redrawn on its own, so that numbers stay numbers."""
-        return perturb(self.truth.table, Retention(self.truth.domain, COLUMN_KEEP), self.noise.derive(2))
+        return perturb(
+            self.truth.table, Retention(self.truth.domain, COLUMN_KEEP), self.noise.derive(2)
+        )
 
     def _asked(self) -> Iterator[Block]:
         rows = [
-            (mine["sex"], mine["count"], round(true["count"].value), mine["avg_age"], true["avg_age"].value)
+            (
+                mine["sex"],
+                mine["count"],
+                round(true["count"].value),
+                mine["avg_age"],
+                true["avg_age"].value,
+            )
             for mine, true in zip(query(self.numbers, SQL), query(self.truth, SQL), strict=True)
         ]
         yield Heading("SQL, as if the truth were there")
@@ -193,11 +253,14 @@ class Demonstration:
         scores = []
         for source in (self.truth, self.numbers):
             classifier = NaiveBayes("diabetes").fit(source)
-            chances = classifier.predict_proba(self.truth.table)[:, list(classifier.classes_).index("yes")]
+            chances = classifier.predict_proba(self.truth.table)[
+                :, list(classifier.classes_).index("yes")
+            ]
             scores.append(roc_area(np.asarray(self.truth.table.column("diabetes")) == 1, chances))
         yield Heading("A classifier that never saw a true record")
         yield Paragraph(
-            f"Naive Bayes for diabetes from age, sex and smoking: area under the curve {scores[1]:.3f} learnt from the "
+            "Naive Bayes for diabetes from age, sex and smoking: area under the curve "
+            f"{scores[1]:.3f} learnt from the "
             f"perturbed records, {scores[0]:.3f} from the truth."
         )
 
@@ -205,22 +268,32 @@ class Demonstration:
         few = min(self.rows, PUBLISHED)
         people, _ = survey(few, self.data.derive(2))
         swapped = swap(
-            Microdata.read(people, ["income"], keys=["age", "sex", "region", "systolic"]), 0.5, rng=self.noise.derive(3)
+            Microdata.read(people, ["income"], keys=["age", "sex", "region", "systolic"]),
+            0.5,
+            rng=self.noise.derive(3),
         )
         report = swapped.reports[0]
         yield Heading("What an owner can hand out")
         yield Paragraph(
-            f"Of {few:,} people, {report.changed:,} incomes were exchanged so that age, sex, region and blood pressure no "
-            f"longer give them away; the totals moved by {report.marginal_drift}, and no cheaper exchange exists."
+            f"Of {few:,} people, {report.changed:,} incomes were exchanged so that age, sex, "
+            "region and blood pressure no "
+            f"longer give them away; the totals moved by {report.marginal_drift}, and no cheaper "
+            "exchange exists."
         )
-        best = max((i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2), key=lambda i: i.support)
+        best = max(
+            (i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2),
+            key=lambda i: i.support,
+        )
         items = self.baskets.domain.attributes[0]
         bits = self.baskets.table.columns[0]
         assert isinstance(bits, Bits)
         secret = Restriction(tuple(sorted(items.code(item) for item in best.items)))
-        hidden = hide(bits, items.labels, [secret], round(MIN_SUPPORT * self.rows), rng=self.noise.derive(4)).report
+        hidden = hide(
+            bits, items.labels, [secret], round(MIN_SUPPORT * self.rows), rng=self.noise.derive(4)
+        ).report
         yield Paragraph(
-            f"The pair {' '.join(best.items)} was taken out of the baskets: {hidden.changed_transactions:,} of {self.rows:,} "
+            f"The pair {' '.join(best.items)} was taken out of the baskets: "
+            f"{hidden.changed_transactions:,} of {self.rows:,} "
             f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
         )
 

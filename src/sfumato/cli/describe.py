@@ -10,8 +10,13 @@ from sfumato.cli.options import Json
 
 
 def describe(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that Sfumato perturbed; - is standard input.")],
-    rho1: Annotated[float, typer.Option(help="The belief before, for the worst belief after.")] = 0.05,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A file that Sfumato perturbed; - is standard input."),
+    ],
+    rho1: Annotated[
+        float, typer.Option(help="The belief before, for the worst belief after.")
+    ] = 0.05,
     json: Json = False,
 ) -> None:
     """Describe a perturbed file: its mechanism, what it promises in words, its domain and rows.
@@ -34,7 +39,9 @@ def describe(
     else:
         reader = reader_of(file)
         if reader.provenance is None:
-            raise FileError(f"{reader.where} carries no mechanism: it is not a file that Sfumato perturbed")
+            raise FileError(
+                f"{reader.where} carries no mechanism: it is not a file that Sfumato perturbed"
+            )
         provenance, rows = reader.provenance, reader.described_rows
     summary = summarise(provenance, rows, rho1)
     if json:

@@ -1,4 +1,6 @@
-"""How a command fails: one line on standard error (or one JSON object on standard output) and an exit code."""
+"""How a command fails: one line on standard error (or one JSON object on standard output) and an
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
-        run = partial(super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra)
+        run = partial(
+            super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
+        )
         sys.exit(exit_code(run, as_json="--json" in arguments))
 
 
@@ -56,10 +60,18 @@ def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
 
 
 def _unexpected(error: Exception, as_json: bool) -> int:
-    # Typer brings Click along, in newer versions as a private copy, so its usage errors are known by what they can do.
+    # Typer brings Click along, in newer versions as a private copy, so its usage errors are known
+    # by what they can do.
     if hasattr(error, "format_message"):
         where = getattr(getattr(error, "ctx", None), "command_path", "sfumato")
-        _complain({"kind": "usage", "message": _one_line(error.format_message()), "hint": f"see {where} --help"}, as_json)
+        _complain(
+            {
+                "kind": "usage",
+                "message": _one_line(error.format_message()),
+                "hint": f"see {where} --help",
+            },
+            as_json,
+        )
         return BAD_INPUT
     if os.environ.get("SFUMATO_DEBUG") == "1":
         traceback.print_exc()
@@ -78,7 +90,9 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
 
 
 def _one_line(text: str) -> str:
-    """The text on one line, without what would move a terminal's cursor or colours: files may hold anything."""
+    """The text on one line, without what would move a terminal's cursor or colours: files may hold
+    anything.
+    """
     shown = "".join(mark if mark.isprintable() or mark.isspace() else "\ufffd" for mark in text)
     return " ".join(shown.split()).rstrip(".")
 

@@ -9,7 +9,9 @@ import typer
 
 from sfumato.cli.options import Force, Json, Output, check_output
 
-generate = typer.Typer(help="Generate synthetic data: quest (baskets) or survey (records).", rich_markup_mode="rich")
+generate = typer.Typer(
+    help="Generate synthetic data: quest (baskets) or survey (records).", rich_markup_mode="rich"
+)
 
 Seed = Annotated[int, typer.Option(help="The same seed gives the same data.")]
 
@@ -18,15 +20,24 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same data.")]
 def quest(
     output: Output,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="As in the literature: T10.I4.D100K.N1K (L for patterns).")
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="As in the literature: T10.I4.D100K.N1K (L for patterns)."
+        ),
     ] = "D100K",
     baskets: Annotated[int | None, typer.Option(help="How many baskets (D).")] = None,
     basket_size: Annotated[float | None, typer.Option(help="Their mean size (T).")] = None,
-    pattern_size: Annotated[float | None, typer.Option(help="The mean size of a pattern (I).")] = None,
+    pattern_size: Annotated[
+        float | None, typer.Option(help="The mean size of a pattern (I).")
+    ] = None,
     items: Annotated[int | None, typer.Option(help="How many items (N).")] = None,
     patterns: Annotated[int | None, typer.Option(help="How many patterns (L).")] = None,
-    correlation: Annotated[float | None, typer.Option(help="What a pattern shares with the one before it.")] = None,
-    corruption: Annotated[float | None, typer.Option(help="How much of a pattern is left out of a basket.")] = None,
+    correlation: Annotated[
+        float | None, typer.Option(help="What a pattern shares with the one before it.")
+    ] = None,
+    corruption: Annotated[
+        float | None, typer.Option(help="How much of a pattern is left out of a basket.")
+    ] = None,
     corruption_variance: Annotated[float | None, typer.Option(help="How much that varies.")] = None,
     seed: Seed = 1,
     force: Force = False,
@@ -41,20 +52,39 @@ def quest(
 
     check_output(output, force, json)
     changes = {
-        "baskets": baskets, "basket_size": basket_size, "pattern_size": pattern_size, "items": items, "patterns": patterns,
-        "correlation": correlation, "corruption": corruption, "corruption_variance": corruption_variance,
-    }  # fmt: skip
-    recipe = Quest.from_name(name, **{key: value for key, value in changes.items() if value is not None})
+        "baskets": baskets,
+        "basket_size": basket_size,
+        "pattern_size": pattern_size,
+        "items": items,
+        "patterns": patterns,
+        "correlation": correlation,
+        "corruption": corruption,
+        "corruption_variance": corruption_variance,
+    }
+    recipe = Quest.from_name(
+        name, **{key: value for key, value in changes.items() if value is not None}
+    )
     made = recipe.generate(seeded(seed))
     _write_baskets(made, output, force)
-    _report({"rows": len(made), "output": str(output), "name": recipe.name, "items": recipe.items, "seed": seed}, json)
+    _report(
+        {
+            "rows": len(made),
+            "output": str(output),
+            "name": recipe.name,
+            "items": recipe.items,
+            "seed": seed,
+        },
+        json,
+    )
 
 
 @generate.command()
 def survey(
     output: Output,
     rows: Annotated[int, typer.Option(help="How many people.")] = 10_000,
-    schema: Annotated[Path | None, typer.Option("--schema", metavar="S", help="Write the schema here as well.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", metavar="S", help="Write the schema here as well.")
+    ] = None,
     seed: Seed = 1,
     force: Force = False,
     json: Json = False,
@@ -75,7 +105,9 @@ def survey(
     save(Table.from_arrow(records, domain), output, force=force)
     if schema is not None:
         write_text(domain.to_toml(), schema)
-    _report({"rows": rows, "output": str(output), "columns": list(domain.names), "seed": seed}, json)
+    _report(
+        {"rows": rows, "output": str(output), "columns": list(domain.names), "seed": seed}, json
+    )
 
 
 def _write_baskets(made: Any, output: Path, force: bool) -> None:

@@ -56,11 +56,15 @@ class MechanismOptions:
         from sfumato.privacy.guarantee import Guarantee
 
         if (self.rho1 is None) != (self.rho2 is None):
-            raise ParameterError("--rho1 and --rho2 belong together; give both, as in --rho1 0.05 --rho2 0.50")
+            raise ParameterError(
+                "--rho1 and --rho2 belong together; give both, as in --rho1 0.05 --rho2 0.50"
+            )
         ways = [name for name in ("gamma", "epsilon", "rho1") if getattr(self, name) is not None]
         if len(ways) > 1:
             raise ParameterError(
-                f"the guarantee is given in more than one way ({listing('--' + way for way in ways)})", hint="give one of them"
+                "the guarantee is given in more than one way "
+                f"({listing('--' + way for way in ways)})",
+                hint="give one of them",
             )
         if self.gamma is not None:
             return Guarantee(_exactly(self.gamma))
@@ -76,7 +80,9 @@ class MechanismOptions:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def build(self, domain: Domain, reader: Reader | None) -> Mechanism:
-        """The mechanism for these records; fp-nfp reads them once to see which items are frequent."""
+        """The mechanism for these records; fp-nfp reads them once to see which items
+        are frequent.
+        """
         from sfumato.mechanisms.registry import mechanism_class
 
         name = self.mechanism or ("mask" if domain.baskets else "gamma-diagonal")
@@ -87,7 +93,8 @@ class MechanismOptions:
         against = [option for option in given if option not in BESIDE_GUARANTEE]
         if against:
             raise ParameterError(
-                f"a guarantee and {_flag(against[0])} contradict each other: either decides how much is kept",
+                f"a guarantee and {_flag(against[0])} contradict each other: either decides how "
+                "much is kept",
                 hint="give the guarantee or the parameters",
             )
         return kind.promising(guarantee, domain, **_parsed(given))
@@ -109,15 +116,24 @@ def _check_belong(name: str, given: dict[str, Any]) -> None:
     for option in given:
         if option not in PARAMETERS[name]:
             owners = [owner for owner, options in PARAMETERS.items() if option in options]
-            raise ParameterError(f"{_flag(option)} is no option of {name}", hint=f"it belongs to {' and '.join(owners)}")
+            raise ParameterError(
+                f"{_flag(option)} is no option of {name}",
+                hint=f"it belongs to {' and '.join(owners)}",
+            )
 
 
-def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any], reader: Reader | None) -> Mechanism:
+def _from_parameters(
+    name: str, kind: Any, domain: Domain, given: dict[str, Any], reader: Reader | None
+) -> Mechanism:
     if name == "matrix" and "matrix" in given:
         return kind.from_file(given["matrix"], domain)
     if name == "mask" and "keep" in given:
         return _symmetric_mask(kind, domain, given)
-    needed = [option for option in PARAMETERS[name] if option not in ("keep" if name == "mask" else "", *BESIDE_GUARANTEE)]
+    needed = [
+        option
+        for option in PARAMETERS[name]
+        if option not in ("keep" if name == "mask" else "", *BESIDE_GUARANTEE)
+    ]
     missing = [option for option in needed if option not in given]
     if missing and len(missing) < len(needed):
         raise ParameterError(f"{name} needs {' and '.join(map(_flag, missing))} as well")
@@ -125,14 +141,20 @@ def _from_parameters(name: str, kind: Any, domain: Domain, given: dict[str, Any]
         raise _nothing_said(name, needed)
     if name == "fp-nfp":
         if reader is None:
-            raise ParameterError("fp-nfp counts the items before it perturbs them, which is not done by Spark", hint="use mask")
+            raise ParameterError(
+                "fp-nfp counts the items before it perturbs them, which is not done by Spark",
+                hint="use mask",
+            )
         return kind.from_supports(domain, _supports(domain, reader), **given)
     return kind(domain, **_parsed(given))
 
 
 def _symmetric_mask(kind: Any, domain: Domain, given: dict[str, Any]) -> Mechanism:
     if len(given) > 1:
-        raise ParameterError("--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or --keep-zeros")
+        raise ParameterError(
+            "--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or "
+            "--keep-zeros"
+        )
     keep = _keep(given["keep"])
     if isinstance(keep, dict):
         raise ParameterError("mask takes one --keep for all items, not one a column")
@@ -144,11 +166,16 @@ def _nothing_said(name: str, needed: list[str]) -> ParameterError:
     if name in ("swapping", "matrix", "fp-nfp"):
         return ParameterError(f"{name} needs {own}")
     ways = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"
-    return ParameterError(f"it is not said what {name} should promise", hint=f"give {ways}" + (f"; or {own}" if own else ""))
+    return ParameterError(
+        f"it is not said what {name} should promise",
+        hint=f"give {ways}" + (f"; or {own}" if own else ""),
+    )
 
 
 def _parsed(given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters as a mechanism takes them: --keep and --replace may be one for all columns or one for each."""
+    """The parameters as a mechanism takes them: --keep and --replace may be one for all columns or
+    one for each.
+    """
     parsed = dict(given)
     if "keep" in parsed:
         parsed["keep"] = _keep(parsed["keep"])
@@ -160,9 +187,15 @@ def _parsed(given: dict[str, Any]) -> dict[str, Any]:
 def _keep(text: str) -> float | dict[str, float]:
     words = _each_or_all("--keep", text)
     try:
-        return float(words) if isinstance(words, str) else {name: float(word) for name, word in words.items()}
+        return (
+            float(words)
+            if isinstance(words, str)
+            else {name: float(word) for name, word in words.items()}
+        )
     except ValueError:
-        raise ParameterError(f"--keep {text} is not a number", hint="as in --keep 0.4, or --keep age=0.2,sex=0.6") from None
+        raise ParameterError(
+            f"--keep {text} is not a number", hint="as in --keep 0.4, or --keep age=0.2,sex=0.6"
+        ) from None
 
 
 def _each_or_all(flag: str, text: str) -> str | dict[str, str]:
@@ -170,7 +203,9 @@ def _each_or_all(flag: str, text: str) -> str | dict[str, str]:
         return text
     pairs = [part.rpartition("=") for part in text.split(",")]
     if any(not name or not word for name, _, word in pairs):
-        raise ParameterError(f"{flag} {text} should be one value, or one a column as in age=…,sex=…")
+        raise ParameterError(
+            f"{flag} {text} should be one value, or one a column as in age=…,sex=…"
+        )
     return {name.strip(): word.strip() for name, _, word in pairs}
 
 
@@ -185,7 +220,10 @@ def _supports(domain: Domain, reader: Reader) -> Any:
     for columns in reader.batches(domain):
         table = Table(domain, columns).recode(binned.private)
         pairs = zip(table.domain, table.columns, strict=True)
-        found = [c.counts() if isinstance(c, Bits) else np.bincount(c, minlength=a.size) for a, c in pairs]
+        found = [
+            c.counts() if isinstance(c, Bits) else np.bincount(c, minlength=a.size)
+            for a, c in pairs
+        ]
         counts.append(np.concatenate(found))
         rows += table.rows
     return np.sum(counts, axis=0) / rows

@@ -18,37 +18,68 @@ if TYPE_CHECKING:
     from sfumato.mine.rules import Rules
     from sfumato.source import Exact
 
-DRAWN_ERROR = 0.25  # rules whose confidence is less certain than this would only stretch the picture
+DRAWN_ERROR = (
+    0.25  # rules whose confidence is less certain than this would only stretch the picture
+)
 WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
 def mine(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A perturbed file, or true records or baskets; - is standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A perturbed file, or true records or baskets; - is standard input.",
+        ),
     ],
     min_support: Annotated[
-        float | None, typer.Option(help="The least share of rows, a fraction.", rich_help_panel=WHAT)
+        float | None,
+        typer.Option(help="The least share of rows, a fraction.", rich_help_panel=WHAT),
     ] = None,
-    min_count: Annotated[float | None, typer.Option(help="The least number of rows, instead.", rich_help_panel=WHAT)] = None,
-    top: Annotated[int | None, typer.Option(help="Only so many itemsets of largest support.", rich_help_panel=WHAT)] = None,
-    max_length: Annotated[int | None, typer.Option(help="The longest itemsets looked for.", rich_help_panel=WHAT)] = None,
+    min_count: Annotated[
+        float | None, typer.Option(help="The least number of rows, instead.", rich_help_panel=WHAT)
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Only so many itemsets of largest support.", rich_help_panel=WHAT),
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="The longest itemsets looked for.", rich_help_panel=WHAT)
+    ] = None,
     maximal: Annotated[
-        bool, typer.Option("--maximal", help="Only itemsets with no frequent superset.", rich_help_panel=WHAT)
+        bool,
+        typer.Option(
+            "--maximal", help="Only itemsets with no frequent superset.", rich_help_panel=WHAT
+        ),
     ] = False,
     closed: Annotated[
-        bool, typer.Option("--closed", help="Only itemsets with no superset of the same support.", rich_help_panel=WHAT)
+        bool,
+        typer.Option(
+            "--closed",
+            help="Only itemsets with no superset of the same support.",
+            rich_help_panel=WHAT,
+        ),
     ] = False,
     relax: Annotated[
-        float, typer.Option(help="Report from (1-R)·min-support on (MASK §6).", metavar="R", rich_help_panel=TRUST)
+        float,
+        typer.Option(
+            help="Report from (1-R)·min-support on (MASK §6).", metavar="R", rich_help_panel=TRUST
+        ),
     ] = 0.0,
     level: Annotated[
         float | None,
-        typer.Option(help="Report what is frequent with this probability: the better form of --relax.", rich_help_panel=TRUST),
+        typer.Option(
+            help="Report what is frequent with this probability: the better form of --relax.",
+            rich_help_panel=TRUST,
+        ),
     ] = None,
     prune_errors: Annotated[
         float,
         typer.Option(
-            help="Standard errors left to an itemset before its supersets are given up; 0 as in the papers.",
+            help=(
+                "Standard errors left to an itemset before its supersets are given up; 0 as in "
+                "the papers."
+            ),
             rich_help_panel=TRUST,
         ),
     ] = 2.0,
@@ -57,14 +88,23 @@ def mine(
     ] = 10_000_000,
     rules: Annotated[bool, typer.Option("--rules", help="Association rules too.")] = False,
     min_confidence: Annotated[float, typer.Option(help="The least confidence of a rule.")] = 0.8,
-    truth: Annotated[str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")
+    ] = None,
     schema: Schema = None,
     items: Items = None,
     engine: Engine = None,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="Write all itemsets (or rules) as .csv, .json or .parquet."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Write all itemsets (or rules) as .csv, .json or .parquet.",
+        ),
     ] = None,
     show: Annotated[int, typer.Option(help="How many lines of each table to print.")] = 20,
     force: Force = False,
@@ -89,12 +129,29 @@ def mine(
         check_drawing_target(path, force)
     source = read_source(file, schema, items, engine)
     if truth is not None and not isinstance(source, PerturbedSource):
-        raise ParameterError(f"'{file}' is itself the truth", hint="--truth goes with a perturbed file")
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, PerturbedSource) else None
-    wanted: dict[str, Any] = {"min_count": min_count, "max_length": max_length, "top": top, "max_candidates": max_candidates}
+        raise ParameterError(
+            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+        )
+    exact = (
+        read_truth(truth, source)
+        if truth is not None and isinstance(source, PerturbedSource)
+        else None
+    )
+    wanted: dict[str, Any] = {
+        "min_count": min_count,
+        "max_length": max_length,
+        "top": top,
+        "max_candidates": max_candidates,
+    }
     with level_progress() as progress:
         found = frequent_itemsets(
-            source, min_support, relax=relax, level=level, prune_errors=prune_errors, progress=progress, **wanted
+            source,
+            min_support,
+            relax=relax,
+            level=level,
+            prune_errors=prune_errors,
+            progress=progress,
+            **wanted,
         )
     implied = association_rules(found, min_confidence=min_confidence) if rules else None
     errors = None
@@ -111,12 +168,18 @@ def mine(
         print_result(source.rows, shown, implied, errors, show)
 
 
-def _mined_truth(exact: Exact, found: Itemsets, top: int | None, max_length: int | None, max_candidates: int) -> Itemsets:
+def _mined_truth(
+    exact: Exact, found: Itemsets, top: int | None, max_length: int | None, max_candidates: int
+) -> Itemsets:
     from sfumato.mine.itemsets import frequent_itemsets
 
     if top is not None:
-        return frequent_itemsets(exact, top=top, max_length=max_length, max_candidates=max_candidates)
-    return frequent_itemsets(exact, found.min_support, max_length=max_length, max_candidates=max_candidates)
+        return frequent_itemsets(
+            exact, top=top, max_length=max_length, max_candidates=max_candidates
+        )
+    return frequent_itemsets(
+        exact, found.min_support, max_length=max_length, max_candidates=max_candidates
+    )
 
 
 def check_fraction(name: str, value: float) -> None:
@@ -139,15 +202,24 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     with console.status("mining length 1 …") as status:
 
         def step(done: Step) -> None:
-            console.print(f"[dim]length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept[/dim]")
+            console.print(
+                f"[dim]length {done.length}: {done.candidates:,} candidates, {done.kept:,} "
+                "kept[/dim]"
+            )
             status.update(f"mining length {done.length + 1} …")
 
         yield step
 
 
-def result_dict(rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None) -> dict[str, Any]:
+def result_dict(
+    rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None
+) -> dict[str, Any]:
     """The JSON shape of the command."""
-    result: dict[str, Any] = {"rows": rows, "min_support": found.min_support, "itemsets": found.to_dicts()}
+    result: dict[str, Any] = {
+        "rows": rows,
+        "min_support": found.min_support,
+        "itemsets": found.to_dicts(),
+    }
     if implied is not None:
         result["rules"] = implied.to_dicts()
     if errors is not None:
@@ -176,16 +248,29 @@ def write_result(result: Itemsets | Rules, path: Path) -> None:
         raise ParameterError(f"'{path}' should end in .csv, .json or .parquet")
 
 
-def print_result(rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, show: int) -> None:
-    """Tables for people: itemsets longest and strongest first, rules by confidence, errors by length."""
+def print_result(
+    rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, show: int
+) -> None:
+    """Tables for people: itemsets longest and strongest first, rules by confidence, errors by
+    length.
+    """
     from sfumato.cli.printing import print_table
 
-    by_length = ", ".join(f"{number} of length {length}" for length, number in found.by_length().items()) or "none"
+    by_length = (
+        ", ".join(f"{number} of length {length}" for length, number in found.by_length().items())
+        or "none"
+    )
     print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
     ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
     if ordered:
         lines = [
-            (", ".join(row.items), f"{row.support:.4f}", _error(row.stderr), f"{row.probability:.2f}", row.status)
+            (
+                ", ".join(row.items),
+                f"{row.support:.4f}",
+                _error(row.stderr),
+                f"{row.probability:.2f}",
+                row.status,
+            )
             for row in ordered
         ]
         print_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, left=1)
@@ -203,7 +288,10 @@ def print_result(rows: int, found: Itemsets, implied: Rules | None, errors: list
             )
             for e in errors
         ]
-        print_table(("length", "frequent", "found", "support error", "false negatives", "false positives"), figures)
+        print_table(
+            ("length", "frequent", "found", "support error", "false negatives", "false positives"),
+            figures,
+        )
 
 
 def _print_rules(implied: Rules, show: int) -> None:
@@ -213,7 +301,10 @@ def _print_rules(implied: Rules, show: int) -> None:
     lines = []
     for rule in implied.strongest().to_dicts()[:show]:
         error = rule["stderr"]
-        pairs = [f"{rule[name]:.3f} ± {error[name] or 0:.3f}" for name in ("support", "confidence", "lift")]
+        pairs = [
+            f"{rule[name]:.3f} ± {error[name] or 0:.3f}"
+            for name in ("support", "confidence", "lift")
+        ]
         lines.append((f"{', '.join(rule['if'])} → {', '.join(rule['then'])}", *pairs))
     if lines:
         print_table(("rule", "support", "confidence", "lift"), lines, left=1)
@@ -233,7 +324,9 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def draw(found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, path: Path) -> None:
+def draw(
+    found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, path: Path
+) -> None:
     """Pictures of the result: one page, or one image of the supports."""
     from sfumato import plots
     from sfumato.report import Page, Paragraph, Picture, save_figure
@@ -248,21 +341,35 @@ def draw(found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | No
     if path.suffix != ".html":
         save_figure(supports, path)
         return
-    blocks: list[Any] = [Paragraph(f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}.")]
-    blocks.append(Picture.of(supports, "Itemsets, longest and strongest first, with 95 % intervals"))
+    blocks: list[Any] = [
+        Paragraph(
+            f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
+        )
+    ]
+    blocks.append(
+        Picture.of(supports, "Itemsets, longest and strongest first, with 95 % intervals")
+    )
     if implied is not None and len(implied):
         best = implied.take(implied.stderr["confidence"] <= DRAWN_ERROR).strongest("lift")
         left_out = len(implied) - len(best)
-        names = [f"{', '.join(a)} → {', '.join(c)}" for a, c in zip(best.antecedents, best.consequents, strict=True)]
+        names = [
+            f"{', '.join(a)} → {', '.join(c)}"
+            for a, c in zip(best.antecedents, best.consequents, strict=True)
+        ]
         metrics = best.metrics
         drawn = plots.rules(metrics["support"], metrics["confidence"], metrics["lift"], names=names)
         blocks.append(Picture.of(drawn, "Rules by support and confidence, coloured by lift"))
         if left_out:
             blocks.append(
-                Paragraph(f"{left_out} rules are not drawn: their confidence has a standard error above {DRAWN_ERROR:.0%}.")
+                Paragraph(
+                    f"{left_out} rules are not drawn: their confidence has a standard error above "
+                    f"{DRAWN_ERROR:.0%}."
+                )
             )
     if errors:
-        blocks.append(Picture.of(_error_axes(errors), "Errors against the truth, by itemset length"))
+        blocks.append(
+            Picture.of(_error_axes(errors), "Errors against the truth, by itemset length")
+        )
     Page("Frequent itemsets", blocks).save(path)
 
 

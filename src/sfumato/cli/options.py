@@ -13,28 +13,47 @@ GUARANTEE = "Guarantee (one way)"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is standard output.")]
+Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is standard output."),
+]
 Schema = Annotated[
-    Path | None, typer.Option("--schema", metavar="S", help="Read the data by this schema (TOML); else by a proposed one.")
+    Path | None,
+    typer.Option(
+        "--schema", metavar="S", help="Read the data by this schema (TOML); else by a proposed one."
+    ),
 ]
 Items = Annotated[
-    Path | None, typer.Option("--items", metavar="FILE", help="The item ids of baskets; else those found in the data.")
+    Path | None,
+    typer.Option(
+        "--items", metavar="FILE", help="The item ids of baskets; else those found in the data."
+    ),
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
-        "--engine", metavar="URL", help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077)."
+        "--engine",
+        metavar="URL",
+        help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077).",
     ),
 ]
 Gamma = Annotated[
     float | None,
     typer.Option(
-        help="No report is more than so many times as likely under one truth as under another.", rich_help_panel=GUARANTEE
+        help="No report is more than so many times as likely under one truth as under another.",
+        rich_help_panel=GUARANTEE,
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE)]
-Rho1 = Annotated[float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)]
-Rho2 = Annotated[float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE),
+]
+Rho1 = Annotated[
+    float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)
+]
+Rho2 = Annotated[
+    float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)
+]
 
 
 def check_drawing_target(path: Path | None, force: bool) -> None:
@@ -60,5 +79,7 @@ def share(flag: str, text: str) -> float:
     except ValueError:
         raise ParameterError(f"{flag} {text} is not a share", hint="as in 5% or 0.05") from None
     if not 0 < value < 1:
-        raise ParameterError(f"{flag} {text} must lie strictly between 0 and 1", hint="as in 5% or 0.05")
+        raise ParameterError(
+            f"{flag} {text} must lie strictly between 0 and 1", hint="as in 5% or 0.05"
+        )
     return value

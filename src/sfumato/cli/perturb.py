@@ -16,23 +16,37 @@ if TYPE_CHECKING:
     from sfumato.table import Reader, Written
 
 READ_OFF = (
-    "the values, ranges and cuts were read off the true data and are told with the file, outside the guarantee; "
+    "the values, ranges and cuts were read off the true data and are told with the file, outside "
+    "the guarantee; "
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 PARAMETERS = "Parameters of the mechanism (instead of a guarantee)"
 
 
 def perturb(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input."
+        ),
+    ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is standard output. A folder with Spark."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="The file to write; - is standard output. A folder with Spark.",
+        ),
     ],
     schema: Schema = None,
     items: Items = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="gamma-diagonal for records and mask for baskets, unless said otherwise."),
+        typer.Option(
+            metavar="NAME",
+            help="gamma-diagonal for records and mask for baskets, unless said otherwise.",
+        ),
     ] = None,
     gamma: Gamma = None,
     epsilon: Epsilon = None,
@@ -41,46 +55,82 @@ def perturb(
     keep: Annotated[
         str | None,
         typer.Option(
-            help="retention, swapping, mask: how often a value is kept; 0.4, or age=0.2,sex=0.6.", rich_help_panel=PARAMETERS
+            help="retention, swapping, mask: how often a value is kept; 0.4, or age=0.2,sex=0.6.",
+            rich_help_panel=PARAMETERS,
         ),
     ] = None,
-    replace: Annotated[str | None, typer.Option(help="retention: uniform or identity.", rich_help_panel=PARAMETERS)] = None,
-    keep_ones: Annotated[float | None, typer.Option(help="mask: how often a one stays.", rich_help_panel=PARAMETERS)] = None,
-    keep_zeros: Annotated[float | None, typer.Option(help="mask: how often a zero stays.", rich_help_panel=PARAMETERS)] = None,
+    replace: Annotated[
+        str | None, typer.Option(help="retention: uniform or identity.", rich_help_panel=PARAMETERS)
+    ] = None,
+    keep_ones: Annotated[
+        float | None, typer.Option(help="mask: how often a one stays.", rich_help_panel=PARAMETERS)
+    ] = None,
+    keep_zeros: Annotated[
+        float | None, typer.Option(help="mask: how often a zero stays.", rich_help_panel=PARAMETERS)
+    ] = None,
     spread: Annotated[
         float | None,
-        typer.Option(help="randomized-gamma: how far the diagonal is spread, beside a guarantee.", rich_help_panel=PARAMETERS),
+        typer.Option(
+            help="randomized-gamma: how far the diagonal is spread, beside a guarantee.",
+            rich_help_panel=PARAMETERS,
+        ),
     ] = None,
-    fp: Annotated[float | None, typer.Option(help="fp-nfp: how often a one stays.", rich_help_panel=PARAMETERS)] = None,
+    fp: Annotated[
+        float | None,
+        typer.Option(help="fp-nfp: how often a one stays.", rich_help_panel=PARAMETERS),
+    ] = None,
     nfp: Annotated[
         float | None,
-        typer.Option(help="fp-nfp: how often a zero of an item that is not frequent stays.", rich_help_panel=PARAMETERS),
+        typer.Option(
+            help="fp-nfp: how often a zero of an item that is not frequent stays.",
+            rich_help_panel=PARAMETERS,
+        ),
     ] = None,
     min_support: Annotated[
-        float | None, typer.Option(help="fp-nfp: from which support on an item is frequent.", rich_help_panel=PARAMETERS)
+        float | None,
+        typer.Option(
+            help="fp-nfp: from which support on an item is frequent.", rich_help_panel=PARAMETERS
+        ),
     ] = None,
     cutoff: Annotated[
-        int | None, typer.Option(help="cut-and-paste: how many items are kept at most.", rich_help_panel=PARAMETERS)
+        int | None,
+        typer.Option(
+            help="cut-and-paste: how many items are kept at most.", rich_help_panel=PARAMETERS
+        ),
     ] = None,
     insert: Annotated[
-        float | None, typer.Option(help="cut-and-paste: how often any other item is put in.", rich_help_panel=PARAMETERS)
+        float | None,
+        typer.Option(
+            help="cut-and-paste: how often any other item is put in.", rich_help_panel=PARAMETERS
+        ),
     ] = None,
     matrix: Annotated[
         Path | None,
-        typer.Option(help="matrix: a file with the probabilities, one column a true record.", rich_help_panel=PARAMETERS),
+        typer.Option(
+            help="matrix: a file with the probabilities, one column a true record.",
+            rich_help_panel=PARAMETERS,
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")] = None,
-    copies: Annotated[int, typer.Option(help="Reports of each record; their guarantees compose.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")
+    ] = None,
+    copies: Annotated[
+        int, typer.Option(help="Reports of each record; their guarantees compose.")
+    ] = 1,
     engine: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Let Spark do it, by its master: local[2], spark://host:7077."),
+        typer.Option(
+            metavar="URL", help="Let Spark do it, by its master: local[2], spark://host:7077."
+        ),
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Perturb the records of a file and write them with their mechanism. The noise is drawn once, from secure randomness.
+    """Perturb the records of a file and write them with their mechanism. The noise is drawn once,
+    from secure randomness.
 
-    Example: sfumato perturb census.csv -o census.parquet --schema census.toml --rho1 0.05 --rho2 0.50
+    Example: sfumato perturb census.csv -o census.parquet --schema census.toml --rho1 0.05 --rho2
+    0.50
     """
     from sfumato.cli.printing import print_facts, print_json, print_notes
     from sfumato.cli.summary import PRIOR, facts, summarise
@@ -89,15 +139,31 @@ def perturb(
     if engine is None and "://" not in output:
         check_output(Path(output), force, json)
     options = MechanismOptions(
-        mechanism, gamma, epsilon, rho1, rho2, keep, replace, keep_ones, keep_zeros, spread, fp, nfp, min_support, cutoff,
-        insert, matrix,
-    )  # fmt: skip
+        mechanism,
+        gamma,
+        epsilon,
+        rho1,
+        rho2,
+        keep,
+        replace,
+        keep_ones,
+        keep_zeros,
+        spread,
+        fp,
+        nfp,
+        min_support,
+        cutoff,
+        insert,
+        matrix,
+    )
     options.guarantee()
     rng = secure() if seed is None else seeded(seed)
     if engine is None:
         written = _in_batches(data, output, options, schema, items, rng, copies=copies, force=force)
     else:
-        written = _with_spark(engine, data, output, options, schema, items, rng, copies=copies, force=force)
+        written = _with_spark(
+            engine, data, output, options, schema, items, rng, copies=copies, force=force
+        )
     summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
     if json:
@@ -119,7 +185,13 @@ def _shown(output: str) -> str:
 
 
 def _in_batches(
-    data: str, output: str, options: MechanismOptions, schema: Path | None, items: Path | None, rng: Keystream, **how: Any
+    data: str,
+    output: str,
+    options: MechanismOptions,
+    schema: Path | None,
+    items: Path | None,
+    rng: Keystream,
+    **how: Any,
 ) -> Written:
     from sfumato.cli.printing import progress_bar
     from sfumato.table import perturb_file, reader_of
@@ -136,9 +208,15 @@ def _in_batches(
 
 
 def _with_spark(
-    engine: str, data: str, output: str, options: MechanismOptions, schema: Path | None, items: Path | None, rng: Keystream,
+    engine: str,
+    data: str,
+    output: str,
+    options: MechanismOptions,
+    schema: Path | None,
+    items: Path | None,
+    rng: Keystream,
     **how: Any,
-) -> Written:  # fmt: skip
+) -> Written:
     from sfumato.domain import Domain
     from sfumato.errors import ParameterError
     from sfumato.spark import Form, Records, perturb_records, spark_session
@@ -152,7 +230,9 @@ def _with_spark(
     elif records.form is Form.BASKETS:
         domain = records.found_items()
     else:
-        raise ParameterError("Spark reads records by a schema", hint="propose one from a sample: sfumato schema")
+        raise ParameterError(
+            "Spark reads records by a schema", hint="propose one from a sample: sfumato schema"
+        )
     return perturb_records(records, output, options.build(domain, None), rng, schema=domain, **how)
 
 
@@ -167,7 +247,9 @@ def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Doma
     if items is not None and not isinstance(reader, BasketReader):
         raise ParameterError("--items is for basket files (.dat)", hint="use --schema for records")
     if items is not None and schema is not None:
-        raise ParameterError("--items and --schema both say what baskets may hold", hint="give one of them")
+        raise ParameterError(
+            "--items and --schema both say what baskets may hold", hint="give one of them"
+        )
     if items is not None:
         return read_items(items)
     if schema is not None:

@@ -21,7 +21,11 @@ DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 def plan(
     schema: Annotated[
-        str, typer.Argument(metavar="SCHEMA", help="A schema (.toml), or data whose schema is proposed; baskets too.")
+        str,
+        typer.Argument(
+            metavar="SCHEMA",
+            help="A schema (.toml), or data whose schema is proposed; baskets too.",
+        ),
     ],
     rows: Annotated[int, typer.Option(metavar="N", help="How many people will report.")],
     gamma: Gamma = None,
@@ -29,24 +33,47 @@ def plan(
     rho1: Rho1 = None,
     rho2: Rho2 = None,
     wanted_error: Annotated[
-        str | None, typer.Option(metavar="E", help="The relative standard error wanted: 5% or 0.05.", rich_help_panel=ACCURACY)
+        str | None,
+        typer.Option(
+            metavar="E",
+            help="The relative standard error wanted: 5% or 0.05.",
+            rich_help_panel=ACCURACY,
+        ),
     ] = None,
     at_support: Annotated[
-        str, typer.Option(metavar="S", help="The support of the itemsets it is wanted for.", rich_help_panel=ACCURACY)
+        str,
+        typer.Option(
+            metavar="S",
+            help="The support of the itemsets it is wanted for.",
+            rich_help_panel=ACCURACY,
+        ),
     ] = "2%",
     purpose: Annotated[
         str,
-        typer.Option("--for", metavar="WHAT", help="itemsets, counts, means or classes: what decides the order."),
+        typer.Option(
+            "--for",
+            metavar="WHAT",
+            help="itemsets, counts, means or classes: what decides the order.",
+        ),
     ] = "itemsets",
-    length: Annotated[int | None, typer.Option(metavar="K", help="The length of the itemsets; 2 unless stated.")] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="A", help="The column to be predicted, for classes; the last unless stated.")
+    length: Annotated[
+        int | None, typer.Option(metavar="K", help="The length of the itemsets; 2 unless stated.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw error against privacy: .html, .png or .svg.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A", help="The column to be predicted, for classes; the last unless stated."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Draw error against privacy: .html, .png or .svg."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to expect, people needed.
+    """Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to expect,
+    people needed.
 
     Example: sfumato plan census.toml --rows 48842 --rho1 0.05 --rho2 0.50 --for itemsets
     """
@@ -56,16 +83,30 @@ def plan(
 
     guarantee = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
     if length is not None and purpose != "itemsets":
-        raise ParameterError(f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out")
+        raise ParameterError(
+            f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out"
+        )
     if target is not None and purpose != "classes":
-        raise ParameterError(f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes")
+        raise ParameterError(
+            f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes"
+        )
     check_drawing_target(plot, force)
     wish: dict[str, Any] = {
-        "at_support": share("--at-support", at_support), "purpose": purpose, "length": length, "target": target,
-    }  # fmt: skip
+        "at_support": share("--at-support", at_support),
+        "purpose": purpose,
+        "length": length,
+        "target": target,
+    }
     wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
     domain = read_schema(schema)
-    found = plan_release(domain, rows, guarantee=guarantee, wanted_error=wanted, rho1=0.05 if rho1 is None else rho1, **wish)
+    found = plan_release(
+        domain,
+        rows,
+        guarantee=guarantee,
+        wanted_error=wanted,
+        rho1=0.05 if rho1 is None else rho1,
+        **wish,
+    )
     if plot is not None:
         draw(found, domain, wish, plot)
     if json:
@@ -84,7 +125,9 @@ def read_schema(path: str) -> Domain:
 
 
 def print_plan(found: Plan) -> None:
-    """The plan for people: what is best in words, the figures, and why the other mechanisms are not there."""
+    """The plan for people: what is best in words, the figures, and why the other mechanisms are not
+    there.
+    """
     from sfumato.cli.printing import print_table
     from sfumato.plan.questions import ASSUMPTIONS
 
@@ -93,7 +136,8 @@ def print_plan(found: Plan) -> None:
     print()
     print_table(found.header(), found.table(), left=1)
     print(
-        f"\nstandard errors: of supports of {100 * found.at_support:.3g} %, in per cent by length; of a range count, in people"
+        f"\nstandard errors: of supports of {100 * found.at_support:.3g} %, in per cent by "
+        "length; of a range count, in people"
     )
     print_table(found.error_header(), found.errors(), left=1)
     print()
@@ -107,7 +151,9 @@ def print_plan(found: Plan) -> None:
 
 
 def drawn_lines(errors: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
-    """The lines worth drawing: mechanisms that come out the same share one, and the hopeless would flatten the others."""
+    """The lines worth drawing: mechanisms that come out the same share one, and the hopeless would
+    flatten the others.
+    """
     least = min(value for line in errors.values() for value in line if value == value)
     alike: dict[str, list[str]] = {}
     for name, line in errors.items():
@@ -117,17 +163,24 @@ def drawn_lines(errors: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, 
 
 
 def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
-    """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan beside it."""
+    """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan
+    beside it.
+    """
     from sfumato import plots
     from sfumato.plan import privacy_curve
     from sfumato.report import Note, Page, Paragraph, Picture, Table, save_figure
 
     best = found.best
     near = tuple(value for value in DRAWN_EPSILON if abs(value - best.guarantee.epsilon) > 0.2)
-    curve = privacy_curve(domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish)
+    curve = privacy_curve(
+        domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish
+    )
     lines = [plots.Series(name, errors) for name, errors in drawn_lines(curve.errors).items()]
     axes = plots.error_by_privacy(
-        curve.epsilon, lines, error="standard error, as a share", chosen=(best.guarantee.epsilon, best.error)
+        curve.epsilon,
+        lines,
+        error="standard error, as a share",
+        chosen=(best.guarantee.epsilon, best.error),
     )
     caption = f"The error of {curve.asked} from {found.rows:,} people, against epsilon"
     if path.suffix != ".html":

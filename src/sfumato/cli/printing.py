@@ -39,7 +39,9 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
-    """Lines under headings; the first `left` columns are words, the others figures that stand to the right."""
+    """Lines under headings; the first `left` columns are words, the others figures that stand to
+    the right.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -85,7 +87,12 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(title), BarColumn(), TextColumn("{task.fields[rows]:,} rows"), TimeRemainingColumn())
+    columns = (
+        TextColumn(title),
+        BarColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=1.0, rows=0)
         yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)

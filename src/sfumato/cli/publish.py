@@ -1,4 +1,6 @@
-"""`sfumato identify`, `swap` and `hide`: a data owner's look at true data, and copies to hand out."""
+"""`sfumato identify`, `swap` and `hide`: a data owner's look at true data, and copies
+to hand out.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +29,51 @@ PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN, DRAWN = 10, 8
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="True records: .csv, .csv.gz or .parquet; - is standard input.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="True records: .csv, .csv.gz or .parquet; - is standard input."
+    ),
+]
 Confidential = Annotated[
     list[str],
-    typer.Option("--confidential", metavar="A", help="A column that must not be told from the others; may be repeated."),
+    typer.Option(
+        "--confidential",
+        metavar="A",
+        help="A column that must not be told from the others; may be repeated.",
+    ),
 ]
 Keys = Annotated[
-    str | None, typer.Option(metavar="A,B", help="What an intruder may know; else every column that is not confidential.")
+    str | None,
+    typer.Option(
+        metavar="A,B", help="What an intruder may know; else every column that is not confidential."
+    ),
 ]
 Bin = Annotated[
     list[str] | None,
     typer.Option(
-        "--bin", metavar="A=HOW", help="Cut a number for matching: age=frequency:5, age=width:5 or age=35,55; may be repeated."
+        "--bin",
+        metavar="A=HOW",
+        help=(
+            "Cut a number for matching: age=frequency:5, age=width:5 or age=35,55; may be repeated."
+        ),
     ),
 ]
-Nulls = Annotated[str, typer.Option(metavar="HOW", help="value: a null is a value of its own; error: refuse nulls.")]
-Plot = Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")]
-Seed = Annotated[int | None, typer.Option(help="Draw ties from this seed: an experiment, not for release.")]
+Nulls = Annotated[
+    str,
+    typer.Option(metavar="HOW", help="value: a null is a value of its own; error: refuse nulls."),
+]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Draw ties from this seed: an experiment, not for release.")
+]
 Reveal = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write which rows were changed to this JSON file: for the owner alone.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write which rows were changed to this JSON file: for the owner alone."
+    ),
 ]
 
 
@@ -55,7 +83,9 @@ def identify(
     keys: Keys = None,
     bin: Bin = None,
     nulls: Nulls = "value",
-    bins: Annotated[int, typer.Option(help="How many bins to try when asking what binning a column would save.")] = 4,
+    bins: Annotated[
+        int, typer.Option(help="How many bins to try when asking what binning a column would save.")
+    ] = 4,
     plot: Plot = None,
     force: Force = False,
     json: Json = False,
@@ -80,14 +110,28 @@ def swap(
     data: Data,
     output: Output,
     confidential: Confidential,
-    proportion: Annotated[float, typer.Option(metavar="P", help="The share of the unique records to change, in (0, 1].")],
-    method: Annotated[str, typer.Option(help="optimal, greedy (the paper's two phases) or random.")] = "optimal",
-    conditional: Annotated[str, typer.Option(help="What a value is expected to be from the keys: bayes or tree.")] = "bayes",
-    jointly: Annotated[bool, typer.Option("--jointly", help="Several confidential columns as one; else in turn.")] = False,
+    proportion: Annotated[
+        float,
+        typer.Option(metavar="P", help="The share of the unique records to change, in (0, 1]."),
+    ],
+    method: Annotated[
+        str, typer.Option(help="optimal, greedy (the paper's two phases) or random.")
+    ] = "optimal",
+    conditional: Annotated[
+        str, typer.Option(help="What a value is expected to be from the keys: bayes or tree.")
+    ] = "bayes",
+    jointly: Annotated[
+        bool, typer.Option("--jointly", help="Several confidential columns as one; else in turn.")
+    ] = False,
     drift: Annotated[
-        int, typer.Option(help="Let the totals move by so many records in all, for a lower cost (optimal only).")
+        int,
+        typer.Option(
+            help="Let the totals move by so many records in all, for a lower cost (optimal only)."
+        ),
     ] = 0,
-    classifier: Annotated[str, typer.Option(help="Judge the release by a tree, bayes or none.")] = "tree",
+    classifier: Annotated[
+        str, typer.Option(help="Judge the release by a tree, bayes or none.")
+    ] = "tree",
     keys: Keys = None,
     bin: Bin = None,
     nulls: Nulls = "value",
@@ -97,9 +141,11 @@ def swap(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Release records with confidential values exchanged so that no one's keys give theirs away (Li and Sarkar 2004).
+    """Release records with confidential values exchanged so that no one's keys give theirs away (Li
+    and Sarkar 2004).
 
-    Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.5 --bin age=frequency:5
+    Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.5 --bin
+    age=frequency:5
     """
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.publish.swap import swap as swap_records
@@ -111,7 +157,13 @@ def swap(
     options: dict[str, Any] = {"method": method, "conditional": conditional, "jointly": jointly}
     with told() as progress:
         release = swap_records(
-            microdata, proportion, drift=drift, classifier=_classifier(classifier), rng=_rng(seed), progress=progress, **options
+            microdata,
+            proportion,
+            drift=drift,
+            classifier=_classifier(classifier),
+            rng=_rng(seed),
+            progress=progress,
+            **options,
         )
         if plot is not None:
             draw_swap(microdata, release, options, plot, progress)
@@ -127,21 +179,39 @@ def swap(
 
 
 def hide(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="True baskets: .dat or .dat.gz; - is standard input.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="True baskets: .dat or .dat.gz; - is standard input."),
+    ],
     output: Output,
     patterns: Annotated[
-        Path, typer.Option(metavar="FILE", help="What to hide, one a line: 39 48 an itemset, 39 48 -> 41 a rule.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="What to hide, one a line: 39 48 an itemset, 39 48 -> 41 a rule."
+        ),
     ],
     min_support: Annotated[
-        float | None, typer.Option(metavar="S", help="From which share of baskets a pattern is found.")
+        float | None,
+        typer.Option(metavar="S", help="From which share of baskets a pattern is found."),
     ] = None,
-    min_count: Annotated[int | None, typer.Option(help="From which number of baskets, instead.")] = None,
-    min_confidence: Annotated[float | None, typer.Option(metavar="C", help="From which confidence a rule holds.")] = None,
-    method: Annotated[str, typer.Option(help="cover (ours, loses least), iga, minfia, maxfia or naive.")] = "cover",
+    min_count: Annotated[
+        int | None, typer.Option(help="From which number of baskets, instead.")
+    ] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(metavar="C", help="From which confidence a rule holds.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="cover (ours, loses least), iga, minfia, maxfia or naive.")
+    ] = "cover",
     disclosure: Annotated[
-        float | None, typer.Option(metavar="PSI", help="The share of a pattern's baskets that may be left alone.")
+        float | None,
+        typer.Option(
+            metavar="PSI", help="The share of a pattern's baskets that may be left alone."
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long cover may look for a better answer.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option(help="How long cover may look for a better answer.")
+    ] = 5.0,
     items: Items = None,
     seed: Seed = None,
     reveal: Reveal = None,
@@ -170,14 +240,25 @@ def hide(
     how: dict[str, Any] = {"min_confidence": min_confidence, "seconds": seconds}
     with told() as progress:
         release = hide_patterns(
-            bits, names, restrictions, count, method=method, disclosure=disclosure, rng=_rng(seed), progress=progress, **how
+            bits,
+            names,
+            restrictions,
+            count,
+            method=method,
+            disclosure=disclosure,
+            rng=_rng(seed),
+            progress=progress,
+            **how,
         )
         if plot is not None:
             draw_hiding(bits, names, restrictions, count, release.report, how, plot, progress)
     save(Table(table.domain, (release.bits,)), output, force=force)
     if reveal is not None:
         pairs = {"removed": release.removed, "added": release.added}
-        rows = {word: [[int(r) + 1, names[i]] for r, i in zip(c.rows, c.items, strict=True)] for word, c in pairs.items()}
+        rows = {
+            word: [[int(r) + 1, names[i]] for r, i in zip(c.rows, c.items, strict=True)]
+            for word, c in pairs.items()
+        }
         _write_json(reveal, rows)
     if seed is not None:
         print_notes(["ties were drawn from a seed: an experiment, not for release"])
@@ -213,7 +294,9 @@ def read_records(data: str) -> pa.Table:
 
     reader = reader_of(data)
     if not isinstance(reader, RecordReader):
-        raise ParameterError(f"'{data}' holds baskets, not records", hint="sfumato hide is for baskets")
+        raise ParameterError(
+            f"'{data}' holds baskets, not records", hint="sfumato hide is for baskets"
+        )
     if reader.description is not None:
         raise ParameterError(f"'{data}' is itself a perturbed file", hint="give the true records")
     batches = list(reader.arrow_batches(reader.names))
@@ -231,7 +314,10 @@ def read_bins(texts: Sequence[str] | None) -> dict[str, Binning]:
     for text in texts or ():
         name, equals, how = text.partition("=")
         if not equals:
-            raise ParameterError(f"--bin {text} does not say how", hint="write --bin age=frequency:5 or --bin age=35,55")
+            raise ParameterError(
+                f"--bin {text} does not say how",
+                hint="write --bin age=frequency:5 or --bin age=35,55",
+            )
         bins[name] = Binning.parse(how)
     return bins
 
@@ -245,7 +331,9 @@ def read_baskets(data: str, items: Path | None) -> Table:
 
     reader = reader_of(data)
     if not isinstance(reader, BasketReader):
-        raise ParameterError(f"'{data}' holds records, not baskets", hint="sfumato swap is for records")
+        raise ParameterError(
+            f"'{data}' holds records, not baskets", hint="sfumato swap is for records"
+        )
     if reader.description is not None:
         raise ParameterError(f"'{data}' is itself a perturbed file", hint="give the true baskets")
     return reader.table(read_domain(reader, None, items))
@@ -259,7 +347,9 @@ def read_patterns(path: Path, names: Sequence[str]) -> tuple[Restriction, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read '{path}': {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+        raise FileError(
+            f"cannot read '{path}': {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
+        ) from None
     return read_restrictions(text.splitlines(), names)
 
 
@@ -270,7 +360,9 @@ def least_count(min_support: float | None, min_count: int | None, rows: int) -> 
     from sfumato.errors import ParameterError
 
     if (min_support is None) == (min_count is None):
-        raise ParameterError("say what is frequent, one way", hint="give --min-support or --min-count")
+        raise ParameterError(
+            "say what is frequent, one way", hint="give --min-support or --min-count"
+        )
     if min_count is not None:
         return min_count
     if min_support is None or not 0 < min_support <= 1:
@@ -284,7 +376,9 @@ def check_record_output(output: Path, force: bool, json: bool) -> None:
 
     check_output(output, force, json)
     if output.name.removesuffix(".gz").endswith(".dat"):
-        raise ParameterError(f"'{output}' is a name for baskets", hint="end it in .csv, .csv.gz or .parquet")
+        raise ParameterError(
+            f"'{output}' is a name for baskets", hint="end it in .csv, .csv.gz or .parquet"
+        )
 
 
 def write_records(table: pa.Table, output: Path) -> None:
@@ -305,11 +399,15 @@ def write_records(table: pa.Table, output: Path) -> None:
     if str(output) == "-":
         sys.stdout.buffer.write(content)
     else:
-        write_whole(output, gzip.compress(content, 6, mtime=0) if output.suffix == ".gz" else content)
+        write_whole(
+            output, gzip.compress(content, 6, mtime=0) if output.suffix == ".gz" else content
+        )
 
 
 def csv_text(table: pa.Table) -> bytes:
-    """The records as CSV; a field is quoted where it must be, and an empty word so that it is not read back as a null."""
+    """The records as CSV; a field is quoted where it must be, and an empty word so that it is not
+    read back as a null.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -348,7 +446,9 @@ def _classifier(name: str) -> Any:
     if name not in ("tree", "bayes", "none"):
         raise ParameterError(f"no classifier '{name}'", hint="use tree, bayes or none")
     if name == "tree" and find_spec("sklearn") is None:
-        print_notes(["scikit-learn is not installed, so naive Bayes judges the release instead of a tree"])
+        print_notes(
+            ["scikit-learn is not installed, so naive Bayes judges the release instead of a tree"]
+        )
         return "bayes"
     return name
 
@@ -387,7 +487,9 @@ def print_identification(found: Identification) -> None:
             role.name,
             str(role.values),
             f"{role.saved_by_dropping:,}",
-            "–" if role.saved_by_binning is None else f"{role.saved_by_binning:,} ({role.bins} bins)",
+            "–"
+            if role.saved_by_binning is None
+            else f"{role.saved_by_binning:,} ({role.bins} bins)",
         )
         for role in found.columns
     ]
@@ -399,21 +501,33 @@ def print_swap(release: SwapRelease, output: Path) -> None:
     """What a swap did, cost and bought, one confidential column after the other."""
     from sfumato.cli.printing import print_facts, print_notes
 
-    print(f"written: {output} ({int(release.changed.sum()):,} of {release.table.num_rows:,} records changed)")
+    print(
+        f"written: {output} ({int(release.changed.sum()):,} of {release.table.num_rows:,} records "
+        "changed)"
+    )
     for report in release.reports:
         print(f"\n{report.confidential}, {report.method}")
         print_facts([*_done(report), *_cost_facts(report)])
         print_notes(report.notes)
     for name, risk in release.released_risks.items():
         print(
-            f"{name} as released: {risk.identifiable:,} records whose keys show one value only, {risk.unique:,} of them alone"
+            f"{name} as released: {risk.identifiable:,} records whose keys show one value only, "
+            f"{risk.unique:,} of them alone"
         )
 
 
 def _done(report: SwapReport) -> list[tuple[str, str]]:
-    proof = "" if report.bound is None else f" (lower bound {report.bound:.4f}{', proved optimal' if report.optimal else ''})"
+    proof = (
+        ""
+        if report.bound is None
+        else f" (lower bound {report.bound:.4f}{', proved optimal' if report.optimal else ''})"
+    )
     return [
-        ("changed", f"{report.changed_unique:,} unique records, one in each of {report.changed_groups:,} groups"),
+        (
+            "changed",
+            f"{report.changed_unique:,} unique records, one in each of {report.changed_groups:,} "
+            "groups",
+        ),
         ("objective", f"{report.objective:.4f}{proof}"),
         ("time", f"{report.seconds:.2f} s"),
     ]
@@ -423,17 +537,23 @@ def _cost_facts(report: SwapReport) -> list[tuple[str, str]]:
     cost, after, before = report.cost, report.cost.attack_after, report.cost.attack_before
     facts = [
         ("totals moved by", f"{cost.marginal_drift} records"),
-        ("I-divergence of the joint", f"{cost.i_divergence:.4f} nats (half a record added to each cell)"),
-        ("two-way tables changed by", f"{cost.mean_two_way:.4f} on average, {max(cost.two_way.values()):.4f} at most"),
+        (
+            "I-divergence of the joint",
+            f"{cost.i_divergence:.4f} nats (half a record added to each cell)",
+        ),
+        (
+            "two-way tables changed by",
+            f"{cost.mean_two_way:.4f} on average, {max(cost.two_way.values()):.4f} at most",
+        ),
     ]
     found = cost.classification
     if found is not None:
-        words = (
-            f"{found.trained_on_release:.2%} trained on the release, {found.trained_on_truth:.2%} on the truth ({found.model})"
-        )
+        words = f"{found.trained_on_release:.2%} trained on the release, {found.trained_on_truth:.2%} on the truth ({found.model})"
         facts.append(("classification error", words))
     if before.identifiable is not None and after.identifiable is not None:
-        share = f"{after.identifiable:.1%} of those identifiable before, then {before.identifiable:.0%}"
+        share = (
+            f"{after.identifiable:.1%} of those identifiable before, then {before.identifiable:.0%}"
+        )
         words = f"{share}; {after.everyone:.1%} of all"
         facts.append(("an intruder is right about", words))
     return facts
@@ -449,9 +569,16 @@ def print_hiding(report: HideReport, output: Path) -> None:
             ("hiding failure", f"{report.hiding_failure:.1%}"),
             ("misses cost", f"{report.misses_cost:.2%} of {report.lawful:,} lawful itemsets"),
             ("artifactual", f"{report.artifactual:.2%}"),
-            ("dissimilarity", f"{report.dissimilarity:.3%} ({report.removed:,} items removed, {report.added:,} added)"),
+            (
+                "dissimilarity",
+                f"{report.dissimilarity:.3%} ({report.removed:,} items removed, {report.added:,} "
+                "added)",
+            ),
             ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
-            ("frequent itemsets", f"{report.frequent_before:,} before, {report.frequent_after:,} after"),
+            (
+                "frequent itemsets",
+                f"{report.frequent_before:,} before, {report.frequent_after:,} after",
+            ),
             ("time", f"{report.seconds:.2f} s"),
         ]
     )
@@ -469,7 +596,11 @@ def print_hiding(report: HideReport, output: Path) -> None:
     print_table(("pattern", "count", "after", "confidence", "reverse", ""), lines, left=1)
     if report.lost:
         shown = "; ".join(" ".join(items) for items in report.lost[:SHOWN])
-        rest = f" and {len(report.lost) - SHOWN} more (--json for all)" if len(report.lost) > SHOWN else ""
+        rest = (
+            f" and {len(report.lost) - SHOWN} more (--json for all)"
+            if len(report.lost) > SHOWN
+            else ""
+        )
         print(f"lost: {shown}{rest}")
 
 
@@ -493,7 +624,11 @@ def draw_identification(found: Identification, path: Path) -> None:
 
 
 def draw_swap(
-    microdata: Microdata, release: SwapRelease, options: dict[str, Any], path: Path, progress: Callable[[str], None] | None
+    microdata: Microdata,
+    release: SwapRelease,
+    options: dict[str, Any],
+    path: Path,
+    progress: Callable[[str], None] | None,
 ) -> None:
     """Risk before and after, and on a page also what other proportions would cost."""
     from sfumato import plots
@@ -504,8 +639,16 @@ def draw_swap(
     before, after = report.cost.before, report.cost.after
     axes = plots.risk(
         ["unique", "collective", "guessed right"],
-        [before.unique, before.collective, (report.cost.attack_before.identifiable or 0) * before.identifiable],
-        [after.unique, after.collective, (report.cost.attack_after.identifiable or 0) * before.identifiable],
+        [
+            before.unique,
+            before.collective,
+            (report.cost.attack_before.identifiable or 0) * before.identifiable,
+        ],
+        [
+            after.unique,
+            after.collective,
+            (report.cost.attack_after.identifiable or 0) * before.identifiable,
+        ],
     )
     if path.suffix != ".html":
         save_figure(axes, path)
@@ -518,10 +661,15 @@ def draw_swap(
     panels = {
         "objective": [plots.Series(report.method, [one.objective for one in tried])],
         "two-way tables": [plots.Series(report.method, [one.cost.mean_two_way for one in tried])],
-        "guessed right": [plots.Series(report.method, [one.cost.attack_after.identifiable or 0 for one in tried])],
+        "guessed right": [
+            plots.Series(report.method, [one.cost.attack_after.identifiable or 0 for one in tried])
+        ],
     }
     drawn = plots.trade_off(PROPORTIONS, panels, across="proportion p of the unique records")
-    blocks = [Picture.of(axes, "Records at risk before and after"), Picture.of(drawn[0], "What other proportions cost and buy")]
+    blocks = [
+        Picture.of(axes, "Records at risk before and after"),
+        Picture.of(drawn[0], "What other proportions cost and buy"),
+    ]
     Page(f"Swapping {report.confidential}", blocks).save(path)
 
 
@@ -555,11 +703,20 @@ def draw_hiding(
         if progress:
             progress(f"trying {method} with other ψ")
         tried = [
-            hide_patterns(bits, names, restrictions, min_count, method=method, disclosure=psi, **how).report
+            hide_patterns(
+                bits, names, restrictions, min_count, method=method, disclosure=psi, **how
+            ).report
             for psi in DISCLOSURES
         ]
         misses.append(plots.Series(method, [one.misses_cost for one in tried]))
         failures.append(plots.Series(method, [one.hiding_failure for one in tried]))
-    drawn = plots.trade_off(DISCLOSURES, {"misses cost": misses, "hiding failure": failures}, across="disclosure threshold ψ")
-    blocks = [Picture.of(axes, "Patterns before and after"), Picture.of(drawn[0], "What other ψ cost and hide")]
+    drawn = plots.trade_off(
+        DISCLOSURES,
+        {"misses cost": misses, "hiding failure": failures},
+        across="disclosure threshold ψ",
+    )
+    blocks = [
+        Picture.of(axes, "Patterns before and after"),
+        Picture.of(drawn[0], "What other ψ cost and hide"),
+    ]
     Page("Hidden patterns", blocks).save(path)

@@ -14,23 +14,41 @@ if TYPE_CHECKING:
 
 
 def query(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A perturbed file, or true records; - is standard input.")],
-    sql: Annotated[str, typer.Argument(metavar='"SELECT …"', help="Aggregates over the table t (any name will do).")],
-    method: Annotated[str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")] = "invert",
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A perturbed file, or true records; - is standard input."
+        ),
+    ],
+    sql: Annotated[
+        str,
+        typer.Argument(
+            metavar='"SELECT …"', help="Aggregates over the table t (any name will do)."
+        ),
+    ],
+    method: Annotated[
+        str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")
+    ] = "invert",
     engine: Engine = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     within: Annotated[
-        str | None, typer.Option(metavar="P%", help="Say how many rows would bring every answer within this error.")
+        str | None,
+        typer.Option(
+            metavar="P%", help="Say how many rows would bring every answer within this error."
+        ),
     ] = None,
     schema: Schema = None,
     items: Items = None,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the groups: .html, .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Draw the groups: .html, .png or .svg.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
 
-    Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN 30 AND 60 GROUP BY sex"
+    Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN
+    30 AND 60 GROUP BY sex"
     """
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.cli.reading import read_source
@@ -56,12 +74,20 @@ def query(
 
 
 def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:
-    """The rows that the normal law asks for, and the bound of OLAP theorem 1 for the columns' keeps."""
+    """The rows that the normal law asks for, and the bound of OLAP theorem 1 for the columns'
+    keeps.
+    """
     normal = result.rows_needed(within, level)
     words = f"within {within:.3g} at {level:.0%}: "
     if normal is None:
-        return {"share": within, "rows": None, "words": words + "no number of rows can be said, as an answer is not above 0"}
-    words += f"{normal:,} rows are needed (normal law)" + (", which you have" if normal <= result.population else "")
+        return {
+            "share": within,
+            "rows": None,
+            "words": words + "no number of rows can be said, as an answer is not above 0",
+        }
+    words += f"{normal:,} rows are needed (normal law)" + (
+        ", which you have" if normal <= result.population else ""
+    )
     guaranteed = result.rows_guaranteed(within, level)
     if guaranteed is not None:
         words += f"; {guaranteed:,} by OLAP theorem 1, whatever the data"
@@ -78,8 +104,17 @@ def print_answers(result: CubeResult, level: float) -> None:
         return
     estimates = [name for name in result.columns if isinstance(result.rows[0][name], Answer)]
     labels = [name for name in result.columns if name not in estimates]
-    columns = 2 if len(estimates) <= 2 else 1  # with more estimates than two there is no room for their intervals
-    headings = [*labels, *(text for name in estimates for text in (f"{name} ± stderr", f"{level:.0%} interval")[:columns])]
+    columns = (
+        2 if len(estimates) <= 2 else 1
+    )  # with more estimates than two there is no room for their intervals
+    headings = [
+        *labels,
+        *(
+            text
+            for name in estimates
+            for text in (f"{name} ± stderr", f"{level:.0%} interval")[:columns]
+        ),
+    ]
     lines = [
         [*("all" if row[name] is None else str(row[name]) for name in labels)]
         + [text for name in estimates for text in _shown(row[name], level)[:columns]]
@@ -97,7 +132,9 @@ def _shown(answer: Any, level: float) -> tuple[str, str]:
         return f"{answer.value:,.10g} exact", ""
     low, high = answer.interval(level)
     digits = max(0, 1 - math.floor(math.log10(answer.stderr)))
-    value, error, least, most = (f"{number:,.{digits}f}" for number in (answer.value, answer.stderr, low, high))
+    value, error, least, most = (
+        f"{number:,.{digits}f}" for number in (answer.value, answer.stderr, low, high)
+    )
     return f"{value} ± {error}", f"[{least}, {most}]"
 
 
@@ -108,15 +145,27 @@ def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:
     from sfumato.estimation.estimate import Answer
     from sfumato.report import save_figure
 
-    estimates = [name for name in result.columns if result.rows and isinstance(result.rows[0][name], Answer)]
+    estimates = [
+        name for name in result.columns if result.rows and isinstance(result.rows[0][name], Answer)
+    ]
     if not estimates:
         raise ParameterError("there is no estimate to draw in this answer")
     labels = [
-        ", ".join("all" if value is None else str(value) for name, value in row.items() if name not in estimates) or "all"
+        ", ".join(
+            "all" if value is None else str(value)
+            for name, value in row.items()
+            if name not in estimates
+        )
+        or "all"
         for row in result.rows
     ]
     panels = [
-        plots.Marginal(name, labels, [row[name].value for row in result.rows], [row[name].stderr for row in result.rows])
+        plots.Marginal(
+            name,
+            labels,
+            [row[name].value for row in result.rows],
+            [row[name].stderr for row in result.rows],
+        )
         for name in estimates
     ]
     save_figure(plots.marginals(panels, quantity="")[0], path, title=sql)

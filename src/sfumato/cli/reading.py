@@ -1,4 +1,6 @@
-"""The source that a command works on: a release where the file carries its mechanism, else the truth."""
+"""The source that a command works on: a release where the file carries its mechanism, else the
+truth.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,18 @@ if TYPE_CHECKING:
 
 
 def read_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None = None, *, in_place: bool = False
+    file: str,
+    schema: Path | None,
+    items: Path | None,
+    engine: str | None = None,
+    *,
+    in_place: bool = False,
 ) -> Source:
-    """The source in a file or a database's table, counted by the engine; the truth is read by the schema, or a proposed one.
+    """The source in a file or a database's table, counted by the engine; the truth is read by the
+    schema, or a proposed one.
 
-    `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless another engine is asked for.
+    `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
+    another engine is asked for.
     """
     from sfumato.cli.perturb import read_domain
     from sfumato.errors import ParameterError
@@ -27,7 +36,10 @@ def read_source(
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
     if schema is not None or items is not None:
-        raise ParameterError(f"'{file}' was perturbed and carries its own domain", hint="leave --schema and --items out")
+        raise ParameterError(
+            f"'{file}' was perturbed and carries its own domain",
+            hint="leave --schema and --items out",
+        )
     if in_place:
         from sfumato.engine import release_in
 
@@ -35,7 +47,9 @@ def read_source(
     return Release(reader.table(reader.provenance.mechanism.reports))
 
 
-def _engine_source(file: str, schema: Path | None, items: Path | None, engine: str | None) -> Source:
+def _engine_source(
+    file: str, schema: Path | None, items: Path | None, engine: str | None
+) -> Source:
     from sfumato.domain import Domain
     from sfumato.engine import open_source
     from sfumato.table import read_items
@@ -52,11 +66,14 @@ def read_truth(truth: str, release: PerturbedSource) -> Exact:
 
     reader = reader_of(truth)
     if reader.provenance is not None:
-        raise ParameterError(f"--truth '{truth}' is itself a perturbed file", hint="give the true records")
+        raise ParameterError(
+            f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
+        )
     table = reader.table(release.domain)
     if table.rows != release.rows:
         raise DataError(
-            f"--truth '{truth}' holds {table.rows:,} records, but the release was made from {release.rows:,}",
+            f"--truth '{truth}' holds {table.rows:,} records, but the release was made from "
+            f"{release.rows:,}",
             hint="give the true records of this very release",
         )
     return Exact(table)

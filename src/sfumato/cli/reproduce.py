@@ -13,18 +13,28 @@ from sfumato.cli.options import Force, Json
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Papers, tables or figures; all. None lists the names.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]…", help="Papers, tables or figures; all. None lists the names."
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the public data sets; else SFUMATO_DATA.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder of the public data sets; else SFUMATO_DATA."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many times each experiment is run.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="One seed on small data, to try it out.")] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the tables with figures as an .html page.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed on small data, to try it out.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the tables with figures as an .html page."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, and what cannot be met.
+    """Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, and
+    what cannot be met.
 
     Example: sfumato reproduce mask-table-7 frapp-figure-2 --data data
     """
@@ -56,7 +66,12 @@ def _list_names(json: bool) -> None:
 
     if json:
         print_json(
-            {"papers": [{"name": name, "title": paper.title, "parts": dict(paper.parts)} for name, paper in PAPERS.items()]}
+            {
+                "papers": [
+                    {"name": name, "title": paper.title, "parts": dict(paper.parts)}
+                    for name, paper in PAPERS.items()
+                ]
+            }
         )
         return
     for name, paper in PAPERS.items():

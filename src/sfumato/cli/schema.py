@@ -11,12 +11,20 @@ from sfumato.cli.options import Force, Json
 
 
 def schema(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the schema here.")] = None,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input."
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the schema here.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Propose a schema for a file: its columns, their values, ranges and cuts. Look it over: they come from the data.
+    """Propose a schema for a file: its columns, their values, ranges and cuts. Look it over: they
+    come from the data.
 
     Example: sfumato schema census.csv -o census.toml
     """

@@ -1,4 +1,6 @@
-"""What a perturbed table promises and holds, in the JSON shape of `perturb` and `describe`, and in words."""
+"""What a perturbed table promises and holds, in the JSON shape of `perturb` and `describe`, and in
+words.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PRIOR = 0.05  # the belief before, where none is asked about
 
 
 def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[str, Any]:
-    """The JSON object of a perturbed table; what is infinite or unknown is null, and `promises` says it in words."""
+    """The JSON object of a perturbed table; what is infinite or unknown is null, and `promises`
+    says it in words.
+    """
     from sfumato.cli.printing import value_labels
 
     mechanism, guarantee = provenance.mechanism, provenance.guarantee
@@ -59,7 +63,9 @@ def _percent(probability: float) -> str:
 
 
 def condition(mechanism: Mechanism) -> float | None:
-    """The condition number of the channel; None where it is infinite or the channel is too large to write down."""
+    """The condition number of the channel; None where it is infinite or the channel is too large to
+    write down.
+    """
     try:
         return _finite(mechanism.private_channel.condition)
     except (EstimationError, ParameterError, OverflowError):
@@ -71,9 +77,13 @@ def caveats(provenance: Provenance) -> list[str]:
     found = list(provenance.mechanism.caveats)
     public = [attribute.name for attribute in provenance.mechanism.domain if attribute.public]
     if public:
-        found.append(f"public columns are sent as they are, outside the guarantee: {', '.join(public)}")
+        found.append(
+            f"public columns are sent as they are, outside the guarantee: {', '.join(public)}"
+        )
     if not provenance.secure:
-        found.append("drawn from a seed: an experiment, not private, for whoever knows the seed can undo it")
+        found.append(
+            "drawn from a seed: an experiment, not private, for whoever knows the seed can undo it"
+        )
     return found
 
 
@@ -81,24 +91,41 @@ def not_covered(provenance: Provenance) -> list[str]:
     """What no mechanism's promise covers, whatever its parameters, and what it assumes."""
     return [
         "further reports of the same person: each multiplies gamma"
-        + (f" (here {provenance.copies} reports, already counted in)" if provenance.copies > 1 else ""),
+        + (
+            f" (here {provenance.copies} reports, already counted in)"
+            if provenance.copies > 1
+            else ""
+        ),
         "what the statistics of the crowd say about anyone, in it or not",
-        "records that depend on each other, such as relatives': the promise takes them as independent",
+        "records that depend on each other, such as relatives': the promise takes them as "
+        "independent",
     ]
 
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The summary as names and values for people."""
     copies, rows = summary["copies"], summary["rows"]
-    shown = [("rows", f"{rows:,}" + (f" ({copies} reports of each of {rows // copies:,} records)" if copies > 1 else ""))]
+    shown = [
+        (
+            "rows",
+            f"{rows:,}"
+            + (f" ({copies} reports of each of {rows // copies:,} records)" if copies > 1 else ""),
+        )
+    ]
     shown.append(("mechanism", summary["mechanism"]))
-    shown += [(name.replace("_", " "), _parameter(value)) for name, value in summary["parameters"].items()]
+    shown += [
+        (name.replace("_", " "), _parameter(value)) for name, value in summary["parameters"].items()
+    ]
     shown.append(("guarantee", _guarantee(summary["gamma"], summary["epsilon"])))
     if copies > 1:
         shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
     shown.append(("promises", summary["promises"]))
-    shown.append(("condition", _number(summary["condition"]) if summary["condition"] else "not written down"))
-    shown.append(("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private"))
+    shown.append(
+        ("condition", _number(summary["condition"]) if summary["condition"] else "not written down")
+    )
+    shown.append(
+        ("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private")
+    )
     shown += [("caveat", caveat) for caveat in summary["caveats"]]
     return shown + [("not covered", words) for words in summary["not_covered"]]
 
@@ -138,4 +165,6 @@ def _parameter(value: Any) -> str:
 def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters, without tables too long to read; gamma has a place of its own."""
     given = mechanism.parameters()
-    return {name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400}
+    return {
+        name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400
+    }

@@ -1,4 +1,6 @@
-"""Contingency tables of code columns in memory: one mixed-radix pass, every marginal a sum over axes."""
+"""Contingency tables of code columns in memory: one mixed-radix pass, every marginal a sum over
+axes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from sfumato.errors import EstimationError
 
 CHUNK = 1 << 16  # rows at a time: the index stays in the cache
 DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
-REMEMBERED_CELLS, REMEMBERED_QUESTIONS = 1 << 16, 1 << 12  # answers small enough and few enough to be kept
+REMEMBERED_CELLS, REMEMBERED_QUESTIONS = (
+    1 << 16,
+    1 << 12,
+)  # answers small enough and few enough to be kept
 KEPT_CELLS = 1 << 20  # the largest full table that is counted once and kept for later questions
 
 
@@ -42,12 +47,18 @@ def checked_cells(sizes: Sequence[int]) -> int:
     """The number of cells of a table of these sizes, unless it is too large to build."""
     cells = math.prod(sizes)
     if cells > DENSE_CELLS:
-        raise EstimationError(f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or coarser cells")
+        raise EstimationError(
+            f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or "
+            "coarser cells"
+        )
     return cells
 
 
-def sparse_contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The occupied cells of a joint domain too large for a table, as mixed-radix indices in order, and their counts.
+def sparse_contingency(
+    columns: Sequence[NDArray[Any]], sizes: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The occupied cells of a joint domain too large for a table, as mixed-radix indices in order,
+    and their counts.
 
     >>> cells, counts = sparse_contingency([np.array([5, 0, 5])], (10**6,))
     >>> cells.tolist(), counts.tolist()
@@ -55,7 +66,8 @@ def sparse_contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) ->
     """
     if math.prod(sizes) >= 1 << 63:
         raise EstimationError(
-            f"a domain of {math.prod(sizes):.3g} cells cannot be indexed; ask for fewer columns or coarser cells"
+            f"a domain of {math.prod(sizes):.3g} cells cannot be indexed; ask for fewer columns "
+            "or coarser cells"
         )
     cells, counts = np.unique(mixed_radix(columns, sizes), return_counts=True)
     return cells, counts.astype(np.int64)
@@ -71,7 +83,8 @@ def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
 
 
 def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.int64]]:
-    """Every marginal of a table by its axes: each summed from the smallest marginal already known that contains it.
+    """Every marginal of a table by its axes: each summed from the smallest marginal already known
+    that contains it.
 
     >>> {axes: margin.tolist() for axes, margin in all_marginals(np.array([[1, 2], [3, 4]])).items()}
     {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
@@ -89,7 +102,9 @@ def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class ArrayCounter:
-    """Counts over encoded columns; a joint domain small enough is counted once and answers every later question."""
+    """Counts over encoded columns; a joint domain small enough is counted once and answers every
+    later question.
+    """
 
     domain: Domain
     columns: Columns
@@ -107,7 +122,9 @@ class ArrayCounter:
             return None
         if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
             return None
-        return contingency([column for column in self.columns if not isinstance(column, Bits)], self.domain.shape)
+        return contingency(
+            [column for column in self.columns if not isinstance(column, Bits)], self.domain.shape
+        )
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         if self._whole is None or any(part.item is not None for part in cells):
@@ -123,17 +140,25 @@ class ArrayCounter:
         """One pass over the rows for a question that was not asked before."""
         question = _key(cells)
         if question not in self._asked:
-            assigned = [part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells]
+            assigned = [
+                part.assign(self.columns[self.domain.index(part.attribute.name)]) for part in cells
+            ]
             return self._remembered(question, contingency(assigned, [part.size for part in cells]))
         return self._asked[question]
 
-    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
         totals = np.zeros((5, checked_cells(sizes)))
         for start in range(0, self.rows, CHUNK):
-            index = mixed_radix([self._assigned(part, None, start, start + CHUNK) for part in cells], sizes)
-            codes = np.asarray(self.columns[self.domain.index(attribute.name)])[start : start + CHUNK]
+            index = mixed_radix(
+                [self._assigned(part, None, start, start + CHUNK) for part in cells], sizes
+            )
+            codes = np.asarray(self.columns[self.domain.index(attribute.name)])[
+                start : start + CHUNK
+            ]
             scaled = (attribute.numbers(codes) - middle) / half
             power = np.ones(len(scaled))
             for total in totals:
@@ -154,10 +179,15 @@ class ArrayCounter:
         tables = dict(zip(fresh, self._scan_together(list(fresh.values())), strict=True))
         for question, table in tables.items():
             self._remembered(question, table)
-        return [tables[_key(cells)] if _key(cells) in tables else self._asked[_key(cells)] for cells in questions]
+        return [
+            tables[_key(cells)] if _key(cells) in tables else self._asked[_key(cells)]
+            for cells in questions
+        ]
 
     def _scan_together(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        """Chunk by chunk: each partition assigns a chunk of its column once, whatever the number of questions about it."""
+        """Chunk by chunk: each partition assigns a chunk of its column once, whatever the number of
+        questions about it.
+        """
         sizes = [[part.size for part in cells] for cells in questions]
         totals = [np.zeros(checked_cells(shape), dtype=np.int64) for shape in sizes]
         chunk = max(CHUNK, *(total.size for total in totals)) if totals else CHUNK
@@ -165,13 +195,17 @@ class ArrayCounter:
         parts = {part.key: part for cells in questions for part in cells}
         lookups = {key: _lookup(part) for key, part in parts.items()}
         for start in range(0, self.rows if questions else 0, chunk):
-            assigned = {key: self._assigned(parts[key], lookups[key], start, start + chunk) for key in parts}
+            assigned = {
+                key: self._assigned(parts[key], lookups[key], start, start + chunk) for key in parts
+            }
             for cells, shape, total in zip(questions, sizes, totals, strict=True):
                 index = mixed_radix([assigned[part.key] for part in cells], shape)
                 total += np.bincount(index, minlength=total.size)
         return [total.reshape(shape) for total, shape in zip(totals, sizes, strict=True)]
 
-    def _assigned(self, part: Cells, lookup: NDArray[Any] | None, start: int, stop: int) -> NDArray[Any]:
+    def _assigned(
+        self, part: Cells, lookup: NDArray[Any] | None, start: int, stop: int
+    ) -> NDArray[Any]:
         column = self.columns[self.domain.index(part.attribute.name)]
         if isinstance(column, Bits):
             return part.assign(column.slice(start, stop))
@@ -190,7 +224,9 @@ def _lookup(part: Cells) -> NDArray[Any] | None:
 
 @dataclass(frozen=True, eq=False)
 class JoinedCounter:
-    """Rows that came in parts, counted as one; what an old part was asked before is not counted again."""
+    """Rows that came in parts, counted as one; what an old part was asked before is not counted
+    again.
+    """
 
     parts: tuple[Counter, ...]
 
@@ -201,11 +237,16 @@ class JoinedCounter:
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         return sum((part.count(cells) for part in self.parts[1:]), self.parts[0].count(cells))
 
-    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
         return np.sum([part.power_sums(cells, axis, middle, half) for part in self.parts], axis=0)
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        return [sum(tables[1:], tables[0]) for tables in zip(*(part.count_many(questions) for part in self.parts), strict=True)]
+        return [
+            sum(tables[1:], tables[0])
+            for tables in zip(*(part.count_many(questions) for part in self.parts), strict=True)
+        ]
 
 
 def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:

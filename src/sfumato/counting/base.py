@@ -19,14 +19,20 @@ class Counter(Protocol):
         """How many reports there are."""
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:  # shape: one axis a partition
-        """The contingency table of these partitions: how many rows fall into each combination of cells."""
+        """The contingency table of these partitions: how many rows fall into each combination of
+        cells.
+        """
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         """The tables of several questions; an engine that can answers them all in one scan."""
         return [self.count(cells) for cells in questions]
 
-    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:  # (*cells, 5)
-        """Σ z^p, p = 0..4, over the rows of each cell, z = (number - middle) / half, the number being that of cells[axis]."""
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:  # (*cells, 5)
+        """Σ z^p, p = 0..4, over the rows of each cell, z = (number - middle) / half, the number
+        being that of cells[axis].
+        """
 
 
 class Baskets(Protocol):

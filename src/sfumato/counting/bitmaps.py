@@ -1,4 +1,6 @@
-"""How many baskets hold each of many itemsets: packed columns, one intersection an itemset, shared heads kept."""
+"""How many baskets hold each of many itemsets: packed columns, one intersection an itemset, shared
+heads kept.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from sfumato.errors import DataError
 __all__ = ["itemset_counts", "pair_counts"]
 
 _KERNELS = "sfumato.counting.kernels"
-# Below this many word operations NumPy is done before numba, which needs about a second a process, is loaded.
+# Below this many word operations NumPy is done before numba, which needs about a second a process,
+# is loaded.
 _SMALL_WORK = 1 << 28
 # Words that one NumPy step may hold.
 _NUMPY_WORDS = 1 << 17
@@ -27,8 +30,8 @@ _LIST_COST, _PAIR_COST = 8, 6
 def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int64]:
     """The number of baskets that hold all items of each itemset.
 
-    `itemsets` is (n, k), the items of a row distinct. Where the rows are sorted, neighbours share the intersection of
-    the items at their heads.
+    `itemsets` is (n, k), the items of a row distinct. Where the rows are sorted, neighbours share
+    the intersection of the items at their heads.
 
     >>> bits = Bits.from_dense(np.array([[True, True, False], [True, True, True]]))
     >>> itemset_counts(bits, np.array([[0, 1], [0, 2]])).tolist()
@@ -51,7 +54,8 @@ def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int6
 
 
 def pair_counts(bits: Bits, items: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The number of baskets that hold both items, for every two of `items`; the diagonal counts single items.
+    """The number of baskets that hold both items, for every two of `items`; the diagonal counts
+    single items.
 
     >>> bits = Bits.from_dense(np.array([[True, True, False], [True, True, True]]))
     >>> pair_counts(bits, np.array([0, 2])).tolist()
@@ -67,7 +71,10 @@ def pair_counts(bits: Bits, items: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def _check_items(bits: Bits, itemsets: NDArray[np.int32]) -> None:
     if itemsets.size and (itemsets.min() < 0 or itemsets.max() >= bits.items):
-        raise DataError(f"item numbers must lie in 0..{bits.items - 1}; found {itemsets.min()}..{itemsets.max()}")
+        raise DataError(
+            f"item numbers must lie in 0..{bits.items - 1}; found "
+            f"{itemsets.min()}..{itemsets.max()}"
+        )
 
 
 def _counts_by_numpy(bits: Bits, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -89,7 +96,9 @@ def _shared_heads(itemsets: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _rows_are_cheaper(bits: Bits, items: NDArray[np.int32], pairs: int) -> bool:
-    """Whether walking over the pairs inside each basket beats intersecting columns: so for sparse baskets."""
+    """Whether walking over the pairs inside each basket beats intersecting columns: so for sparse
+    baskets.
+    """
     work = pairs * bits.words.shape[1]
     ones = int(bits.counts()[items].sum())
     if len(items) ** 2 * 4 > bits.words.nbytes + (1 << 26):
@@ -116,9 +125,15 @@ def _worth_compiling(work: int) -> bool:
 
 
 def _kernels() -> Any:
-    """The compiled loops; says so on a terminal when this installation compiles them for the first time."""
+    """The compiled loops; says so on a terminal when this installation compiles them for the first
+    time.
+    """
     loaded = _KERNELS in sys.modules
     kernels = import_module(_KERNELS)
-    if not loaded and sys.stderr.isatty() and not any(Path(kernels.count_itemsets.stats.cache_path).glob("kernels.*.nbi")):
+    if (
+        not loaded
+        and sys.stderr.isatty()
+        and not any(Path(kernels.count_itemsets.stats.cache_path).glob("kernels.*.nbi"))
+    ):
         print("compiling the counting loops (some seconds, once)", file=sys.stderr)
     return kernels

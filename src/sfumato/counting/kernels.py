@@ -1,4 +1,6 @@
-"""Compiled loops over packed columns; only `sfumato.counting.bitmaps` calls them, and only for work worth loading numba."""
+"""Compiled loops over packed columns; only `sfumato.counting.bitmaps` calls them, and only for work
+worth loading numba.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from numpy.typing import NDArray
 
 __all__ = ["count_itemsets", "count_pairs_by_row", "count_sizes"]
 
-# Words of every column handled before the next: 512 words (4 KB) of a few hundred columns stay in the second cache.
+# Words of every column handled before the next: 512 words (4 KB) of a few hundred columns stay in
+# the second cache.
 _BLOCK_WORDS = 512
 # Words of a column whose rows are listed together: one cache line.
 _LINE_WORDS = 8
@@ -29,12 +32,16 @@ def _ones(typing_context: Any, word: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def count_itemsets(
-    words: NDArray[np.uint64], itemsets: NDArray[np.int32], shared: NDArray[np.int32], counts: NDArray[np.int64]
+    words: NDArray[np.uint64],
+    itemsets: NDArray[np.int32],
+    shared: NDArray[np.int32],
+    counts: NDArray[np.int64],
 ) -> None:
-    """Add to `counts` the rows that hold each itemset; `shared[r]` items of itemset r stand at the head of r - 1 too.
+    """Add to `counts` the rows that hold each itemset; `shared[r]` items of itemset r stand at the
+    head of r - 1 too.
 
-    The intersection of all items but the last is kept between neighbours, and four neighbours that differ only in the
-    last item are counted in one pass over it.
+    The intersection of all items but the last is kept between neighbours, and four neighbours that
+    differ only in the last item are counted in one pass over it.
     """
     number, length = itemsets.shape
     heads = np.empty((length - 1, _BLOCK_WORDS), dtype=np.uint64)
@@ -43,13 +50,22 @@ def count_itemsets(
         width = stop - start
         row = 0
         while row < number:
-            _intersect_head(words, itemsets[row], 0 if row == 0 else shared[row], start, width, heads)
+            _intersect_head(
+                words, itemsets[row], 0 if row == 0 else shared[row], start, width, heads
+            )
             head = heads[length - 2]
             following = row + 1
             while following < number and shared[following] >= length - 1:
                 following += 1
             while row + 4 <= following:
-                _count_four(head, words, itemsets[row : row + 4, length - 1], start, width, counts[row : row + 4])
+                _count_four(
+                    head,
+                    words,
+                    itemsets[row : row + 4, length - 1],
+                    start,
+                    width,
+                    counts[row : row + 4],
+                )
                 row += 4
             while row < following:
                 counts[row] += _count_one(head, words[itemsets[row, length - 1], start:stop], width)
@@ -134,8 +150,12 @@ def _list_rows(
 
 
 @njit(cache=True, nogil=True)
-def count_pairs_by_row(words: NDArray[np.uint64], items: NDArray[np.int32], counts: NDArray[np.int32]) -> None:
-    """Add to `counts[a, b]`, a < b positions in `items`, the rows that hold both, walking over the pairs of each row."""
+def count_pairs_by_row(
+    words: NDArray[np.uint64], items: NDArray[np.int32], counts: NDArray[np.int32]
+) -> None:
+    """Add to `counts[a, b]`, a < b positions in `items`, the rows that hold both, walking over the
+    pairs of each row.
+    """
     sizes = np.zeros(_LINE_WORDS * 64, dtype=np.int32)
     members = np.empty((_LINE_WORDS * 64, len(items)), dtype=np.int32)
     for start in range(0, words.shape[1], _LINE_WORDS):
@@ -148,7 +168,9 @@ def count_pairs_by_row(words: NDArray[np.uint64], items: NDArray[np.int32], coun
 
 
 @njit(cache=True, nogil=True)
-def count_sizes(words: NDArray[np.uint64], items: NDArray[np.int32], sizes: NDArray[np.int32]) -> None:
+def count_sizes(
+    words: NDArray[np.uint64], items: NDArray[np.int32], sizes: NDArray[np.int32]
+) -> None:
     """Add to `sizes[r]` how many of the items row r holds; `sizes` covers whole words."""
     for position in range(len(items)):
         column = words[items[position]]

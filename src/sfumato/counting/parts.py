@@ -1,4 +1,6 @@
-"""Counts over baskets that come in parts: each part remembers what it was asked, so a new part leaves the old ones alone."""
+"""Counts over baskets that come in parts: each part remembers what it was asked, so a new part
+leaves the old ones alone.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,17 @@ from sfumato.counting.bitmaps import itemset_counts
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A batch of baskets and the itemset counts already asked of it, by length: sorted keys and their counts."""
+    """A batch of baskets and the itemset counts already asked of it, by length: sorted keys and
+    their counts.
+    """
 
     bits: Bits
     known: dict[int, tuple[NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
 
     def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The number of baskets that hold each itemset (n, k); only those never asked before are counted."""
+        """The number of baskets that hold each itemset (n, k); only those never asked before are
+        counted.
+        """
         number, length = itemsets.shape
         if number == 0 or length < 2:
             return itemset_counts(self.bits, itemsets)
@@ -33,7 +39,9 @@ class Part:
         result = np.empty(number, dtype=np.int64)
         result[found] = counts[places[found]]
         result[~found] = itemset_counts(self.bits, itemsets[~found])
-        self._remember(length, np.concatenate([keys, wanted[~found]]), np.concatenate([counts, result[~found]]))
+        self._remember(
+            length, np.concatenate([keys, wanted[~found]]), np.concatenate([counts, result[~found]])
+        )
         return result
 
     def _remember(self, length: int, keys: NDArray[Any], counts: NDArray[np.int64]) -> None:

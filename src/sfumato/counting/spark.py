@@ -1,4 +1,6 @@
-"""Counts by Spark: cells by SQL, itemsets by bitmaps that each partition packs once and keeps; only counts reach the driver."""
+"""Counts by Spark: cells by SQL, itemsets by bitmaps that each partition packs once and keeps; only
+counts reach the driver.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-PACKED_BITS = 1 << 25  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
+PACKED_BITS = (
+    1 << 25
+)  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
 
@@ -56,7 +60,9 @@ class SparkRelation:
 
 
 def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
-    """The rows of a perturbed file or folder, how they were perturbed, and how many it says they are."""
+    """The rows of a perturbed file or folder, how they were perturbed, and how many it says they
+    are.
+    """
     description = Place(session, url).description()
     if description is None:
         raise FileError(
@@ -64,7 +70,11 @@ def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Prove
             hint="perturb it first: sfumato perturb … --engine",
         )
     provenance = Provenance.from_description(description)
-    return spark_relation(session, url, provenance.mechanism.reports), provenance, description.get("rows")
+    return (
+        spark_relation(session, url, provenance.mechanism.reports),
+        provenance,
+        description.get("rows"),
+    )
 
 
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
@@ -87,7 +97,9 @@ def _typed(frame: DataFrame, domain: Domain) -> DataFrame:
         for name in flat_names(attribute):
             column = quoted(name)
             if isinstance(attribute, Numeric):
-                column = f"CAST({column} AS {'BIGINT' if attribute.whole else 'DOUBLE'}) AS {column}"
+                column = (
+                    f"CAST({column} AS {'BIGINT' if attribute.whole else 'DOUBLE'}) AS {column}"
+                )
             columns.append(column)
     return frame.selectExpr(*columns)
 
@@ -95,12 +107,16 @@ def _typed(frame: DataFrame, domain: Domain) -> DataFrame:
 def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
     """The lines of a FIMI file as lists of item ids."""
     words = r"filter(split(value, '\\s+'), word -> word <> '')"
-    return frame.selectExpr(f"transform({words}, word -> CAST(word AS BIGINT)) AS {quoted(domain.names[0])}")
+    return frame.selectExpr(
+        f"transform({words}, word -> CAST(word AS BIGINT)) AS {quoted(domain.names[0])}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Baskets as blocks of packed bits: the items of a column, then one bit a cell of each further partition."""
+    """Baskets as blocks of packed bits: the items of a column, then one bit a cell of each further
+    partition.
+    """
 
     domain: Domain
     parts: tuple[Items | Cells, ...]
@@ -121,7 +137,13 @@ class Packing:
     def pack(self, batch: pa.RecordBatch) -> Bits:
         """The bits of a batch of rows."""
         domain = self.columns
-        columns = dict(zip(domain.names, encode_batch(batch.rename_columns(list(domain.names)), domain, 1), strict=True))
+        columns = dict(
+            zip(
+                domain.names,
+                encode_batch(batch.rename_columns(list(domain.names)), domain, 1),
+                strict=True,
+            )
+        )
         return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -129,7 +151,9 @@ class Packing:
         for batch in batches:
             for start in range(0, batch.num_rows, most):
                 bits = self.pack(batch.slice(start, most))
-                yield pa.record_batch([pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"])
+                yield pa.record_batch(
+                    [pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"]
+                )
 
 
 def _bits(part: Items | Cells, column: Any) -> Bits:
@@ -144,8 +168,9 @@ def _bits(part: Items | Cells, column: Any) -> Bits:
 class SparkBaskets:
     """Counts of itemsets among the baskets of a Spark frame.
 
-    Each partition packs its baskets once and Spark keeps them, in memory or on disk; a candidate is counted block by block
-    where the blocks are, and the counts of all partitions are added up by the engine before the driver sees them.
+    Each partition packs its baskets once and Spark keeps them, in memory or on disk; a candidate is
+    counted block by block where the blocks are, and the counts of all partitions are added up by
+    the engine before the driver sees them.
     """
 
     frame: DataFrame
@@ -166,14 +191,18 @@ class SparkBaskets:
         from pyspark import StorageLevel
 
         names = self.packing.columns.names
-        numbered = self.frame.select([quoted(name) for name in names]).toDF(*map(str, range(len(names))))
+        numbered = self.frame.select([quoted(name) for name in names]).toDF(
+            *map(str, range(len(names)))
+        )
         return map_in_arrow(numbered, self.packing, PACKED).persist(StorageLevel.MEMORY_AND_DISK)
 
     def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         """The number of baskets that hold each itemset (n, k)."""
         if not len(itemsets) or not itemsets.shape[1]:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
-        wanted = self.frame.sparkSession.sparkContext.broadcast(np.ascontiguousarray(itemsets, dtype=np.int32))
+        wanted = self.frame.sparkSession.sparkContext.broadcast(
+            np.ascontiguousarray(itemsets, dtype=np.int32)
+        )
         counted = map_in_arrow(self._packed, PartitionCounts(wanted, self.items), COUNTED)
         with told("the baskets"):
             found = counted.groupBy("itemset").sum("count").toArrow()
@@ -198,7 +227,9 @@ class PartitionCounts:
         itemsets = self.wanted.value
         total = np.zeros(len(itemsets), dtype=np.int64)
         for batch in batches:
-            for rows, words in zip(batch.column("rows").to_pylist(), batch.column("words"), strict=True):
+            for rows, words in zip(
+                batch.column("rows").to_pylist(), batch.column("words"), strict=True
+            ):
                 block = np.frombuffer(words.as_buffer(), dtype=np.uint64).reshape(self.items, -1)
                 total += itemset_counts(Bits(block, rows), itemsets)
         held = np.flatnonzero(total)

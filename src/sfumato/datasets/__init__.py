@@ -5,4 +5,14 @@ from sfumato.datasets.quest import Baskets, Quest
 from sfumato.datasets.records import Records
 from sfumato.datasets.survey import survey
 
-__all__ = ["Baskets", "Quest", "Records", "basket_path", "census", "health", "salary", "salary_split", "survey"]
+__all__ = [
+    "Baskets",
+    "Quest",
+    "Records",
+    "basket_path",
+    "census",
+    "health",
+    "salary",
+    "salary_split",
+    "survey",
+]

@@ -1,4 +1,6 @@
-"""Non-uniform draws for synthetic data, made from the uniform numbers of a keystream so that a seed repeats everywhere."""
+"""Non-uniform draws for synthetic data, made from the uniform numbers of a keystream so that a seed
+repeats everywhere.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def poisson(rng: Keystream, mean: float, count: int) -> Integers:
     """Poisson numbers of the given mean, by inversion of the tabulated distribution function."""
     longest = int(mean + 12 * np.sqrt(mean) + 30)
     logarithms = np.log(np.maximum(np.arange(longest + 1), 1)).cumsum()
-    mass = np.exp(np.arange(longest + 1) * np.log(mean) - mean - logarithms) if mean > 0 else np.ones(1)
+    mass = (
+        np.exp(np.arange(longest + 1) * np.log(mean) - mean - logarithms)
+        if mean > 0
+        else np.ones(1)
+    )
     return choice(rng, mass, count)
 
 
@@ -37,7 +43,9 @@ def choice(rng: Keystream, weights: NDArray[np.floating], count: int) -> Integer
     return np.minimum(drawn, len(edges) - 1).astype(np.int64)
 
 
-def happens(rng: Keystream, chance: NDArray[np.floating]) -> NDArray[np.bool_]:  # (rows,) -> (rows,)
+def happens(
+    rng: Keystream, chance: NDArray[np.floating]
+) -> NDArray[np.bool_]:  # (rows,) -> (rows,)
     """True where an event of that row's own probability happens."""
     return rng.random(len(chance)) < chance
 
@@ -45,4 +53,8 @@ def happens(rng: Keystream, chance: NDArray[np.floating]) -> NDArray[np.bool_]: 
 def pick(rng: Keystream, chances: NDArray[np.floating]) -> Integers:  # (rows, values) -> (rows,)
     """One value a row, from that row's own (unnormalised) probabilities."""
     edges = np.cumsum(chances, axis=1)
-    return (edges <= (rng.random(len(edges)) * edges[:, -1])[:, None]).sum(axis=1).clip(max=edges.shape[1] - 1)
+    return (
+        (edges <= (rng.random(len(edges)) * edges[:, -1])[:, None])
+        .sum(axis=1)
+        .clip(max=edges.shape[1] - 1)
+    )

@@ -1,6 +1,8 @@
-"""The public data sets in the recodings of the papers: each loader gives the table and the domain that goes with it.
+"""The public data sets in the recodings of the papers: each loader gives the table and the domain
+that goes with it.
 
-The files are looked for in the directory given, else in the one that SFUMATO_DATA names, else in ../shared/data.
+The files are looked for in the directory given, else in the one that SFUMATO_DATA names, else in
+../shared/data.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from sfumato.datasets.records import Records
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, listing, near_miss
 
-BASKETS = ("bms-webview-1", "bms-webview-2", "chess", "kosarak-25k", "mushroom", "retail", "t10i4d100k")
+BASKETS = (
+    "bms-webview-1",
+    "bms-webview-2",
+    "chess",
+    "kosarak-25k",
+    "mushroom",
+    "retail",
+    "t10i4d100k",
+)
 
 _AGE = Numeric("age", 15, 95, cuts=(35, 55, 75))
 _HOURS = Numeric("hours_per_week", 0, 99, cuts=(20, 40, 60, 80))
@@ -48,7 +58,13 @@ EMPLOYMENTS = (
 )
 
 SALARY = Domain(
-    (_COUNTRY, _AGE, Category("workclass", EMPLOYMENTS), _HOURS, Category("income", ("<=50K", ">50K"))),
+    (
+        _COUNTRY,
+        _AGE,
+        Category("workclass", EMPLOYMENTS),
+        _HOURS,
+        Category("income", ("<=50K", ">50K")),
+    ),
     title="US CENSUS for classification (FRAPP, table 4)",
 )
 
@@ -74,8 +90,8 @@ def data_directory(directory: str | Path | None = None) -> Path:
 def census(directory: str | Path | None = None) -> Records:
     """FRAPP's CENSUS: 48,842 people, six attributes, 2,000 cells once binned.
 
-    Intervals are closed on the left as table 1 prints them ([15,35) …), which gives the frequent itemsets of its table 3.
-    The numbers stay numbers, so other cuts can be asked for.
+    Intervals are closed on the left as table 1 prints them ([15,35) …), which gives the frequent
+    itemsets of its table 3. The numbers stay numbers, so other cuts can be asked for.
     """
     return _select(_read("adult.csv.gz", directory), CENSUS)
 
@@ -83,23 +99,28 @@ def census(directory: str | Path | None = None) -> Records:
 def salary(directory: str | Path | None = None) -> Records:
     """FRAPP's classification data (table 4): who earns more than 50,000 dollars a year.
 
-    The 2,799 people whose employment is unknown ('?') are left out: the paper lists eight employments and no unknown.
+    The 2,799 people whose employment is unknown ('?') are left out: the paper lists eight
+    employments and no unknown.
     """
     return _select(_with_employment(_read("adult.csv.gz", directory)), SALARY)
 
 
 def salary_split(directory: str | Path | None = None) -> tuple[Records, Records]:
-    """The same people as `salary`, in the training and the test part that UCI publishes (two thirds, one third)."""
+    """The same people as `salary`, in the training and the test part that UCI publishes (two
+    thirds, one third).
+    """
     people = _with_employment(_read("adult.csv.gz", directory))
     train, test = (people.filter(pc.equal(people["split"], part)) for part in ("train", "test"))
     return _select(train, SALARY), _select(test, SALARY)
 
 
 def health(directory: str | Path | None = None) -> Records:
-    """A health survey in the shape of FRAPP's HEALTH: 253,680 people, seven attributes, 7,500 cells once binned.
+    """A health survey in the shape of FRAPP's HEALTH: 253,680 people, seven attributes, 7,500 cells
+    once binned.
 
-    A stand-in (BRFSS 2015): days of bad physical health for bed days (BDDAY12), of bad mental health for doctor visits
-    (DV12), access to care for telephone (PHONE); age, sex, income and health mean what they mean in the paper.
+    A stand-in (BRFSS 2015): days of bad physical health for bed days (BDDAY12), of bad mental
+    health for doctor visits (DV12), access to care for telephone (PHONE); age, sex, income and
+    health mean what they mean in the paper.
     """
     survey = _read("health.csv.gz", directory)
     code = {name: survey[name].to_numpy() for name in survey.column_names}
@@ -112,13 +133,17 @@ def health(directory: str | Path | None = None) -> Records:
         "income": code["Income"] > 3,
         "health": code["GenHlth"] - 1,
     }
-    return Records(pa.table({name: _decoded(name, values) for name, values in columns.items()}), HEALTH)
+    return Records(
+        pa.table({name: _decoded(name, values) for name, values in columns.items()}), HEALTH
+    )
 
 
 def basket_path(name: str, directory: str | Path | None = None) -> Path:
     """The FIMI file of a public basket data set, such as 'bms-webview-1'."""
     if name not in BASKETS:
-        raise ParameterError(f"no basket data set '{name}' ({listing(BASKETS)})", hint=near_miss(name, BASKETS))
+        raise ParameterError(
+            f"no basket data set '{name}' ({listing(BASKETS)})", hint=near_miss(name, BASKETS)
+        )
     return _find(f"{name}.dat.gz", directory)
 
 
@@ -126,7 +151,8 @@ def _find(file: str, directory: str | Path | None) -> Path:
     path = data_directory(directory) / file
     if not path.is_file():
         raise FileError(
-            f"no file '{file}' in '{path.parent}'", hint="set SFUMATO_DATA to the directory that holds the data sets"
+            f"no file '{file}' in '{path.parent}'",
+            hint="set SFUMATO_DATA to the directory that holds the data sets",
         )
     return path
 

@@ -1,4 +1,6 @@
-"""Synthetic baskets with patterns in them: the IBM Quest generator of Agrawal and Srikant (VLDB 1994, section 4.1)."""
+"""Synthetic baskets with patterns in them: the IBM Quest generator of Agrawal and Srikant (VLDB
+1994, section 4.1).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ Integers = NDArray[np.int64]
 _NAME = re.compile(r"([TIDNL])(\d+(?:\.\d+)?)([KM]?)", re.IGNORECASE)
 _SCALE = {"": 1, "K": 1_000, "M": 1_000_000}
 _FIELDS = {"T": "basket_size", "I": "pattern_size", "D": "baskets", "N": "items", "L": "patterns"}
-_LANES = 1 << 14  # baskets filled side by side: enough to make NumPy's overhead small, few enough to stay in cache
+_LANES = (
+    1 << 14
+)  # baskets filled side by side: enough to make NumPy's overhead small, few enough to stay in cache
 
 
 @dataclass(frozen=True, eq=False)
 class Baskets:
-    """Baskets as compressed rows: basket b holds items[offsets[b]:offsets[b + 1]], sorted, each item once."""
+    """Baskets as compressed rows: basket b holds items[offsets[b]:offsets[b + 1]], sorted, each
+    item once.
+    """
 
     offsets: Integers  # (baskets + 1,)
     items: NDArray[np.int32]  # (total,)
@@ -52,7 +58,9 @@ class Baskets:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The potentially large itemsets behind the baskets: padded rows of items, and how often and how badly each appears."""
+    """The potentially large itemsets behind the baskets: padded rows of items, and how often and
+    how badly each appears.
+    """
 
     items: NDArray[np.int32]  # (patterns, longest), the first sizes[p] of row p count
     sizes: Integers  # (patterns,)
@@ -62,18 +70,20 @@ class Patterns:
 
 @dataclass(frozen=True)
 class Quest:
-    """A recipe for baskets, named as in the literature: T10.I4.D100K is basket_size 10, pattern_size 4, baskets 100,000.
+    """A recipe for baskets, named as in the literature: T10.I4.D100K is basket_size 10,
+    pattern_size 4, baskets 100,000.
 
-    Basket sizes are 1 + Poisson(T - 1), pattern sizes 1 + Poisson(I - 1). A pattern takes an exponential share (mean
-    `correlation`) of its items from the pattern before it, the rest from all items; it is chosen with an exponential
-    weight and, each time it is put into a basket, loses items while a uniform number is below its corruption level
-    (normal, mean `corruption`). A pattern that does not fit goes in all the same half of the time, else it waits for the
-    next basket.
+    Basket sizes are 1 + Poisson(T - 1), pattern sizes 1 + Poisson(I - 1). A pattern takes an
+    exponential share (mean `correlation`) of its items from the pattern before it, the rest from
+    all items; it is chosen with an exponential weight and, each time it is put into a basket, loses
+    items while a uniform number is below its corruption level (normal, mean `corruption`). A
+    pattern that does not fit goes in all the same half of the time, else it waits for the next
+    basket.
 
-    As in the program IBM published, and beyond the paper's text, items have exponential weights of their own, and a
-    basket that stays empty is made again, so none is empty. Ids run from 0 to items - 1. The defaults are the paper's;
-    that program takes 0.1 for a standard deviation, so correlation 0.25 and corruption_variance 0.01 come nearest to the
-    public T10I4D100K file.
+    As in the program IBM published, and beyond the paper's text, items have exponential weights of
+    their own, and a basket that stays empty is made again, so none is empty. Ids run from 0 to
+    items - 1. The defaults are the paper's; that program takes 0.1 for a standard deviation, so
+    correlation 0.25 and corruption_variance 0.01 come nearest to the public T10I4D100K file.
 
     >>> from sfumato.randomness import seeded
     >>> baskets = Quest.from_name("T5.I2.D1K.N100").generate(seeded(1))
@@ -92,14 +102,17 @@ class Quest:
 
     def __post_init__(self) -> None:
         for name in ("baskets", "items", "patterns", "basket_size", "pattern_size"):
-            _check(name, getattr(self, name), 1, self.items if name.endswith("_size") else 2**31 - 1)
+            _check(
+                name, getattr(self, name), 1, self.items if name.endswith("_size") else 2**31 - 1
+            )
         _check("correlation", self.correlation, 0, 1)
         _check("corruption", self.corruption, 0, 1)
         _check("corruption_variance", self.corruption_variance, 0, 1)
 
     @classmethod
     def from_name(cls, name: str, **changes: Any) -> Quest:
-        """The recipe behind a name such as 'T10.I4.D1M.N1K' (also L for patterns; K and M are thousands and millions).
+        """The recipe behind a name such as 'T10.I4.D1M.N1K' (also L for patterns; K and M are
+        thousands and millions).
 
         >>> Quest.from_name("T10.I4.D1M.N1K").baskets
         1000000
@@ -111,8 +124,14 @@ class Quest:
                 f"'{name}' does not name a Quest data set",
                 hint="write it as T10.I4.D100K.N1K: T, I, N and L once at most, D once",
             )
-        values = {_FIELDS[letter.upper()]: float(number) * _SCALE[unit.upper()] for letter, number, unit in parts}
-        whole = {field: value if field.endswith("_size") else int(value) for field, value in values.items()}
+        values = {
+            _FIELDS[letter.upper()]: float(number) * _SCALE[unit.upper()]
+            for letter, number, unit in parts
+        }
+        whole = {
+            field: value if field.endswith("_size") else int(value)
+            for field, value in values.items()
+        }
         return cls(**{**whole, **changes})
 
     @property
@@ -128,10 +147,14 @@ class Quest:
         """The potentially large itemsets, with their weights and corruption levels."""
         sizes = np.minimum(1 + poisson(rng, self.pattern_size - 1, self.patterns), self.items)
         levels = self.corruption + np.sqrt(self.corruption_variance) * normal(rng, self.patterns)
-        # A pattern that loses every item each time never shows; not drawing it gives the same baskets sooner.
+        # A pattern that loses every item each time never shows; not drawing it gives the same
+        # baskets sooner.
         weights = np.where(levels < 1, exponential(rng, self.patterns), 0)
         if not weights.any():
-            raise ParameterError(f"corruption={self.corruption:g} leaves no item of any pattern", hint="use a smaller one")
+            raise ParameterError(
+                f"corruption={self.corruption:g} leaves no item of any pattern",
+                hint="use a smaller one",
+            )
         return Patterns(_pattern_items(self, sizes, rng), sizes, weights, levels.clip(0, 1))
 
     def generate(self, rng: Keystream) -> Baskets:
@@ -170,16 +193,24 @@ def _pattern_items(recipe: Quest, sizes: Integers, rng: Keystream) -> NDArray[np
     return rows
 
 
-def _fresh_items(popularity: NDArray[np.float64], taken: NDArray[np.int32], count: int, rng: Keystream) -> Integers:
-    """Draw without replacement, by popularity: the smallest exponential waiting times (Efraimidis and Spirakis 2006)."""
+def _fresh_items(
+    popularity: NDArray[np.float64], taken: NDArray[np.int32], count: int, rng: Keystream
+) -> Integers:
+    """Draw without replacement, by popularity: the smallest exponential waiting times (Efraimidis
+    and Spirakis 2006).
+    """
     waiting = exponential(rng, len(popularity)) / popularity
     waiting[taken] = np.inf
-    return np.argpartition(waiting, count)[:count] if count < len(waiting) else np.arange(len(waiting))
+    return (
+        np.argpartition(waiting, count)[:count] if count < len(waiting) else np.arange(len(waiting))
+    )
 
 
 @dataclass
 class _Lanes:
-    """Baskets being filled side by side, one a lane; a lane starts the next unmade basket as soon as its own is full."""
+    """Baskets being filled side by side, one a lane; a lane starts the next unmade basket as soon
+    as its own is full.
+    """
 
     basket: Integers  # which basket the lane fills
     size: Integers  # how many items that basket should hold
@@ -190,16 +221,28 @@ class _Lanes:
 
     def keep(self, lanes: NDArray[np.bool_]) -> None:
         if not lanes.all():
-            self.basket, self.size, self.filled = self.basket[lanes], self.size[lanes], self.filled[lanes]
-            self.tries, self.waiting, self.held = self.tries[lanes], self.waiting[lanes], self.held[lanes]
+            self.basket, self.size, self.filled = (
+                self.basket[lanes],
+                self.size[lanes],
+                self.filled[lanes],
+            )
+            self.tries, self.waiting, self.held = (
+                self.tries[lanes],
+                self.waiting[lanes],
+                self.held[lanes],
+            )
 
 
-def _fill(recipe: Quest, patterns: Patterns, rng: Keystream) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
+def _fill(
+    recipe: Quest, patterns: Patterns, rng: Keystream
+) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
     """Pairs (basket, item), each pair once, until every basket is made."""
     lanes = _open_lanes(recipe, rng)
     started = len(lanes.basket)
     while len(lanes.basket):
-        chosen = np.where(lanes.waiting >= 0, lanes.waiting, choice(rng, patterns.weights, len(lanes.basket)))
+        chosen = np.where(
+            lanes.waiting >= 0, lanes.waiting, choice(rng, patterns.weights, len(lanes.basket))
+        )
         wanted = _surviving(patterns, chosen, rng)
         crowded = lanes.filled + wanted > lanes.size
         postponed = crowded & (rng.uint16(len(crowded)) < 1 << 15)
@@ -215,7 +258,14 @@ def _open_lanes(recipe: Quest, rng: Keystream) -> _Lanes:
     count = min(_LANES, recipe.baskets // 8 + 1)
     zeros = np.zeros(count, dtype=np.int64)
     sizes = _sizes(recipe, count, rng)
-    return _Lanes(np.arange(count), sizes, zeros, zeros.copy(), zeros - 1, np.full((count, 1), -1, dtype=np.int32))
+    return _Lanes(
+        np.arange(count),
+        sizes,
+        zeros,
+        zeros.copy(),
+        zeros - 1,
+        np.full((count, 1), -1, dtype=np.int32),
+    )
 
 
 def _sizes(recipe: Quest, count: int, rng: Keystream) -> Integers:
@@ -234,7 +284,9 @@ def _surviving(patterns: Patterns, chosen: Integers, rng: Keystream) -> Integers
 def _put(
     lanes: _Lanes, patterns: Patterns, chosen: Integers, wanted: Integers, rng: Keystream
 ) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
-    """Put a random `wanted` of the chosen pattern's items into each lane's basket (selection sampling, Knuth 3.4.2 S)."""
+    """Put a random `wanted` of the chosen pattern's items into each lane's basket (selection
+    sampling, Knuth 3.4.2 S).
+    """
     lane = np.flatnonzero(wanted)
     needed, left, pattern = wanted[lane], patterns.sizes[chosen[lane]], chosen[lane]
     position = 0
@@ -246,7 +298,9 @@ def _put(
         lane, needed, left, pattern = lane[more], needed[more], left[more], pattern[more]
 
 
-def _take(lanes: _Lanes, lane: Integers, item: NDArray[np.int32]) -> tuple[Integers, NDArray[np.int32]]:
+def _take(
+    lanes: _Lanes, lane: Integers, item: NDArray[np.int32]
+) -> tuple[Integers, NDArray[np.int32]]:
     most = int(lanes.filled.max())
     new = (lanes.held[lane, :most] != item[:, None]).all(axis=1)
     lane, item = lane[new], item[new]
@@ -257,7 +311,9 @@ def _take(lanes: _Lanes, lane: Integers, item: NDArray[np.int32]) -> tuple[Integ
     return lanes.basket[lane], item
 
 
-def _start_next(recipe: Quest, lanes: _Lanes, full: NDArray[np.bool_], started: int, rng: Keystream) -> int:
+def _start_next(
+    recipe: Quest, lanes: _Lanes, full: NDArray[np.bool_], started: int, rng: Keystream
+) -> int:
     done = full & (lanes.filled > 0)
     lanes.basket[done] = started + np.arange(done.sum())
     lanes.size[full] = _sizes(recipe, int(full.sum()), rng)

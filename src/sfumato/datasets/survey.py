@@ -1,10 +1,12 @@
-"""A synthetic health survey: people whose age, habits, measurements and illnesses depend on one another as in real life.
+"""A synthetic health survey: people whose age, habits, measurements and illnesses depend on one
+another as in real life.
 
 The model is a small Bayesian network, drawn parent before child:
 
     age, sex, region -> income -> smoker, exercise -> bmi -> systolic, diabetes -> depression
 
-Its coefficients are round numbers of the size that population surveys report; nobody's record is behind it.
+Its coefficients are round numbers of the size that population surveys report; nobody's record is
+behind it.
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ SURVEY = Domain(
 )
 
 _REGION_SHARES = np.array([0.22, 0.18, 0.35, 0.25])
-_REGION_WEALTH = np.array([-0.3, -0.1, 0.4, 0.0])  # what a region adds to the log odds of a higher income
+_REGION_WEALTH = np.array(
+    [-0.3, -0.1, 0.4, 0.0]
+)  # what a region adds to the log odds of a higher income
 
 
 def survey(rows: int, rng: Keystream) -> Records:
-    """A population of that many people with the dependencies of a health survey; a seeded keystream repeats it.
+    """A population of that many people with the dependencies of a health survey; a seeded keystream
+    repeats it.
 
     >>> from sfumato.randomness import seeded
     >>> table, domain = survey(1000, seeded(1))
@@ -58,12 +63,17 @@ def survey(rows: int, rng: Keystream) -> Records:
     people |= _habits(people, rng)
     people |= _measurements(people, rng)
     people |= _illnesses(people, rng)
-    return Records(pa.table([_column(name, people[name]) for name in SURVEY.names], names=list(SURVEY.names)), SURVEY)
+    return Records(
+        pa.table([_column(name, people[name]) for name in SURVEY.names], names=list(SURVEY.names)),
+        SURVEY,
+    )
 
 
 def _origins(rows: int, rng: Keystream) -> People:
     ages = np.arange(18, 91)
-    age = ages[choice(rng, 1 / (1 + np.exp((ages - 72) / 8)), rows)]  # a flat pyramid that thins out from 60 on
+    age = ages[
+        choice(rng, 1 / (1 + np.exp((ages - 72) / 8)), rows)
+    ]  # a flat pyramid that thins out from 60 on
     sex = happens(rng, np.full(rows, 0.49)).astype(np.int64)
     region = choice(rng, _REGION_SHARES, rows)
     working = np.exp(-(((age - 48) / 22) ** 2))
@@ -82,16 +92,29 @@ def _habits(people: People, rng: Keystream) -> People:
 
 def _measurements(people: People, rng: Keystream) -> People:
     age, sex, smoker, exercise = people["age"], people["sex"], people["smoker"], people["exercise"]
-    mean = 25.6 + 3.4 * np.exp(-(((age - 60) / 25) ** 2)) + 0.5 * sex - 0.9 * people["income"] - 1.7 * exercise - smoker
-    bmi = mean + 4.1 * normal(rng, len(age)) + 1.6 * np.abs(normal(rng, len(age)))  # a longer tail to the heavy side
+    mean = (
+        25.6
+        + 3.4 * np.exp(-(((age - 60) / 25) ** 2))
+        + 0.5 * sex
+        - 0.9 * people["income"]
+        - 1.7 * exercise
+        - smoker
+    )
+    bmi = (
+        mean + 4.1 * normal(rng, len(age)) + 1.6 * np.abs(normal(rng, len(age)))
+    )  # a longer tail to the heavy side
     bmi = np.round(bmi.clip(15, 50), 1)
-    pressure = 84 + 0.5 * age + 0.95 * (bmi - 15) + 5 * sex + 4 * smoker + 12 * normal(rng, len(age))
+    pressure = (
+        84 + 0.5 * age + 0.95 * (bmi - 15) + 5 * sex + 4 * smoker + 12 * normal(rng, len(age))
+    )
     return {"bmi": bmi, "systolic": np.rint(pressure.clip(80, 220)).astype(np.int64)}
 
 
 def _illnesses(people: People, rng: Keystream) -> People:
     age, bmi, exercise = people["age"], people["bmi"], people["exercise"]
-    diabetes = happens(rng, _logistic(-2.7 + 0.045 * (age - 45) + 0.13 * (bmi - 25) - 0.35 * exercise))
+    diabetes = happens(
+        rng, _logistic(-2.7 + 0.045 * (age - 45) + 0.13 * (bmi - 25) - 0.35 * exercise)
+    )
     burden = -0.9 - 0.7 * people["sex"] - 0.5 * people["income"] - 0.35 * exercise + 0.7 * diabetes
     depression = happens(rng, _logistic(burden + 0.5 * people["smoker"]))
     return {"diabetes": diabetes.astype(np.int64), "depression": depression.astype(np.int64)}

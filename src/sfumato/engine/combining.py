@@ -1,4 +1,6 @@
-"""Horizontally partitioned data: each site sends a release of its own people, and they are asked as one source."""
+"""Horizontally partitioned data: each site sends a release of its own people, and they are asked as
+one source.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from sfumato.source import MINED_TABLE, Source
 
 @dataclass(frozen=True, eq=False)
 class CombinedSource(Source):
-    """Several sources of different people over one domain, each undone by its own mechanism, then added."""
+    """Several sources of different people over one domain, each undone by its own mechanism, then
+    added.
+    """
 
     sources: tuple[Source, ...]
     alike: bool = False
@@ -49,7 +53,9 @@ class CombinedSource(Source):
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         if self.alike:
-            raise EstimationError("sums are added over releases, not pooled", hint="combine them without alike")
+            raise EstimationError(
+                "sums are added over releases, not pooled", hint="combine them without alike"
+            )
         return SummedMoments(tuple(source.moments(cells, axis) for source in self.sources))
 
     def supports(self) -> Supports:
@@ -57,15 +63,19 @@ class CombinedSource(Source):
             return SummedSupports(tuple(source.supports() for source in self.sources))
         columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
         small = math.prod(part.size for part in columns) <= MINED_TABLE
-        return TabulatedSupports(columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False)
+        return TabulatedSupports(
+            columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False
+        )
 
 
 def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
-    """One source of releases over the same domain that are about different people, whatever their mechanisms and keeps.
+    """One source of releases over the same domain that are about different people, whatever their
+    mechanisms and keeps.
 
-    Counts of the union are sums of counts, and the noises are independent, so estimates and covariances add; nothing is
-    assumed about how the sites differ. With `alike` the people of all sites are taken as samples of one population, and each
-    site's shares are weighted by 1 / their variance: smaller errors where the keeps differ, but wrong if the sites differ.
+    Counts of the union are sums of counts, and the noises are independent, so estimates and
+    covariances add; nothing is assumed about how the sites differ. With `alike` the people of all
+    sites are taken as samples of one population, and each site's shares are weighted by 1 / their
+    variance: smaller errors where the keeps differ, but wrong if the sites differ.
     """
     return CombinedSource(tuple(sources), alike)
 
@@ -73,9 +83,12 @@ def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
 def _check_domain(first: Domain, other: Domain) -> None:
     if set(first.names) != set(other.names):
         strange = sorted(set(first.names) ^ set(other.names))
-        raise SchemaError(f"releases to combine must have the same columns; '{strange[0]}' is not in all of them")
+        raise SchemaError(
+            f"releases to combine must have the same columns; '{strange[0]}' is not in all of them"
+        )
     for attribute in first:
         if attribute != other[attribute.name]:
             raise SchemaError(
-                f"releases to combine must have the same domain; '{attribute.name}' has other values in one of them"
+                f"releases to combine must have the same domain; '{attribute.name}' has other "
+                "values in one of them"
             )

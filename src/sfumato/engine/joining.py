@@ -1,4 +1,6 @@
-"""Vertically partitioned data: columns of the same people, perturbed apart, joined on a public key."""
+"""Vertically partitioned data: columns of the same people, perturbed apart, joined on a
+public key.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +30,35 @@ from sfumato.table.readers import flat_names
 
 
 def join(left: PerturbedSource, right: PerturbedSource, key: str) -> PerturbedSource:
-    """The people that both releases hold, with the columns of both; each column is undone by the mechanism that made it.
+    """The people that both releases hold, with the columns of both; each column is undone by the
+    mechanism that made it.
 
-    The key is a public column of both that tells people apart; it is left out of the result. Columns were perturbed
-    independently, so the channel is the product of the two, and so is gamma for whoever is in both.
+    The key is a public column of both that tells people apart; it is left out of the result.
+    Columns were perturbed independently, so the channel is the product of the two, and so is gamma
+    for whoever is in both.
     """
     provenance = _joined_provenance(left, right, key)
     if isinstance(left, Release) and isinstance(right, Release):
         return _join_tables(left, right, key, provenance)
     if isinstance(left, EngineRelease) and isinstance(right, EngineRelease):
         return _join_relations(left, right, key, provenance)
-    raise EstimationError("releases to join must be counted by the same engine", hint="open both with the same --engine")
+    raise EstimationError(
+        "releases to join must be counted by the same engine",
+        hint="open both with the same --engine",
+    )
 
 
 def _joined_provenance(left: PerturbedSource, right: PerturbedSource, key: str) -> Provenance:
     for source in (left, right):
         if not source.domain[key].public:
-            raise SchemaError(f"'{key}' was perturbed, so it tells nobody apart", hint="join on a public column")
+            raise SchemaError(
+                f"'{key}' was perturbed, so it tells nobody apart", hint="join on a public column"
+            )
         if source.copies > 1:
-            raise EstimationError(f"a record has {source.copies} reports, and the key fits each of them; join takes one")
+            raise EstimationError(
+                f"a record has {source.copies} reports, and the key fits each of them; join takes "
+                "one"
+            )
     attributes = [a for source in (left, right) for a in source.domain if a.name != key]
     parts = (*_private_parts(left.mechanism), *_private_parts(right.mechanism))
     mechanism = Combined(Domain(tuple(attributes)), parts)
@@ -86,7 +98,9 @@ def _keys(table: Table, key: str) -> NDArray[Any]:
 
 
 def _not_unique(key: str) -> DataError:
-    return DataError(f"'{key}' has the same value in several rows, so it does not tell people apart")
+    return DataError(
+        f"'{key}' has the same value in several rows, so it does not tell people apart"
+    )
 
 
 def _check_partners(left: PerturbedSource, right: PerturbedSource, found: int) -> None:
@@ -95,7 +109,8 @@ def _check_partners(left: PerturbedSource, right: PerturbedSource, found: int) -
     for source in (left, right):
         if found < source.rows and not source.mechanism.private_channel.settled:
             raise EstimationError(
-                f"{source.rows - found:,} of {source.rows:,} rows have no partner, and {source.mechanism.name} replaced values "
+                f"{source.rows - found:,} of {source.rows:,} rows have no partner, and "
+                f"{source.mechanism.name} replaced values "
                 "by the distribution of the whole column, which the rest does not show",
                 hint="join releases of the same people, or replace values uniformly",
             )
@@ -117,8 +132,15 @@ class JoinedRelation:
 
     @property
     def rows_from(self) -> Tree:
-        sides = [exp.alias_(side.rows_from.copy(), name, table=True) for side, name in ((self.left, "l"), (self.right, "r"))]
-        selected = [_of(name, table) for names, table in zip(self.columns, "lr", strict=True) for name in names]
+        sides = [
+            exp.alias_(side.rows_from.copy(), name, table=True)
+            for side, name in ((self.left, "l"), (self.right, "r"))
+        ]
+        selected = [
+            _of(name, table)
+            for names, table in zip(self.columns, "lr", strict=True)
+            for name in names
+        ]
         same = exp.EQ(this=_of(self.key, "l"), expression=_of(self.key, "r"))
         return exp.select(*selected).from_(sides[0]).join(sides[1], on=same).subquery("joined")
 
@@ -130,16 +152,27 @@ def _of(name: str, table: str) -> Tree:
     return exp.column(exp.to_identifier(name, quoted=True), table=table)
 
 
-def _join_relations(left: EngineRelease, right: EngineRelease, key: str, provenance: Provenance) -> EngineRelease:
+def _join_relations(
+    left: EngineRelease, right: EngineRelease, key: str, provenance: Provenance
+) -> EngineRelease:
     relations = left.counter.relation, _brought_beside(left.counter.relation, right)
     for relation in relations:
         _check_unique(relation, key)
-    baskets = [any(isinstance(a, Items) for a in source.mechanism.reports) for source in (left, right)]
+    baskets = [
+        any(isinstance(a, Items) for a in source.mechanism.reports) for source in (left, right)
+    ]
     flags = [relation.flags for relation in relations]
     if all(baskets) and flags[0] != flags[1]:
-        raise EstimationError("baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet")
+        raise EstimationError(
+            "baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet"
+        )
     columns = tuple(
-        [name for a in source.mechanism.reports if a.name != key for name in (flat_names(a) if flat else (a.name,))]
+        [
+            name
+            for a in source.mechanism.reports
+            if a.name != key
+            for name in (flat_names(a) if flat else (a.name,))
+        ]
         for source, flat in zip((left, right), flags, strict=True)
     )
     joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])  # type: ignore[arg-type]
@@ -154,20 +187,27 @@ def _brought_beside(beside: Relation, source: EngineRelease) -> Relation:
     if isinstance(beside, DuckRelation) and isinstance(relation, DuckRelation):
         if beside.reader is not None and relation.reader is not None:
             name = f"{relation.table}_beside"
-            return file_relation(relation.reader, source.mechanism.reports, connection=beside.connection, name=name)
+            return file_relation(
+                relation.reader, source.mechanism.reports, connection=beside.connection, name=name
+            )
         same = beside.reader is None and relation.reader is None and beside.store == relation.store
     else:
         postgres = isinstance(beside, PostgresRelation) and isinstance(relation, PostgresRelation)
         same = postgres and beside.database.where == relation.database.where  # type: ignore[attr-defined]
     if not same:
-        raise EstimationError("no statement reaches both releases", hint="put both into one database, or use --engine memory")
+        raise EstimationError(
+            "no statement reaches both releases",
+            hint="put both into one database, or use --engine memory",
+        )
     return relation
 
 
 def _check_unique(relation: Relation, key: str) -> None:
     column = exp.column(exp.to_identifier(key, quoted=True))
     distinct = exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "different")
-    statement = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"), distinct).from_(relation.rows_from.copy())
+    statement = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"), distinct).from_(
+        relation.rows_from.copy()
+    )
     found = relation.fetch(statement.sql(dialect=relation.dialect))
     if found.column("n")[0].as_py() != found.column("different")[0].as_py():
         raise _not_unique(key)

@@ -27,7 +27,8 @@ SCHEMES = ("duckdb", "postgresql", "postgres")
 
 @dataclass(frozen=True)
 class Location:
-    """A table of a database: duckdb://PATH#TABLE or postgresql://user:password@host:port/database#TABLE.
+    """A table of a database: duckdb://PATH#TABLE or
+    postgresql://user:password@host:port/database#TABLE.
 
     >>> Location.parse("duckdb://census.db#adult")
     Location(scheme='duckdb', address='census.db', table='adult')
@@ -44,12 +45,19 @@ class Location:
         if not mark:
             return None
         if scheme not in SCHEMES:
-            hint = near_miss(scheme, SCHEMES) or "use a file, duckdb://PATH#TABLE or postgresql://host/database#TABLE"
+            hint = (
+                near_miss(scheme, SCHEMES)
+                or "use a file, duckdb://PATH#TABLE or postgresql://host/database#TABLE"
+            )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
         address, mark, table = rest.partition("#")
         if not table:
-            raise ParameterError("the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE")
-        return cls(scheme, address if scheme == "duckdb" else f"{scheme}://{address}", unquote(table))
+            raise ParameterError(
+                "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
+            )
+        return cls(
+            scheme, address if scheme == "duckdb" else f"{scheme}://{address}", unquote(table)
+        )
 
     def database(self, *, writable: bool = False) -> Database:
         """A connection to the database."""
@@ -62,11 +70,15 @@ class Location:
         return PostgresDatabase.connect(self.address)
 
 
-def open_source(place: str | Path, engine: str | None = None, *, schema: Domain | None = None) -> Source:
-    """The release in a file or a database's table, its rows left where they are; a file without a mechanism is the truth.
+def open_source(
+    place: str | Path, engine: str | None = None, *, schema: Domain | None = None
+) -> Source:
+    """The release in a file or a database's table, its rows left where they are; a file without a
+    mechanism is the truth.
 
-    `engine` is memory or duckdb for files (duckdb unless the reports must be read row by row), or a Spark master (local[2],
-    spark://host:7077) for what Spark can reach; a database is its own engine, and may be given as one: then `place` is a table.
+    `engine` is memory or duckdb for files (duckdb unless the reports must be read row by row), or a
+    Spark master (local[2], spark://host:7077) for what Spark can reach; a database is its own
+    engine, and may be given as one: then `place` is a table.
     """
     if engine is not None and is_spark(engine):
         from sfumato.engine.spark import open_with_spark
@@ -82,7 +94,10 @@ def open_source(place: str | Path, engine: str | None = None, *, schema: Domain 
     if reader.provenance is not None:
         return release_in(reader, engine)
     if engine == "duckdb":
-        raise FileError(f"{reader.where} carries no mechanism; true records are counted in memory", hint="use --engine memory")
+        raise FileError(
+            f"{reader.where} carries no mechanism; true records are counted in memory",
+            hint="use --engine memory",
+        )
     _check_engine(engine, FILE_ENGINES)
     return source_of(read_truth(reader, schema))
 
@@ -91,30 +106,51 @@ def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:
     """The release in a perturbed file, counted by this engine."""
     provenance = reader.provenance
     if provenance is None:
-        raise FileError(f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not known")
+        raise FileError(
+            f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not "
+            "known"
+        )
     _check_engine(engine, FILE_ENGINES)
     from sfumato.counting.sql.duckdb import file_relation, readable
 
     reports = provenance.mechanism.reports
-    if engine == "memory" or (engine is None and (provenance.mechanism.reports_in_items or not readable(reader))):
+    if engine == "memory" or (
+        engine is None and (provenance.mechanism.reports_in_items or not readable(reader))
+    ):
         return Release(reader.table(reports))
-    return EngineRelease(SqlCounter(reports, file_relation(reader, reports), reader.described_rows), provenance)
+    return EngineRelease(
+        SqlCounter(reports, file_relation(reader, reports), reader.described_rows), provenance
+    )
 
 
 def save_release(release: Release | Table, url: str, *, force: bool = False) -> None:
-    """Write a release into a table of a database, together with its mechanism, in one transaction."""
+    """Write a release into a table of a database, together with its mechanism, in one
+    transaction.
+    """
     location = Location.parse(url)
     if location is None:
-        raise ParameterError(f"'{url}' is no database", hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE")
+        raise ParameterError(
+            f"'{url}' is no database",
+            hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE",
+        )
     table = release.table if isinstance(release, Release) else release
     with location.database(writable=True) as database:
         database.save(table, location.table, force=force)
 
 
 def perturb_into(
-    source: Reader, url: str, mechanism: Mechanism, rng: Keystream, *, schema: Domain, copies: int = 1, force: bool = False
+    source: Reader,
+    url: str,
+    mechanism: Mechanism,
+    rng: Keystream,
+    *,
+    schema: Domain,
+    copies: int = 1,
+    force: bool = False,
 ) -> Written:
-    """Perturb a file into a table of a database; the noise is drawn once, and the table is there whole or not at all."""
+    """Perturb a file into a table of a database; the noise is drawn once, and the table is there
+    whole or not at all.
+    """
     records = source.table(schema.project(mechanism.domain.names))
     table = perturb_table(records, mechanism, rng, copies=copies)
     save_release(table, url, force=force)
@@ -126,5 +162,6 @@ def _check_engine(engine: str | None, known: tuple[str, ...]) -> None:
     if engine is not None and engine not in known:
         shown = engine.partition("://")[0]  # an address may hold a password
         raise ParameterError(
-            f"no engine '{shown}' for this ({', '.join(known)})", hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES))
+            f"no engine '{shown}' for this ({', '.join(known)})",
+            hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES)),
         )

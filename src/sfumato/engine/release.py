@@ -20,7 +20,9 @@ from sfumato.table import Provenance
 
 @dataclass(frozen=True, eq=False)
 class EngineRelease(PerturbedSource):
-    """A release that answers as one in memory does, each question by one statement where its rows are."""
+    """A release that answers as one in memory does, each question by one statement where its rows
+    are.
+    """
 
     counter: SqlCounter
     origin: Provenance
@@ -53,6 +55,7 @@ class EngineRelease(PerturbedSource):
 
     def _need_rows(self) -> NoReturn:
         raise EstimationError(
-            f"{self.mechanism.name} reports baskets that vote row by row, which no engine but the memory can count",
+            f"{self.mechanism.name} reports baskets that vote row by row, which no engine but the "
+            "memory can count",
             hint="use --engine memory",
         )

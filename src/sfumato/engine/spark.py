@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SparkRelease(EngineRelease):
-    """A release that Spark counts: cells by SQL, itemsets by the bitmaps that each partition keeps."""
+    """A release that Spark counts: cells by SQL, itemsets by the bitmaps that each
+    partition keeps.
+    """
 
     @cached_property
     def _baskets(self) -> Baskets:

@@ -17,11 +17,16 @@ def clip_and_scale(counts: NDArray[Any], total: float | None = None) -> NDArray[
     wanted = float(np.sum(counts)) if total is None else total
     positive = np.maximum(counts, 0.0)
     mass = float(positive.sum())
-    return positive * (max(wanted, 0.0) / mass) if mass > 0 else np.full(np.shape(counts), max(wanted, 0.0) / np.size(counts))
+    return (
+        positive * (max(wanted, 0.0) / mass)
+        if mass > 0
+        else np.full(np.shape(counts), max(wanted, 0.0) / np.size(counts))
+    )
 
 
 def project_simplex(counts: NDArray[Any], total: float | None = None) -> NDArray[Any]:
-    """The nearest non-negative counts with this total, in Euclidean distance: one threshold is taken off every cell.
+    """The nearest non-negative counts with this total, in Euclidean distance: one threshold is
+    taken off every cell.
 
     >>> project_simplex(np.array([-2.0, 6.0, 6.0])).tolist()
     [0.0, 5.0, 5.0]

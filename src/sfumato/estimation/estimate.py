@@ -1,4 +1,6 @@
-"""Estimate and Answer: reconstructed counts of cells, and any weighted sum of them, each with its standard error."""
+"""Estimate and Answer: reconstructed counts of cells, and any weighted sum of them, each with its
+standard error.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from sfumato.estimation.likelihood import Likelihood, maximum_likelihood
 
 @dataclass(frozen=True)
 class Answer:
-    """A number that was estimated and its standard error; `sampling` says whether the rows count as a sample themselves.
+    """A number that was estimated and its standard error; `sampling` says whether the rows count as
+    a sample themselves.
 
     >>> [round(end, 2) for end in Answer(100.0, 10.0).interval(0.95)]
     [80.4, 119.6]
@@ -52,7 +55,9 @@ class Answer:
 
 
 class Evidence(ABC):
-    """What reports say about the cells of a question: each report contributes t(report, cell) to each cell's estimate."""
+    """What reports say about the cells of a question: each report contributes t(report, cell) to
+    each cell's estimate.
+    """
 
     @cached_property
     @abstractmethod
@@ -68,12 +73,18 @@ class Evidence(ABC):
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         """The covariance of two weighted sums of `total`, with the true rows held fixed."""
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) each -> (n,)
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any]
+    ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
         """The covariances of n pairs of weighted sums; overridden where they can share work."""
-        return np.array([self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])])
+        return np.array(
+            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
+        )
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
-        """The covariances of n weighted sums with one another; overridden where they can share work."""
+        """The covariances of n weighted sums with one another; overridden where they can share
+        work.
+        """
         each = np.moveaxis(weights, -1, 0)
         return np.array([[self.covariance(first, second) for second in each] for first in each])
 
@@ -92,8 +103,9 @@ class Evidence(ABC):
 class CountEvidence(Evidence):
     """Reports counted cell by cell, undone through their channel.
 
-    With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v y_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows held fixed).
-    Where a law was read off the same reports, g also holds how the estimate moves with that law.
+    With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v y_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
+    held fixed). Where a law was read off the same reports, g also holds how the estimate moves with
+    that law.
     """
 
     counts: NDArray[Any]  # outputs of the channel
@@ -118,7 +130,9 @@ class CountEvidence(Evidence):
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         left, right = self._influence(first), self._influence(second)
         raw = float((self.counts * left * right).sum())
-        return raw - float((self.total * self.settled.adjoint(left) * self.settled.adjoint(right)).sum())
+        return raw - float(
+            (self.total * self.settled.adjoint(left) * self.settled.adjoint(right)).sum()
+        )
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         if not self.channel.settled:
@@ -126,7 +140,9 @@ class CountEvidence(Evidence):
         left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
         axes = tuple(range(self.counts.ndim))
         raw = (self.counts[..., None] * left * right).sum(axis=axes)
-        return raw - (self.total[..., None] * first * second).sum(axis=tuple(range(self.total.ndim)))
+        return raw - (self.total[..., None] * first * second).sum(
+            axis=tuple(range(self.total.ndim))
+        )
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         number = weights.shape[-1]
@@ -146,7 +162,9 @@ class CountEvidence(Evidence):
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self.channel.settled:
             return np.asarray(self.settled.solve_adjoint(weights))
-        return np.stack([self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1)
+        return np.stack(
+            [self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1
+        )
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         try:
@@ -166,8 +184,12 @@ class CountEvidence(Evidence):
         return _without_margins(influence, self.counts, permuted) if permuted else influence
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
-        """How the estimate moves with the law of one axis, which is that axis's share of the reports."""
-        everyone = _about(self.total, axis).sum(axis=1)  # the other axes undone: columns of the inverse sum to 1
+        """How the estimate moves with the law of one axis, which is that axis's share of the
+        reports.
+        """
+        everyone = _about(self.total, axis).sum(
+            axis=1
+        )  # the other axes undone: columns of the inverse sum to 1
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
         return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
@@ -175,7 +197,11 @@ class CountEvidence(Evidence):
 
 def _own_axes(channel: Channel, permuted: bool = False) -> list[tuple[int, float]]:
     """The axes whose law is their own distribution, and their keep."""
-    factors = zip(channel.factors, channel.axes, strict=True) if isinstance(channel, Product) else [(channel, None)]
+    factors = (
+        zip(channel.factors, channel.axes, strict=True)
+        if isinstance(channel, Product)
+        else [(channel, None)]
+    )
     found: list[tuple[int, float]] = []
     for factor, axes in factors:
         if isinstance(factor, Retain):
@@ -185,13 +211,17 @@ def _own_axes(channel: Channel, permuted: bool = False) -> list[tuple[int, float
     return found
 
 
-def _without_margins(influence: NDArray[Any], counts: NDArray[Any], axes: Sequence[int]) -> NDArray[Any]:
+def _without_margins(
+    influence: NDArray[Any], counts: NDArray[Any], axes: Sequence[int]
+) -> NDArray[Any]:
     """The influence less its best additive part over these axes.
 
     A permuted column keeps its counts, so whatever depends on that column alone has no error.
     """
     influence, counts = np.array(influence, order="C"), np.asarray(counts, dtype=np.float64)
-    views = [(_about(influence, axis), _about(counts, axis)) for axis in axes]  # of the one array that is returned
+    views = [
+        (_about(influence, axis), _about(counts, axis)) for axis in axes
+    ]  # of the one array that is returned
     masses = [np.maximum(each.sum(axis=(0, 2)), 1e-300) for _, each in views]
     for _ in range(100):
         largest = 0.0
@@ -211,7 +241,9 @@ def _about(table: NDArray[Any], axis: int) -> NDArray[Any]:  # (before, axis, af
 
 @dataclass(frozen=True, eq=False)
 class MergedEvidence(Evidence):
-    """Evidence about finer cells, summed to coarser ones: for channels whose cells cannot be merged beforehand."""
+    """Evidence about finer cells, summed to coarser ones: for channels whose cells cannot be merged
+    beforehand.
+    """
 
     fine: Evidence
     gather: Callable[[NDArray[Any]], NDArray[Any]]  # fine cells -> cells
@@ -241,10 +273,11 @@ class MergedEvidence(Evidence):
 
 @dataclass(frozen=True, eq=False)
 class RowEvidence(Evidence):
-    """Reports in another domain than the records: each row's contribution to a cell is computed from the row itself.
+    """Reports in another domain than the records: each row's contribution to a cell is computed
+    from the row itself.
 
-    The contributions t of a row to its cells have mean 1 in the true cell and 0 elsewhere, so the sum is unbiased and
-    Σ t² less the estimate is its variance (rows held fixed).
+    The contributions t of a row to its cells have mean 1 in the true cell and 0 elsewhere, so the
+    sum is unbiased and Σ t² less the estimate is its variance (rows held fixed).
     """
 
     shape: tuple[int, ...]
@@ -252,7 +285,9 @@ class RowEvidence(Evidence):
 
     @cached_property
     def total(self) -> NDArray[Any]:
-        return np.array([float(self.contribution(cell).sum()) for cell in range(math.prod(self.shape))]).reshape(self.shape)
+        return np.array(
+            [float(self.contribution(cell).sum()) for cell in range(math.prod(self.shape))]
+        ).reshape(self.shape)
 
     @cached_property
     def squares(self) -> NDArray[Any]:
@@ -281,14 +316,20 @@ def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) 
     table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(axes)))
     for axis, part in enumerate(merges):
         if not part.trivial:
-            table = np.moveaxis(np.tensordot(_merge_matrix(part, table.shape[axis]), table, axes=(1, axis)), 0, axis)
+            table = np.moveaxis(
+                np.tensordot(_merge_matrix(part, table.shape[axis]), table, axes=(1, axis)), 0, axis
+            )
     return table
 
 
-def spread(weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]) -> NDArray[Any]:
+def spread(
+    weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]
+) -> NDArray[Any]:
     """Weights of merged cells as weights of the fine ones: the adjoint of `gathered`."""
     for axis, part in enumerate(merges):
-        weights = np.moveaxis(np.tensordot(_merge_matrix(part, shape[axes[axis]]).T, weights, axes=(1, axis)), 0, axis)
+        weights = np.moveaxis(
+            np.tensordot(_merge_matrix(part, shape[axes[axis]]).T, weights, axes=(1, axis)), 0, axis
+        )
     rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
     return np.broadcast_to(np.expand_dims(weights.transpose(*np.argsort(axes)), rest), shape)
 
@@ -301,10 +342,12 @@ def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Reconstructed counts of the cells of a question: an array of values, each weighted sum of which has a standard error.
+    """Reconstructed counts of the cells of a question: an array of values, each weighted sum of
+    which has a standard error.
 
-    The value is the unbiased inversion A⁻¹y; it may be negative and stays so until `clip`, `project` or `likelihood` is asked.
-    Standard errors hold the true rows fixed; with `sampling=True` the rows count as a sample from a larger population.
+    The value is the unbiased inversion A⁻¹y; it may be negative and stays so until `clip`,
+    `project` or `likelihood` is asked. Standard errors hold the true rows fixed; with
+    `sampling=True` the rows count as a sample from a larger population.
     """
 
     cells: tuple[Cells, ...]
@@ -338,22 +381,31 @@ class Estimate:
         if not sampling:
             return fixed
         spread = float((first * second * self.value).sum())
-        return fixed + spread - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
+        return (
+            fixed
+            + spread
+            - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
+        )
 
-    def cell_covariance(self, cells: NDArray[Any], *, sampling: bool = False) -> NDArray[Any]:  # n flat indices -> (n, n)
+    def cell_covariance(
+        self, cells: NDArray[Any], *, sampling: bool = False
+    ) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of the estimates of n cells with one another."""
         fixed = self.evidence.cell_covariance(cells) / self.copies**2
         value = self.value.ravel()[cells]
         return fixed + np.diag(value) - np.outer(value, value) / self.rows if sampling else fixed
 
     def coarsen(self, cells: Sequence[Cells]) -> Estimate:
-        """The estimate over some of the columns, or coarser cells of them, from the same reports."""
+        """The estimate over some of the columns, or coarser cells of them, from the
+        same reports.
+        """
         axes = [self.names.index(part.name) for part in cells]
         merges = [part.within(self.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
         return replace(self, cells=tuple(cells), evidence=self.evidence.merged(axes, merges))
 
     def where(self, *, sampling: bool = False, **values: Any) -> Answer:
-        """The count of the rows with these values: a label, or a list of labels, for some of the columns.
+        """The count of the rows with these values: a label, or a list of labels, for some of the
+        columns.
 
         Columns not named are summed over. True and False stand for the labels of a yes-no column.
         """
@@ -364,7 +416,8 @@ class Estimate:
         for name in values:
             if name not in self.names:
                 raise SchemaError(
-                    f"this estimate has no column '{name}' ({listing(self.names)})", hint=near_miss(name, self.names)
+                    f"this estimate has no column '{name}' ({listing(self.names)})",
+                    hint=near_miss(name, self.names),
                 )
         weights = np.ones(())
         for part in self.cells:
@@ -375,13 +428,19 @@ class Estimate:
             weights = np.multiply.outer(weights, axis)
         return weights
 
-    def ratio(self, numerator: NDArray[Any], denominator: NDArray[Any], *, sampling: bool = False) -> Answer:
-        """The estimate of (Σ numerator·counts) / (Σ denominator·counts), with its standard error by the delta method."""
+    def ratio(
+        self, numerator: NDArray[Any], denominator: NDArray[Any], *, sampling: bool = False
+    ) -> Answer:
+        """The estimate of (Σ numerator·counts) / (Σ denominator·counts), with its standard error by
+        the delta method.
+        """
         top, bottom = self.dot(numerator), self.dot(denominator)
         if bottom.value == 0:
             raise EstimationError("this ratio has an estimated denominator of 0")
         value = top.value / bottom.value
-        slope = (np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)) / bottom.value
+        slope = (
+            np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)
+        ) / bottom.value
         slope = np.broadcast_to(slope, self.value.shape)
         variance = self._covariance(slope, slope, sampling)
         return Answer(value, math.sqrt(max(variance, 0.0)), sampling)
@@ -391,7 +450,9 @@ class Estimate:
         return self.where(sampling=sampling, **values).scaled(1 / self.rows)
 
     def clip(self) -> NDArray[Any]:
-        """Counts with the negative ones set to zero and the rest scaled to the rows (FRAPP §8.2.1)."""
+        """Counts with the negative ones set to zero and the rest scaled to the rows
+        (FRAPP §8.2.1).
+        """
         return clip_and_scale(self.value, self.rows)
 
     def project(self) -> NDArray[Any]:
@@ -399,9 +460,13 @@ class Estimate:
         return project_simplex(self.value, self.rows)
 
     def likelihood(self, **options: Any) -> Likelihood:
-        """The non-negative counts that make the reports most likely (iterative Bayes at its fixed point)."""
+        """The non-negative counts that make the reports most likely (iterative Bayes at its fixed
+        point).
+        """
         if not isinstance(self.evidence, CountEvidence):
-            raise EstimationError("maximum likelihood needs reports in the records' own domain; use the inversion")
+            raise EstimationError(
+                "maximum likelihood needs reports in the records' own domain; use the inversion"
+            )
         found = maximum_likelihood(self.evidence.settled, self.evidence.counts, **options)
         return replace(found, value=found.value / self.copies)
 
@@ -410,7 +475,10 @@ class Estimate:
         import pyarrow as pa
 
         places = np.unravel_index(np.arange(self.value.size), self.value.shape)
-        columns = {part.name: [part.labels[i] for i in place] for part, place in zip(self.cells, places, strict=True)}
+        columns = {
+            part.name: [part.labels[i] for i in place]
+            for part, place in zip(self.cells, places, strict=True)
+        }
         return pa.table({**columns, "value": self.value.ravel(), "stderr": self.stderr.ravel()})
 
     def __repr__(self) -> str:
@@ -426,7 +494,9 @@ def _cell(cells: Cells, label: Any) -> int:
     if isinstance(label, bool):
         if cells.item is not None:
             return int(label)
-        known = [word for word in (("yes", "true", "1", "y") if label else ("no", "false", "0", "n"))]
+        known = [
+            word for word in (("yes", "true", "1", "y") if label else ("no", "false", "0", "n"))
+        ]
         match = [place for place, name in enumerate(cells.labels) if name.casefold() in known]
         if match:
             return match[0]

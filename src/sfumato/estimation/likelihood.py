@@ -1,4 +1,6 @@
-"""Maximum likelihood inside the simplex: closed form for retain channels, accelerated iterative Bayes for the others."""
+"""Maximum likelihood inside the simplex: closed form for retain channels, accelerated iterative
+Bayes for the others.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ BLOCK = 64  # cells of the largest block of factors that is multiplied out
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The non-negative counts that make the reports most likely, and how the search for them ended."""
+    """The non-negative counts that make the reports most likely, and how the search for
+    them ended.
+    """
 
     value: NDArray[Any]
     steps: int
@@ -33,10 +37,11 @@ def maximum_likelihood(
 ) -> Likelihood:
     """The truths under which these reports are most likely, none of them negative.
 
-    Where the inversion has no negative cell the two agree. Iterative Bayes (OLAP 4.2.2) is EM for this likelihood; it crawls on
-    ill-conditioned channels, so retain channels are solved in closed form and the others are accelerated (SQUAREM, Varadhan and
-    Roland 2008). The stopping rule is a bound, not a small step: by concavity the log-likelihood per report is within
-    max_u (Aᵀ(y/Ax))_u - 1 of its maximum.
+    Where the inversion has no negative cell the two agree. Iterative Bayes (OLAP 4.2.2) is EM for
+    this likelihood; it crawls on ill-conditioned channels, so retain channels are solved in closed
+    form and the others are accelerated (SQUAREM, Varadhan and Roland 2008). The stopping rule is a
+    bound, not a small step: by concavity the log-likelihood per report is within max_u (Aᵀ(y/Ax))_u
+    - 1 of its maximum.
     """
     counts = np.asarray(counts, dtype=np.float64)
     if float(counts.sum()) <= 0:
@@ -49,7 +54,9 @@ def maximum_likelihood(
 
 
 def _in_blocks(channel: Product) -> Channel:
-    """The same channel over fewer, longer axes: neighbouring small factors multiplied out, since every step takes them all."""
+    """The same channel over fewer, longer axes: neighbouring small factors multiplied out, since
+    every step takes them all.
+    """
     if channel.axes != Product.of(*channel.factors).axes or channel.inputs != channel.outputs:
         return channel
     blocks: list[NDArray[Any]] = []
@@ -65,10 +72,11 @@ def _in_blocks(channel: Product) -> Channel:
 
 
 def retain_maximum(channel: Retain, counts: NDArray[Any]) -> NDArray[Any]:
-    """The maximum for keep·I + (1-keep)·b·1ᵀ: x_i = max(0, y_i/μ - c_i/keep), c = (1-keep)·b, μ such that Σx = 1.
+    """The maximum for keep·I + (1-keep)·b·1ᵀ: x_i = max(0, y_i/μ - c_i/keep), c = (1-keep)·b, μ
+    such that Σx = 1.
 
-    In shares. Cells enter in the order of y_i/c_i; with the first k in, μ = Σy / (1 + Σc/keep), and k is the largest number
-    for which the last one in is still positive.
+    In shares. Cells enter in the order of y_i/c_i; with the first k in, μ = Σy / (1 + Σc/keep), and
+    k is the largest number for which the last one in is still positive.
     """
     total, keep = float(counts.sum()), channel.keep
     shares = np.ravel(counts) / total
@@ -85,7 +93,9 @@ def retain_maximum(channel: Retain, counts: NDArray[Any]) -> NDArray[Any]:
     return (value * total).reshape(counts.shape)
 
 
-def _accelerated(channel: Channel, counts: NDArray[Any], tolerance: float, steps: int) -> Likelihood:
+def _accelerated(
+    channel: Channel, counts: NDArray[Any], tolerance: float, steps: int
+) -> Likelihood:
     total = float(counts.sum())
     observed = counts / total
     value = np.full(channel.inputs, 1 / np.prod(channel.inputs))
@@ -98,7 +108,8 @@ def _accelerated(channel: Channel, counts: NDArray[Any], tolerance: float, steps
         value, step = _leap(channel, observed, value, first, second), step + 3
     if gap > tolerance:
         warnings.warn(
-            f"iterative Bayes stopped after {step} steps; the log-likelihood per report may still gain {gap:.2g}, "
+            f"iterative Bayes stopped after {step} steps; the log-likelihood per report may still "
+            f"gain {gap:.2g}, "
             f"above the tolerance {tolerance:.2g}",
             ConvergenceWarning,
             stacklevel=3,
@@ -106,7 +117,9 @@ def _accelerated(channel: Channel, counts: NDArray[Any], tolerance: float, steps
     return Likelihood(value * total, step, float(gap), bool(gap <= tolerance))
 
 
-def _bayes_step(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], float]:
+def _bayes_step(
+    channel: Channel, observed: NDArray[Any], value: NDArray[Any]
+) -> tuple[NDArray[Any], float]:
     """x_u Σ_v y_v A[v,u] / (Ax)_v, and the bound on what is still to be gained."""
     expected = np.maximum(channel.apply(value), 1e-300)
     gradient = channel.adjoint(observed / expected)
@@ -114,15 +127,25 @@ def _bayes_step(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -
 
 
 def _leap(
-    channel: Channel, observed: NDArray[Any], start: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+    channel: Channel,
+    observed: NDArray[Any],
+    start: NDArray[Any],
+    first: NDArray[Any],
+    second: NDArray[Any],
 ) -> NDArray[Any]:
-    """One SQUAREM extrapolation along two Bayes steps, taken back to the plain step where it lowers the likelihood."""
+    """One SQUAREM extrapolation along two Bayes steps, taken back to the plain step where it lowers
+    the likelihood.
+    """
     change, bend = first - start, second - 2 * first + start
     size = float(np.sqrt((bend**2).sum()))
     stride = max(1.0, float(np.sqrt((change**2).sum())) / size) if size > 0 else 1.0
     leapt = np.maximum(start + 2 * stride * change + stride**2 * bend, start * 1e-12)
     leapt, _ = _bayes_step(channel, observed, leapt / leapt.sum())
-    return leapt if _log_likelihood(channel, observed, leapt) >= _log_likelihood(channel, observed, second) else second
+    return (
+        leapt
+        if _log_likelihood(channel, observed, leapt) >= _log_likelihood(channel, observed, second)
+        else second
+    )
 
 
 def _log_likelihood(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -> float:

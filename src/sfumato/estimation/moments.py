@@ -1,4 +1,6 @@
-"""Sums of powers of one number over the cells of a question: what SUM, AVG and VAR of a perturbed column are made of."""
+"""Sums of powers of one number over the cells of a question: what SUM, AVG and VAR of a perturbed
+column are made of.
+"""
 
 from __future__ import annotations
 
@@ -51,19 +53,23 @@ class PowerSums(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Reconstructed sums Σ z^p, p = 0, 1, 2, of a number over the cells of a question, z on the attribute's scale.
+    """Reconstructed sums Σ z^p, p = 0, 1, 2, of a number over the cells of a question, z on the
+    attribute's scale.
 
-    Reports give Σ z^p for p up to 4 in each cell. The number's own column is undone first: with keep κ and b_cp the mean of
-    z^p·1[cell c] under its replacement law, a report z stands for (z^p·1[c] - (1-κ)·b_cp) / κ; then the other columns as in
-    counting. A weighted sum of these is a polynomial in z in each cell, so its variance Σ g² - Σ (E g)² is again made of sums
-    of powers. Nothing grows with the number of values the column can take.
+    Reports give Σ z^p for p up to 4 in each cell. The number's own column is undone first: with
+    keep κ and b_cp the mean of z^p·1[cell c] under its replacement law, a report z stands for
+    (z^p·1[c] - (1-κ)·b_cp) / κ; then the other columns as in counting. A weighted sum of these is a
+    polynomial in z in each cell, so its variance Σ g² - Σ (E g)² is again made of sums of powers.
+    Nothing grows with the number of values the column can take.
     """
 
     cells: tuple[Cells, ...]
     axis: int  # of the number among the cells
     sums: NDArray[Any]  # (*cells, 5), of the reports
     channel: Channel  # over the cells
-    law: NDArray[Any] | None  # (cells of the number, 5): b_cp; None where the law is the column's own distribution
+    law: (
+        NDArray[Any] | None
+    )  # (cells of the number, 5): b_cp; None where the law is the column's own distribution
     scale: Scale
     rows: int
     copies: int = 1
@@ -85,7 +91,10 @@ class Moments:
     def _keep(self) -> float:
         factor = own_factor(self.channel, self.axis)
         if factor is None:
-            raise EstimationError("this number was perturbed together with other columns, so its sums cannot be undone")
+            raise EstimationError(
+                "this number was perturbed together with other columns, so its sums cannot be "
+                "undone"
+            )
         return factor
 
     @cached_property
@@ -114,7 +123,9 @@ class Moments:
         return np.moveaxis(self._totals[..., : POWERS + 1], -2, self.axis) / self.copies
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
-        """The covariances of the estimates of n weighted sums of the values, with the true rows held fixed."""
+        """The covariances of the estimates of n weighted sums of the values, with the true rows
+        held fixed.
+        """
         number = weights.shape[-1]
         influence = [self._influence(self._aside(weights[..., place])) for place in range(number)]
         expected = [self._expected(each) for each in influence]
@@ -123,11 +134,17 @@ class Moments:
         for i in range(number):
             for j in range(i, number):
                 raw = (_times(influence[i], influence[j]) * sums).sum()
-                matrix[i, j] = matrix[j, i] = raw - (_times(expected[i], expected[j]) * totals).sum()
+                matrix[i, j] = matrix[j, i] = (
+                    raw - (_times(expected[i], expected[j]) * totals).sum()
+                )
         return matrix / self.copies**2
 
-    def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:  # both (*others, cells of the number, 3)
-        """What one more report adds to a weighted sum: the coefficients of a polynomial in z, cell by cell."""
+    def _influence(
+        self, weights: NDArray[Any]
+    ) -> NDArray[Any]:  # both (*others, cells of the number, 3)
+        """What one more report adds to a weighted sum: the coefficients of a polynomial in z, cell
+        by cell.
+        """
         if self.permuted and not self._others:
             return np.zeros_like(weights)  # a permuted column keeps its sums
         spread = self._rest.solve_adjoint(weights) if self._rest is not None else weights
@@ -143,7 +160,9 @@ class Moments:
         if self.law is None:
             everyone = self._aside(self.sums)[..., 0].sum(axis=-1)
             solved = self._rest.solve(everyone) if self._rest is not None else everyone
-            slope = (weights * np.asarray(solved)[..., None, None]).sum(axis=tuple(range(len(self._others))))
+            slope = (weights * np.asarray(solved)[..., None, None]).sum(
+                axis=tuple(range(len(self._others)))
+            )
             moved += -(1 - self._keep) / (self._keep * total) * slope
         for place, axis in enumerate(self._others):
             keep = _own_law_keep(self.channel, axis)
@@ -152,7 +171,9 @@ class Moments:
         return moved
 
     def _slope(self, weights: NDArray[Any], place: int, axis: int) -> NDArray[Any]:
-        """How a weighted sum moves with the law of another column, as a function of that column alone."""
+        """How a weighted sum moves with the law of another column, as a function of that column
+        alone.
+        """
         solved = self._without(axis)._totals[..., : POWERS + 1]
         products = np.moveaxis(weights, place, 0) * solved
         slope = products.reshape(products.shape[0], -1).sum(axis=1)
@@ -178,27 +199,45 @@ class Moments:
 
 
 def moments_of(
-    counter: Counter, cells: tuple[Cells, ...], axis: int, channel: Channel, fine: Channel, rows: int, copies: int = 1
+    counter: Counter,
+    cells: tuple[Cells, ...],
+    axis: int,
+    channel: Channel,
+    fine: Channel,
+    rows: int,
+    copies: int = 1,
 ) -> Moments:
     """The sums of powers of the number that cells[axis] partitions, from one scan of the reports.
 
-    `channel` is the channel over the cells, `fine` that of the number's values, before any law is read off the reports.
+    `channel` is the channel over the cells, `fine` that of the number's values, before any law is
+    read off the reports.
     """
     attribute = cells[axis].attribute
     if not isinstance(attribute, Numeric):
         raise EstimationError(f"'{attribute.name}' holds no numbers, so it has no sum")
     scale, law = Scale.of(attribute), axis_law(fine, 0)
     if law is None or own_factor(channel, axis) is None:
-        raise EstimationError(f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be undone")
+        raise EstimationError(
+            f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be "
+            "undone"
+        )
     sums = counter.power_sums(cells, axis, scale.middle, scale.half)
     permuted = isinstance(law, OwnLaw) and law.permuted
     kept = own_factor(channel, axis) == 1
-    drawn = np.zeros((cells[axis].size, 2 * POWERS + 1)) if kept else law_moments(law, attribute, cells[axis], scale)
+    drawn = (
+        np.zeros((cells[axis].size, 2 * POWERS + 1))
+        if kept
+        else law_moments(law, attribute, cells[axis], scale)
+    )
     return Moments(cells, axis, sums, channel, drawn, scale, rows, copies, permuted)
 
 
-def law_moments(law: Law, attribute: Numeric, cells: Cells, scale: Scale) -> NDArray[Any] | None:  # (cells, 5)
-    """The mean of z^p in each cell under a replacement law; None where the law is the column's own distribution."""
+def law_moments(
+    law: Law, attribute: Numeric, cells: Cells, scale: Scale
+) -> NDArray[Any] | None:  # (cells, 5)
+    """The mean of z^p in each cell under a replacement law; None where the law is the column's own
+    distribution.
+    """
     if isinstance(law, OwnLaw):
         return None
     numbers = scale.apply(attribute.numbers(np.arange(attribute.size)).astype(np.float64))
@@ -210,9 +249,13 @@ def law_moments(law: Law, attribute: Numeric, cells: Cells, scale: Scale) -> NDA
 
 
 def own_factor(channel: Channel, axis: int) -> float | None:
-    """The keep of an axis that was perturbed on its own, or not at all; None where it was perturbed with others."""
+    """The keep of an axis that was perturbed on its own, or not at all; None where it was perturbed
+    with others.
+    """
     if isinstance(channel, Product):
-        factor, axes = next((f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a)
+        factor, axes = next(
+            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
+        )
         return own_factor(factor, axes.index(axis))
     if isinstance(channel, Retain) and (channel.keep == 1 or len(channel.laws) == 1):
         return channel.keep
@@ -222,7 +265,9 @@ def own_factor(channel: Channel, axis: int) -> float | None:
 def axis_law(channel: Channel, axis: int) -> Law | None:
     """The replacement law of an axis of a retain channel; None of any other."""
     if isinstance(channel, Product):
-        factor, axes = next((f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a)
+        factor, axes = next(
+            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
+        )
         return axis_law(factor, axes.index(axis))
     return channel.laws[axis] if isinstance(channel, Retain) else None
 

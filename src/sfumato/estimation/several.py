@@ -19,7 +19,9 @@ from sfumato.estimation.supports import Floats, Integers, Measured, Supports
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """The evidence of one release: its people, and the weight g of its estimate x̂/copies in the sum."""
+    """The evidence of one release: its people, and the weight g of its estimate x̂/copies in the
+    sum.
+    """
 
     evidence: Evidence
     copies: int
@@ -34,11 +36,13 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class SummedEvidence(Evidence):
-    """Estimates of disjoint groups of people, added: their noises are independent, so their covariances add.
+    """Estimates of disjoint groups of people, added: their noises are independent, so their
+    covariances add.
 
-    The counts of the union are the sum of the counts, whatever each group's mechanism, so every weight is 1. Where the groups
-    are samples of one population, a weight g_i ≠ 1 lets the precise ones speak for the noisy ones (`pooled`): Σ g_i·x̂_i is then
-    off by Σ (g_i - 1)·x_i as well, whose covariance is Σ (g_i - 1)²·n_i·(diag(p) - ppᵀ), p the population's shares.
+    The counts of the union are the sum of the counts, whatever each group's mechanism, so every
+    weight is 1. Where the groups are samples of one population, a weight g_i ≠ 1 lets the precise
+    ones speak for the noisy ones (`pooled`): Σ g_i·x̂_i is then off by Σ (g_i - 1)·x_i as well,
+    whose covariance is Σ (g_i - 1)²·n_i·(diag(p) - ppᵀ), p the population's shares.
     """
 
     shares: tuple[Share, ...]
@@ -61,40 +65,61 @@ class SummedEvidence(Evidence):
         return float(sum((share.weight - 1) ** 2 * share.people for share in self.shares))
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        noise = sum(share.factor**2 * share.evidence.covariance(first, second) for share in self.shares)
-        within = float((first * second * self._mass).sum() - (first * self._mass).sum() * (second * self._mass).sum())
+        noise = sum(
+            share.factor**2 * share.evidence.covariance(first, second) for share in self.shares
+        )
+        within = float(
+            (first * second * self._mass).sum()
+            - (first * self._mass).sum() * (second * self._mass).sum()
+        )
         return float(noise + self._spread * within)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        noise = np.sum([share.factor**2 * share.evidence.covariance_matrix(weights) for share in self.shares], axis=0)
+        noise = np.sum(
+            [share.factor**2 * share.evidence.covariance_matrix(weights) for share in self.shares],
+            axis=0,
+        )
         flat, mass = weights.reshape(-1, weights.shape[-1]), self._mass.reshape(-1)
         sums = mass @ flat
         return noise + self._spread * (flat.T @ (mass[:, None] * flat) - np.outer(sums, sums))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
-        return SummedEvidence(tuple(replace(s, evidence=s.evidence.merged(axes, merges)) for s in self.shares))
+        return SummedEvidence(
+            tuple(replace(s, evidence=s.evidence.merged(axes, merges)) for s in self.shares)
+        )
 
 
 def summed(estimates: Sequence[Estimate]) -> Estimate:
-    """The counts of all the people of these estimates, which are about the same cells and different people."""
+    """The counts of all the people of these estimates, which are about the same cells and different
+    people.
+    """
     shares = tuple(Share(each.evidence, each.copies, each.rows) for each in estimates)
-    return Estimate(estimates[0].cells, sum(each.rows for each in estimates), SummedEvidence(shares))
+    return Estimate(
+        estimates[0].cells, sum(each.rows for each in estimates), SummedEvidence(shares)
+    )
 
 
 def pooled(estimates: Sequence[Estimate]) -> Estimate:
-    """The same counts where all the people are samples of one population: each share p̂_i is weighted by 1 / its variance.
+    """The same counts where all the people are samples of one population: each share p̂_i is
+    weighted by 1 / its variance.
 
-    Var p̂_i = A_i/n_i² + s/n_i, A_i the summed variance of the noise and s = Σ p(1 - p) of the sampling, so with
-    a_i = n_i²/(A_i + n_i·s) the weight of x̂_i is g_i = N·(a_i/n_i)/Σ a: the least error that is possible without bias.
+    Var p̂_i = A_i/n_i² + s/n_i, A_i the summed variance of the noise and s = Σ p(1 - p) of the
+    sampling, so with a_i = n_i²/(A_i + n_i·s) the weight of x̂_i is g_i = N·(a_i/n_i)/Σ a: the
+    least error that is possible without bias.
     """
     whole = summed(estimates)
     people = np.array([each.rows for each in estimates], dtype=np.float64)
     noise = np.array([float(np.maximum(each.stderr**2, 0).sum()) for each in estimates])
     mass = np.clip(whole.value / whole.rows, 0.0, 1.0)
-    precision = people**2 / np.maximum(noise + people * float((mass * (1 - mass)).sum()), np.finfo(float).tiny)
+    precision = people**2 / np.maximum(
+        noise + people * float((mass * (1 - mass)).sum()), np.finfo(float).tiny
+    )
     weights = people.sum() * precision / people / precision.sum()
     assert isinstance(whole.evidence, SummedEvidence)
-    shares = (replace(share, weight=float(g)) for share, g in zip(whole.evidence.shares, weights, strict=True))
+    shares = (
+        replace(share, weight=float(g))
+        for share, g in zip(whole.evidence.shares, weights, strict=True)
+    )
     return replace(whole, evidence=SummedEvidence(tuple(shares)))
 
 
@@ -123,7 +148,8 @@ class SummedMoments:
 class SummedSupports:
     """Counts of itemsets over disjoint groups of people, added: counts and variances add.
 
-    What the parts need of shorter itemsets is kept part by part: each one's observed, count, stderr and memory.
+    What the parts need of shorter itemsets is kept part by part: each one's observed, count, stderr
+    and memory.
     """
 
     parts: tuple[Supports, ...]
@@ -151,25 +177,41 @@ class SummedSupports:
     def empty(self) -> Measured:
         return _added([part.empty() for part in self.parts])
 
-    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
         pairs = zip(self.parts, self._pieces(shorter), strict=True)
         return _added([part.measure(itemsets, subsets, piece) for part, piece in pairs])
 
     def _pieces(self, whole: Measured) -> list[Measured]:
         ends = np.cumsum(self._lengths)
-        runs = (whole.memory[end - length : end] for end, length in zip(ends, self._lengths, strict=True))
-        return [Measured(observed, count, stderr, memory) for observed, count, stderr, *memory in runs]  # type: ignore[arg-type]
+        runs = (
+            whole.memory[end - length : end]
+            for end, length in zip(ends, self._lengths, strict=True)
+        )
+        return [
+            Measured(observed, count, stderr, memory) for observed, count, stderr, *memory in runs
+        ]  # type: ignore[arg-type]
 
-    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
         if self.exact:
             return np.zeros_like(observed), np.zeros_like(observed)
         raise EstimationError(
-            "the errors of rules need each release's own counts, which a sum of releases does not keep",
+            "the errors of rules need each release's own counts, which a sum of releases does "
+            "not keep",
             hint="mine itemsets, or the rules of each release on its own",
         )
 
 
 def _added(parts: Sequence[Measured]) -> Measured:
-    memory = tuple(array for part in parts for array in (part.observed, part.count, part.stderr, *part.memory))
-    observed, count = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("observed", "count"))
-    return Measured(observed, count, np.sqrt(np.sum([part.stderr**2 for part in parts], axis=0)), memory)
+    memory = tuple(
+        array for part in parts for array in (part.observed, part.count, part.stderr, *part.memory)
+    )
+    observed, count = (
+        np.sum([getattr(part, name) for part in parts], axis=0) for name in ("observed", "count")
+    )
+    return Measured(
+        observed, count, np.sqrt(np.sum([part.stderr**2 for part in parts], axis=0)), memory
+    )

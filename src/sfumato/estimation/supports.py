@@ -1,4 +1,6 @@
-"""Estimated counts of itemsets, one length after the other: what a level-wise miner asks of any source of baskets."""
+"""Estimated counts of itemsets, one length after the other: what a level-wise miner asks of any
+source of baskets.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,17 @@ class Measured:
             np.concatenate([part.observed for part in parts]),
             np.concatenate([part.count for part in parts]),
             np.concatenate([part.stderr for part in parts]),
-            tuple(np.concatenate(arrays, axis=-1) for arrays in zip(*(part.memory for part in parts), strict=True)),
+            tuple(
+                np.concatenate(arrays, axis=-1)
+                for arrays in zip(*(part.memory for part in parts), strict=True)
+            ),
         )
 
 
 class Supports(Protocol):
-    """What a miner asks: the items, and for each length the estimated counts of candidate itemsets."""
+    """What a miner asks: the items, and for each length the estimated counts of
+    candidate itemsets.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,7 +64,9 @@ class Supports(Protocol):
 
     @property
     def groups(self) -> Integers:
-        """A number for each item; two items with one number (values of one attribute) are never joined."""
+        """A number for each item; two items with one number (values of one attribute) are never
+        joined.
+        """
 
     @property
     def rows(self) -> int:
@@ -70,27 +79,37 @@ class Supports(Protocol):
     def empty(self) -> Measured:
         """The one itemset of length 0, which every row holds."""
 
-    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
-        """Estimates for sorted itemsets (n, k); row `subsets[r, j]` of `shorter` is itemset r without its item j."""
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
+        """Estimates for sorted itemsets (n, k); row `subsets[r, j]` of `shorter` is itemset r
+        without its item j.
+        """
 
-    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
-        """Covariances between the estimates of itemsets (n, k) and of their subsets, each (n, 2**k).
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
+        """Covariances between the estimates of itemsets (n, k) and of their subsets, each (n,
+        2**k).
 
-        Column s stands for the subset S of the items whose bits are set in s; `observed` and `count` hold its counts.
-        The first result is cov(S, whole itemset), the second cov(S, the rest of the itemset).
+        Column s stands for the subset S of the items whose bits are set in s; `observed` and
+        `count` hold its counts. The first result is cov(S, whole itemset), the second cov(S, the
+        rest of the itemset).
         """
 
 
 @dataclass(frozen=True, eq=False)
 class FlippedSupports:
-    """Supports from baskets whose items were flipped one by one: ones kept with `keep_ones`, zeros with `keep_zeros`.
+    """Supports from baskets whose items were flipped one by one: ones kept with `keep_ones`, zeros
+    with `keep_zeros`.
 
-    With d = p + q - 1 of an item (p = keep_ones, q = keep_zeros), a report v stands for g(v) true ones,
-    g(1) = q/d and g(0) = -(1-q)/d, and an itemset's count is the sum over the rows of the product of its items' g
-    (MASK, Rizvi and Haritsa 2002, with one p for all). The sum of the squared product less the estimate is its
-    variance, rows held fixed. Both follow from observed supports of subsets: with the first j items reconstructed and
-    the others still observed, G[j+1](I) = G[j](I)/d + g(0)·G[j](I without item j), so a candidate costs one new
-    intersection and one step an item.
+    With d = p + q - 1 of an item (p = keep_ones, q = keep_zeros), a report v stands for g(v) true
+    ones, g(1) = q/d and g(0) = -(1-q)/d, and an itemset's count is the sum over the rows of the
+    product of its items' g (MASK, Rizvi and Haritsa 2002, with one p for all). The sum of the
+    squared product less the estimate is its variance, rows held fixed. Both follow from observed
+    supports of subsets: with the first j items reconstructed and the others still observed,
+    G[j+1](I) = G[j](I)/d + g(0)·G[j](I without item j), so a candidate costs one new intersection
+    and one step an item.
 
     >>> baskets = Bits.from_dense(np.array([[True, True], [True, False]]))
     >>> supports = FlippedSupports(baskets, ("tea", "milk"))
@@ -107,14 +126,19 @@ class FlippedSupports:
 
     def __post_init__(self) -> None:
         if len(self.names) != self.bits.items:
-            raise ParameterError(f"{len(self.names)} item names for {self.bits.items} items; give one name an item")
+            raise ParameterError(
+                f"{len(self.names)} item names for {self.bits.items} items; give one name an item"
+            )
         for word in ("keep_ones", "keep_zeros"):
-            object.__setattr__(self, word, _probabilities(word, getattr(self, word), self.bits.items))
+            object.__setattr__(
+                self, word, _probabilities(word, getattr(self, word), self.bits.items)
+            )
         lost = np.flatnonzero(np.abs(self._determinant) < 1e-12)
         if len(lost):
             name, keep = self.names[lost[0]], self._keep_ones[lost[0]]
             raise EstimationError(
-                f"item '{name}' is reported alike whether present or not (ones kept with {keep:g}, zeros with {1 - keep:g})",
+                f"item '{name}' is reported alike whether present or not (ones kept with "
+                f"{keep:g}, zeros with {1 - keep:g})",
                 hint="keep_ones + keep_zeros must differ from 1",
             )
 
@@ -125,7 +149,9 @@ class FlippedSupports:
 
     @property
     def groups(self) -> Integers:
-        """Every item for itself, unless items are values of attributes: any two may be in one basket."""
+        """Every item for itself, unless items are values of attributes: any two may be in one
+        basket.
+        """
         return np.arange(self.bits.items) if self.attributes is None else self.attributes
 
     @cached_property
@@ -139,7 +165,9 @@ class FlippedSupports:
         memory = () if self.exact else (reports[None, :], reports[None, :])
         return Measured(reports, reports / self.copies, np.zeros(1), memory)
 
-    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
         """Count each itemset once and reconstruct it from the counts of its subsets."""
         observed = self._observed(itemsets).astype(np.float64)
         if self.exact:
@@ -148,13 +176,22 @@ class FlippedSupports:
         estimates = _fold(observed, itemsets, subsets, shorter.memory[0], *linear)
         squares = _fold(observed, itemsets, subsets, shorter.memory[1], *squared)
         stderr = np.sqrt(np.maximum(squares[-1] - estimates[-1], 0))
-        return Measured(observed, estimates[-1] / self.copies, stderr / self.copies, (estimates, squares))
+        return Measured(
+            observed, estimates[-1] / self.copies, stderr / self.copies, (estimates, squares)
+        )
 
     def _observed(self, itemsets: NDArray[np.int32]) -> Integers:
-        return itemset_counts(self.bits, itemsets) if isinstance(self.bits, Bits) else self.bits.counts(itemsets)
+        return (
+            itemset_counts(self.bits, itemsets)
+            if isinstance(self.bits, Bits)
+            else self.bits.counts(itemsets)
+        )
 
-    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
-        """cov(S, I) = sum over rows of the product of g² over S and g over the rest of I, less the estimate of I.
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
+        """cov(S, I) = sum over rows of the product of g² over S and g over the rest of I, less the
+        estimate of I.
 
         Items are flipped independently, so the estimates of disjoint itemsets have covariance 0.
         """
@@ -166,7 +203,10 @@ class FlippedSupports:
         for position in range(itemsets.shape[1]):
             item = itemsets[:, position, None]
             pairs = table.reshape(len(table), -1, 2, 1 << position)
-            without, present = pairs[:, :, 0].reshape(len(table), -1), pairs[:, :, 1].reshape(len(table), -1)
+            without, present = (
+                pairs[:, :, 0].reshape(len(table), -1),
+                pairs[:, :, 1].reshape(len(table), -1),
+            )
             folded = np.stack(
                 [
                     step[item] * present + base[item] * without,
@@ -192,7 +232,9 @@ class FlippedSupports:
 
     @cached_property
     def _weights(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """For g and for g²: its rise from an absent to a present report, and its value at an absent one."""
+        """For g and for g²: its rise from an absent to a present report, and its value at an absent
+        one.
+        """
         present = self._keep_zeros / self._determinant
         absent = (self._keep_zeros - 1) / self._determinant
         return (present - absent, absent), (present**2 - absent**2, absent**2)
@@ -201,7 +243,10 @@ class FlippedSupports:
 def _probabilities(word: str, values: ArrayLike, items: int) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim > 1 or (array.ndim == 1 and len(array) != items):
-        raise ParameterError(f"{word} has shape {array.shape}; give one probability, or one for each of {items} items")
+        raise ParameterError(
+            f"{word} has shape {array.shape}; give one probability, or one for each of {items} "
+            "items"
+        )
     if np.any((array < 0) | (array > 1) | np.isnan(array)):
         raise ParameterError(f"{word} must lie in 0..1; found {array.min():g}..{array.max():g}")
     return np.broadcast_to(array, (items,)).copy()
@@ -215,11 +260,16 @@ def _fold(
     step: Floats,
     base: Floats,
 ) -> Floats:
-    """Row j: the weighted sum over rows with the first j items weighted and the others observed."""  # (k + 1, n)
+    """Row j: the weighted sum over rows with the first j items weighted and the others
+    observed.
+    """  # (k + 1, n)
+    """Row j: the weighted sum over rows with the first j items weighted and the others observed."""
     length = itemsets.shape[1]
     folded = np.empty((length + 1, len(itemsets)))
     folded[0] = observed
     for position in range(length):
         item = itemsets[:, position]
-        folded[position + 1] = step[item] * folded[position] + base[item] * shorter[position, subsets[:, position]]
+        folded[position + 1] = (
+            step[item] * folded[position] + base[item] * shorter[position, subsets[:, position]]
+        )
     return folded

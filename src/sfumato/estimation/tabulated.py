@@ -1,4 +1,6 @@
-"""Supports of records from contingency tables: one small table for each set of attributes that has a candidate."""
+"""Supports of records from contingency tables: one small table for each set of attributes that has
+a candidate.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from sfumato.estimation.supports import Floats, Integers, Measured
 class TabulatedSupports:
     """Supports of itemsets `attribute=value` over columns that were not reported as bits.
 
-    An itemset of length k is one cell of the marginal over its k attributes, so all candidates over the same attributes share
-    one table, one reconstruction and one pass for the standard errors.
+    An itemset of length k is one cell of the marginal over its k attributes, so all candidates over
+    the same attributes share one table, one reconstruction and one pass for the standard errors.
     """
 
     columns: tuple[Cells, ...]  # the values of each attribute, as they are mined
@@ -33,18 +35,24 @@ class TabulatedSupports:
 
     @cached_property
     def groups(self) -> Integers:
-        return np.repeat(np.arange(len(self.columns)), [len(_item_names(part)) for part in self.columns])
+        return np.repeat(
+            np.arange(len(self.columns)), [len(_item_names(part)) for part in self.columns]
+        )
 
     @cached_property
     def _values(self) -> Integers:
         """The cell of its attribute that each item stands for."""
-        return np.concatenate([np.arange(part.size - len(_item_names(part)), part.size) for part in self.columns])
+        return np.concatenate(
+            [np.arange(part.size - len(_item_names(part)), part.size) for part in self.columns]
+        )
 
     def empty(self) -> Measured:
         everyone = np.array([float(self.rows)])
         return Measured(everyone, everyone, np.zeros(1))
 
-    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
         count, stderr = np.empty(len(itemsets)), np.empty(len(itemsets))
         for attributes, places in self._by_attributes(itemsets):
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
@@ -60,9 +68,14 @@ class TabulatedSupports:
         if not len(ordered):
             return []
         starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)])
-        return [(ordered[start], places) for start, places in zip(starts, np.split(order, starts[1:]), strict=True)]
+        return [
+            (ordered[start], places)
+            for start, places in zip(starts, np.split(order, starts[1:]), strict=True)
+        ]
 
-    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
         size = 1 << itemsets.shape[1]
         with_whole, with_rest = np.zeros((len(itemsets), size)), np.zeros((len(itemsets), size))
         if self.exact:
@@ -72,22 +85,37 @@ class TabulatedSupports:
             for place in places:
                 indicators = self._indicators(estimate, self._values[itemsets[place]])
                 whole = np.broadcast_to(indicators[..., -1:], indicators.shape)
-                with_whole[place] = estimate.evidence.covariances(indicators, whole) / estimate.copies**2
-                with_rest[place] = estimate.evidence.covariances(indicators, indicators[..., ::-1]) / estimate.copies**2
+                with_whole[place] = (
+                    estimate.evidence.covariances(indicators, whole) / estimate.copies**2
+                )
+                with_rest[place] = (
+                    estimate.evidence.covariances(indicators, indicators[..., ::-1])
+                    / estimate.copies**2
+                )
         return with_whole, with_rest
 
     def _indicators(self, estimate: Estimate, cells: Integers) -> Floats:  # (*table, 2^k)
-        """For each subset of the itemset, 1 in the cells of the table where all of the subset's items hold."""
+        """For each subset of the itemset, 1 in the cells of the table where all of the subset's
+        items hold.
+        """
         shape, subsets = estimate.value.shape, np.arange(1 << len(cells))
         weights = np.ones((*shape, len(subsets)))
         for position, cell in enumerate(cells):
             axis = np.ones((shape[position], len(subsets)))
             axis[:, subsets >> position & 1 == 1] = 0
             axis[cell] = 1
-            weights *= axis.reshape([shape[position] if other == position else 1 for other in range(len(shape))] + [-1])
+            weights *= axis.reshape(
+                [shape[position] if other == position else 1 for other in range(len(shape))] + [-1]
+            )
         return weights
 
 
 def _item_names(part: Cells) -> tuple[str, ...]:
-    """What is mined of a column: each of its values, but of an item of a basket only that it is there."""
-    return (part.name,) if part.item is not None else tuple(f"{part.name}={label}" for label in part.labels)
+    """What is mined of a column: each of its values, but of an item of a basket only that it is
+    there.
+    """
+    return (
+        (part.name,)
+        if part.item is not None
+        else tuple(f"{part.name}={label}" for label in part.labels)
+    )

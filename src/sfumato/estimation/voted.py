@@ -1,4 +1,6 @@
-"""Supports of itemsets from reports that vote row by row: cut-and-paste, where an item's fate depends on the whole basket."""
+"""Supports of itemsets from reports that vote row by row: cut-and-paste, where an item's fate
+depends on the whole basket.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from sfumato.estimation.supports import Floats, Integers, Measured
 
 @dataclass(frozen=True, eq=False)
 class VotedSupports:
-    """Each report votes on each itemset; the votes have mean 1 where the record holds it and 0 where not.
+    """Each report votes on each itemset; the votes have mean 1 where the record holds it and 0
+    where not.
 
-    Their sum is the estimate, the sum of their squares less the estimate its variance (rows held fixed). Every candidate costs
-    a pass over the rows, so this is for mechanisms that offer nothing faster.
+    Their sum is the estimate, the sum of their squares less the estimate its variance (rows held
+    fixed). Every candidate costs a pass over the rows, so this is for mechanisms that offer nothing
+    faster.
     """
 
     names: tuple[str, ...]
@@ -32,14 +36,22 @@ class VotedSupports:
         everyone = np.array([float(self.rows)])
         return Measured(everyone, everyone, np.zeros(1))
 
-    def measure(self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured) -> Measured:
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
         count, squares = np.empty(len(itemsets)), np.empty(len(itemsets))
         for place, items in enumerate(itemsets.tolist()):
             votes = self.votes(items)
             count[place], squares[place] = votes.sum(), votes @ votes
-        return Measured(count / self.copies, count / self.copies, np.sqrt(np.maximum(squares - count, 0.0)) / self.copies)
+        return Measured(
+            count / self.copies,
+            count / self.copies,
+            np.sqrt(np.maximum(squares - count, 0.0)) / self.copies,
+        )
 
-    def covariances(self, itemsets: NDArray[np.int32], observed: Floats, count: Floats) -> tuple[Floats, Floats]:
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
         size = 1 << itemsets.shape[1]
         with_whole, with_rest = np.empty((len(itemsets), size)), np.empty((len(itemsets), size))
         for place, items in enumerate(itemsets.tolist()):

@@ -18,11 +18,12 @@ from sfumato.randomness import Keystream
 
 
 class Mechanism(ABC):
-    """How a record is randomised; its privacy, standard errors, plan and place in the collector follow from the channel.
+    """How a record is randomised; its privacy, standard errors, plan and place in the collector
+    follow from the channel.
 
-    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them: cells, numbers or baskets)
-    and its parameters, checked and rounded towards privacy on construction. It sees only the private columns: public ones pass
-    beside it unchanged.
+    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them:
+    cells, numbers or baskets) and its parameters, checked and rounded towards privacy on
+    construction. It sees only the private columns: public ones pass beside it unchanged.
     """
 
     name: ClassVar[str]  # as on the command line and in files
@@ -32,7 +33,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        """The reports of these private columns, drawn once: rows independent, each by its record's column of the channel."""
+        """The reports of these private columns, drawn once: rows independent, each by its record's
+        column of the channel.
+        """
 
     @property
     @abstractmethod
@@ -46,7 +49,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The public parameters as JSON data, from which `from_parameters` makes an equal mechanism."""
+        """The public parameters as JSON data, from which `from_parameters` makes an equal
+        mechanism.
+        """
 
     @classmethod
     @abstractmethod
@@ -56,18 +61,24 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        """The most informative mechanism of this kind whose guarantee is at most the one asked for."""
+        """The most informative mechanism of this kind whose guarantee is at most the
+        one asked for.
+        """
 
     # What may be overridden.
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether a record cannot be randomised without seeing the others, so that a file cannot be streamed."""
+        """Whether a record cannot be randomised without seeing the others, so that a file cannot be
+        streamed.
+        """
         return False
 
     @property
     def private_reports(self) -> Domain:
-        """The domain of the randomised columns; the private domain itself unless the mechanism reports in another."""
+        """The domain of the randomised columns; the private domain itself unless the mechanism
+        reports in another.
+        """
         return self.domain.private
 
     @property
@@ -77,29 +88,41 @@ class Mechanism(ABC):
 
     @property
     def reports_in_items(self) -> bool:
-        """Whether a report is a basket that cannot be counted cell by cell in the records' own domain; see `item_votes`."""
+        """Whether a report is a basket that cannot be counted cell by cell in the records' own
+        domain; see `item_votes`.
+        """
         return False
 
     @property
     def item_keeps(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """For reports that are baskets with every item flipped on its own: the probabilities of keeping ones and zeros."""
+        """For reports that are baskets with every item flipped on its own: the probabilities of
+        keeping ones and zeros.
+        """
         return None
 
     @property
     def longest_itemset(self) -> int | None:
-        """The most items whose joint presence leaves a trace in the reports; None where there is no such limit."""
+        """The most items whose joint presence leaves a trace in the reports; None where there is no
+        such limit.
+        """
         return None
 
     def number_votes(self, length: int) -> NDArray[Any] | None:  # (length + 1,)
-        """The votes of a report that shows 0, 1, … of `length` items, where nothing else matters; None where it does."""
+        """The votes of a report that shows 0, 1, … of `length` items, where nothing else matters;
+        None where it does.
+        """
         return None
 
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:  # (rows,)
-        """For reports that are baskets: each report's unbiased vote on whether its record holds all these items."""
+        """For reports that are baskets: each report's unbiased vote on whether its record holds all
+        these items.
+        """
         raise EstimationError(f"{self.name} does not report items")
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
-        """The channel of a few private axes; override it where the whole channel is costly to write down."""
+        """The channel of a few private axes; override it where the whole channel is costly to write
+        down.
+        """
         return self.private_channel.marginal(axes)
 
     # What follows.
@@ -112,14 +135,20 @@ class Mechanism(ABC):
 
     @cached_property
     def reports(self) -> Domain:
-        """The domain of the reports: public columns keep their places where the private ones keep their number."""
+        """The domain of the reports: public columns keep their places where the private ones keep
+        their number.
+        """
         private, public = self._places
         if not public:
             return self.private_reports
         if len(self.private_reports) == len(private):
-            merged = dict(zip(private, self.private_reports, strict=True)) | {i: self.domain.attributes[i] for i in public}
+            merged = dict(zip(private, self.private_reports, strict=True)) | {
+                i: self.domain.attributes[i] for i in public
+            }
             return Domain(tuple(merged[i] for i in range(len(merged))), self.domain.title)
-        return Domain((*self.private_reports, *(self.domain.attributes[i] for i in public)), self.domain.title)
+        return Domain(
+            (*self.private_reports, *(self.domain.attributes[i] for i in public)), self.domain.title
+        )
 
     def perturb(self, columns: Columns, rng: Keystream) -> Columns:
         """The reports of these records: private columns randomised, public ones as they are."""
@@ -157,12 +186,22 @@ class Mechanism(ABC):
     @cached_property
     def _private_axes(self) -> dict[int, int]:
         """Private axes of the domain, with their positions among the private ones."""
-        places = [i for i, axis in enumerate(self.domain.axes) if not self.domain.attributes[axis.attribute].public]
+        places = [
+            i
+            for i, axis in enumerate(self.domain.axes)
+            if not self.domain.attributes[axis.attribute].public
+        ]
         return {axis: place for place, axis in enumerate(places)}
 
     def spec(self) -> dict[str, Any]:
-        """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal one of it."""
-        return {"mechanism": self.name, "domain": self.domain.to_dict(), "parameters": self.parameters()}
+        """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal
+        one of it.
+        """
+        return {
+            "mechanism": self.name,
+            "domain": self.domain.to_dict(),
+            "parameters": self.parameters(),
+        }
 
 
 def rows_of(columns: Columns) -> int:
@@ -172,6 +211,10 @@ def rows_of(columns: Columns) -> int:
 
 
 def check_kept(mechanism: Mechanism, asked: Guarantee) -> None:
-    """Refuse a mechanism whose guarantee came out above the one asked for: rounding must go towards privacy."""
+    """Refuse a mechanism whose guarantee came out above the one asked for: rounding must go towards
+    privacy.
+    """
     if not asked.allows(mechanism.guarantee):
-        raise PrivacyError(f"{mechanism.name} would give {mechanism.guarantee}, above the {asked} asked for")
+        raise PrivacyError(
+            f"{mechanism.name} would give {mechanism.guarantee}, above the {asked} asked for"
+        )

@@ -1,4 +1,6 @@
-"""BitFlip: every item of a basket is kept or flipped on its own, ones with one probability and zeros with another (MASK)."""
+"""BitFlip: every item of a basket is kept or flipped on its own, ones with one probability and
+zeros with another (MASK).
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,34 @@ from sfumato.randomness import Keystream
 
 SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
-CHUNK = 1 << 12  # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little beside them
+CHUNK = (
+    1 << 12
+    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
+    # beside them
+)
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]
-Odds = tuple[Gamma, Gamma]  # how much more likely a report bit is under a one than under a zero, and the reverse
+Odds = tuple[
+    Gamma, Gamma
+]  # how much more likely a report bit is under a one than under a zero, and the reverse
 
 
 class ItemFlips(Mechanism):
-    """What all mechanisms have in common that flip every item on its own: a product over items of 2×2 channels.
+    """What all mechanisms have in common that flip every item on its own: a product over items of
+    2×2 channels.
 
-    Item i is reported when true with probability p_i (keep ones) and not reported when false with q_i (keep zeros): MASK,
-    EMASK and FP/NFP (THEORY §2). Records are reported as baskets of their `attribute=value` items.
+    Item i is reported when true with probability p_i (keep ones) and not reported when false with
+    q_i (keep zeros): MASK, EMASK and FP/NFP (THEORY §2). Records are reported as baskets of their
+    `attribute=value` items.
     """
 
     @property
     @abstractmethod
     def thresholds(self) -> NDArray[np.int64]:  # (items, 2)
-        """Keep ones and keep zeros of every report item, in 65,536ths: the integers that are sampled."""
+        """Keep ones and keep zeros of every report item, in 65,536ths: the integers that are
+        sampled.
+        """
 
     @cached_property
     def p(self) -> NDArray[np.float64]:
@@ -69,7 +81,9 @@ class ItemFlips(Mechanism):
         return self.p, self.q
 
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
-        """The product over the items of (reported - (1-q)) / (p+q-1), which has mean 1 where all are true and 0 elsewhere."""
+        """The product over the items of (reported - (1-q)) / (p+q-1), which has mean 1 where all
+        are true and 0 elsewhere.
+        """
         bits = reported_items(self, reports)
         votes = np.ones(bits.rows)
         for item in items:
@@ -86,11 +100,17 @@ class ItemFlips(Mechanism):
         return self._record_channel(axes)
 
     def item_channel(self, items: Sequence[int]) -> Product:
-        """The channel of a few report items, by their numbers: from which of them are true to which are reported."""
-        return Product.of(*(Retain.flip(float(self.p[item]), float(self.q[item])) for item in items))
+        """The channel of a few report items, by their numbers: from which of them are true to which
+        are reported.
+        """
+        return Product.of(
+            *(Retain.flip(float(self.p[item]), float(self.q[item])) for item in items)
+        )
 
     def _record_channel(self, axes: Sequence[int]) -> Dense:
-        """From the cells of a few attributes to every combination of their items' bits; only where that is small."""
+        """From the cells of a few attributes to every combination of their items' bits; only where
+        that is small.
+        """
         places = item_places(self.domain.private)
         shape = tuple(len(places[axis]) for axis in axes)
         check_written_out(self.name, sum(shape), math.prod(shape))
@@ -111,36 +131,51 @@ class ItemFlips(Mechanism):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """γ of the whole record: the product over items, or over attributes of the worst exchange of one value for another."""
+        """γ of the whole record: the product over items, or over attributes of the worst exchange
+        of one value for another.
+        """
         odds = [_odds(int(ones), int(zeros)) for ones, zeros in self.thresholds.tolist()]
         if self.domain.private.baskets:
             return Guarantee(_power_product(Counter(max(pair) for pair in odds)))
-        worst = (_worst_exchange([odds[item] for item in items]) for items in item_places(self.domain.private))
+        worst = (
+            _worst_exchange([odds[item] for item in items])
+            for items in item_places(self.domain.private)
+        )
         return Guarantee(_power_product(Counter(worst)))
 
     @cached_property
     def per_item(self) -> Guarantee:
         """What is promised about any one item, whatever else the basket holds."""
-        return Guarantee(max(max(_odds(ones, zeros)) for ones, zeros in set(map(tuple, self.thresholds.tolist()))))
+        return Guarantee(
+            max(
+                max(_odds(ones, zeros)) for ones, zeros in set(map(tuple, self.thresholds.tolist()))
+            )
+        )
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        return (f"the guarantee covers a whole {self._record}; about any one of its items alone it is {self.per_item}",)
+        return (
+            f"the guarantee covers a whole {self._record}; about any one of its items alone it is "
+            f"{self.per_item}",
+        )
 
     @property
     def _record(self) -> str:
         items = len(self.thresholds)
         return (
-            f"basket from {items} items" if self.domain.private.baskets else f"record of {len(self.domain.private)} attributes"
+            f"basket from {items} items"
+            if self.domain.private.baskets
+            else f"record of {len(self.domain.private)} attributes"
         )
 
 
 @dataclass(frozen=True)
 class BitFlip(ItemFlips):
-    """Keep each one with probability `keep_ones` and each zero with `keep_zeros` (MASK, Rizvi and Haritsa 2002).
+    """Keep each one with probability `keep_ones` and each zero with `keep_zeros` (MASK, Rizvi and
+    Haritsa 2002).
 
-    Either is one number or a vector over the report items. Both are rounded to 65,536ths towards p + q = 1, where nothing
-    is told, and the rounded numbers are the mechanism's parameters.
+    Either is one number or a vector over the report items. Both are rounded to 65,536ths towards p
+    + q = 1, where nothing is told, and the rounded numbers are the mechanism's parameters.
 
     >>> mask = BitFlip(Domain((Items("items", ("bread", "milk")),)), 0.75, 0.75)
     >>> mask.guarantee, mask.per_item
@@ -155,7 +190,10 @@ class BitFlip(ItemFlips):
     def __post_init__(self) -> None:
         object.__setattr__(self, "domain", self.domain.binned())
         items = basket_reports(self.domain).attributes[0]
-        pairs = [_listed("keep_ones", self.keep_ones, items.size), _listed("keep_zeros", self.keep_zeros, items.size)]
+        pairs = [
+            _listed("keep_ones", self.keep_ones, items.size),
+            _listed("keep_zeros", self.keep_zeros, items.size),
+        ]
         rounded = {pair: rounded_rates(*pair) for pair in set(zip(*pairs, strict=True))}
         thresholds = np.array([rounded[pair] for pair in zip(*pairs, strict=True)], dtype=np.int64)
         object.__setattr__(self, "keep_ones", _stored(thresholds[:, 0]))
@@ -164,12 +202,17 @@ class BitFlip(ItemFlips):
     @cached_property
     def thresholds(self) -> NDArray[np.int64]:
         items = self.private_reports.attributes[0].size
-        rates = [_listed("keep_ones", self.keep_ones, items), _listed("keep_zeros", self.keep_zeros, items)]
+        rates = [
+            _listed("keep_ones", self.keep_ones, items),
+            _listed("keep_zeros", self.keep_zeros, items),
+        ]
         return (np.array(rates).T * SCALE).astype(np.int64)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for records (THEORY §2)."""
+        """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for
+        records (THEORY §2).
+        """
         if not math.isfinite(guarantee.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
         binned = domain.binned()
@@ -180,7 +223,10 @@ class BitFlip(ItemFlips):
         if 2 * keep <= SCALE:
             raise PrivacyError(
                 f"mask cannot keep any bit more often than chance under {guarantee}",
-                hint="use a larger gamma or fewer attributes or items, or the gamma-diagonal mechanism",
+                hint=(
+                    "use a larger gamma or fewer attributes or items, or the gamma-diagonal "
+                    "mechanism"
+                ),
             )
         mechanism = cls(binned, keep / SCALE, keep / SCALE)
         check_kept(mechanism, guarantee)
@@ -195,7 +241,9 @@ class BitFlip(ItemFlips):
 
 
 def basket_reports(domain: Domain) -> Domain:
-    """The universe in which private records are reported: their own items, or one item for each value of each attribute."""
+    """The universe in which private records are reported: their own items, or one item for each
+    value of each attribute.
+    """
     private = domain.private
     if private.baskets:
         return private
@@ -227,20 +275,26 @@ def as_baskets(columns: Columns, private: Domain) -> Bits:
     if isinstance(columns[0], Bits):
         return columns[0]
     rows = rows_of(columns)
-    words = np.zeros((sum(attribute.size for attribute in private), -(-rows // WORD_BITS)), dtype=np.uint64)
+    words = np.zeros(
+        (sum(attribute.size for attribute in private), -(-rows // WORD_BITS)), dtype=np.uint64
+    )
     octets = words.view(np.uint8).reshape(len(words), -1)
     for column, items in zip(columns, item_places(private), strict=True):
         for value, item in enumerate(items):
-            octets[item, : (rows + 7) // 8] = np.packbits(np.asarray(column) == value, bitorder="little")
+            octets[item, : (rows + 7) // 8] = np.packbits(
+                np.asarray(column) == value, bitorder="little"
+            )
     return Bits(words, rows)
 
 
 def flip_bits(bits: Bits, flips: NDArray[np.int64], rng: Keystream) -> Bits:
-    """The matrix with every bit flipped with its item's probability, `flips[item]` = (of a one, of a zero) in 65,536ths.
+    """The matrix with every bit flipped with its item's probability, `flips[item]` = (of a one, of
+    a zero) in 65,536ths.
 
-    A 16-bit uniform number is compared with its threshold on 64 rows at once, plane by plane: from the threshold's lowest set
-    bit up, "below" becomes below OR plane where the threshold has a one and below AND plane where it has a zero. Ones and
-    zeros share the planes, as a bit is only one of them.
+    A 16-bit uniform number is compared with its threshold on 64 rows at once, plane by plane: from
+    the threshold's lowest set bit up, "below" becomes below OR plane where the threshold has a one
+    and below AND plane where it has a zero. Ones and zeros share the planes, as a bit is only one
+    of them.
     """
     words = np.empty_like(bits.words)
     buffer = np.empty((PLANES + 2) * CHUNK, dtype=np.uint64)
@@ -255,7 +309,9 @@ def flip_bits(bits: Bits, flips: NDArray[np.int64], rng: Keystream) -> Bits:
 
 
 def _runs(flips: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
-    """Neighbouring items with the same thresholds, whose words lie side by side: first, last + 1, of ones, of zeros."""
+    """Neighbouring items with the same thresholds, whose words lie side by side: first, last + 1,
+    of ones, of zeros.
+    """
     starts = np.flatnonzero(np.any(flips != np.roll(flips, 1, axis=0), axis=1)).tolist()
     starts = [0, *(start for start in starts if start)]
     for first, last in zip(starts, [*starts[1:], len(flips)], strict=True):
@@ -263,7 +319,11 @@ def _runs(flips: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _flip_words(
-    source: NDArray[np.uint64], target: NDArray[np.uint64], flips: tuple[int, int], buffer: NDArray[np.uint64], rng: Keystream
+    source: NDArray[np.uint64],
+    target: NDArray[np.uint64],
+    flips: tuple[int, int],
+    buffer: NDArray[np.uint64],
+    rng: Keystream,
 ) -> None:
     count, lowest = len(source), min(map(_lowest_bit, flips))
     planes = buffer[: (PLANES - lowest) * count].reshape(-1, count)
@@ -279,13 +339,19 @@ def _flip_words(
     np.bitwise_xor(source, flipped, out=target)
 
 
-def _below(planes: NDArray[np.uint64], threshold: int, lowest: int, out: NDArray[np.uint64]) -> None:
-    """Bits that are 1 with probability threshold / 65,536; planes[0] decides the bit `lowest` of the threshold."""
+def _below(
+    planes: NDArray[np.uint64], threshold: int, lowest: int, out: NDArray[np.uint64]
+) -> None:
+    """Bits that are 1 with probability threshold / 65,536; planes[0] decides the bit `lowest` of
+    the threshold.
+    """
     if threshold in (0, SCALE):
         out.fill(np.uint64(0) if threshold == 0 else ~np.uint64(0))
         return
     first = _lowest_bit(threshold)
-    result = planes[first - lowest]  # read-only here: the other threshold may need the plane as it is
+    result = planes[
+        first - lowest
+    ]  # read-only here: the other threshold may need the plane as it is
     for bit in range(first + 1, PLANES):
         step = np.bitwise_or if threshold >> bit & 1 else np.bitwise_and
         result = step(result, planes[bit - lowest], out=out)
@@ -299,7 +365,8 @@ def _lowest_bit(threshold: int) -> int:
 
 
 def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
-    """Both probabilities in 65,536ths, rounded towards keep_ones + keep_zeros = 1, that is towards privacy.
+    """Both probabilities in 65,536ths, rounded towards keep_ones + keep_zeros = 1, that is towards
+    privacy.
 
     >>> rounded_rates(0.9, 0.9), rounded_rates(0.1, 0.1)
     ((58982, 58982), (6554, 6554))
@@ -312,7 +379,8 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     rounded = toward(ones * SCALE), toward(zeros * SCALE)
     if (ones + zeros - 1) * (sum(rounded) - SCALE) <= 0:
         raise ParameterError(
-            f"keep_ones={keep_ones:g} and keep_zeros={keep_zeros:g} add up to 1: an item is reported as often when it is "
+            f"keep_ones={keep_ones:g} and keep_zeros={keep_zeros:g} add up to 1: an item is "
+            "reported as often when it is "
             "absent as when it is present, so nothing can be reconstructed",
             hint="use a sum above 1, or below it",
         )
@@ -320,7 +388,9 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
 
 
 def check_written_out(name: str, items: int, cells: int) -> None:
-    """Refuse to write out a matrix from cells to every combination of items where it would be large."""
+    """Refuse to write out a matrix from cells to every combination of items where it would be
+    large.
+    """
     if items > 40 or cells << items > WRITTEN_OUT:
         raise EstimationError(
             f"the {name} channel from {cells} cells to 2^{items} baskets is too large to write out",
@@ -329,7 +399,10 @@ def check_written_out(name: str, items: int, cells: int) -> None:
 
 
 def _odds(keep_ones: int, keep_zeros: int) -> Odds:
-    ones = (keep_ones, SCALE - keep_zeros), (SCALE - keep_ones, keep_zeros)  # (under a one, under a zero) of each report bit
+    ones = (
+        (keep_ones, SCALE - keep_zeros),
+        (SCALE - keep_ones, keep_zeros),
+    )  # (under a one, under a zero) of each report bit
     up = max(_ratio(one, zero) for one, zero in ones)
     down = max(_ratio(zero, one) for one, zero in ones)
     return up, down
@@ -340,18 +413,24 @@ def _ratio(above: int, below: int) -> Gamma:
 
 
 def _worst_exchange(odds: Sequence[Odds]) -> Gamma:
-    """max over values i ≠ i' of up_i·down_i': what one value and another of the same attribute can differ by."""
+    """max over values i ≠ i' of up_i·down_i': what one value and another of the same attribute can
+    differ by.
+    """
     if len(odds) == 1:
         return Fraction(1)
     ups = sorted(range(len(odds)), key=lambda item: odds[item][0])[-2:]
     downs = sorted(range(len(odds)), key=lambda item: odds[item][1])[-2:]
-    return max(_power_product(Counter([odds[i][0], odds[j][1]])) for i in ups for j in downs if i != j)
+    return max(
+        _power_product(Counter([odds[i][0], odds[j][1]])) for i in ups for j in downs if i != j
+    )
 
 
 def _power_product(gammas: Counter[Gamma]) -> Gamma:
     if math.inf in gammas:
         return math.inf
-    return math.prod((Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1))
+    return math.prod(
+        (Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1)
+    )
 
 
 def _exponent(private: Domain) -> int:
@@ -366,7 +445,9 @@ def _listed(name: str, rates: Rates, items: int) -> list[float]:
         return [float(rates)] * items
     listed = [float(rate) for rate in rates]
     if len(listed) != items:
-        raise ParameterError(f"{name} lists {len(listed)} probabilities for {items} items; give one, or one an item")
+        raise ParameterError(
+            f"{name} lists {len(listed)} probabilities for {items} items; give one, or one an item"
+        )
     return listed
 
 

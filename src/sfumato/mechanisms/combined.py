@@ -22,9 +22,11 @@ SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
 @dataclass(frozen=True)
 class Combined(Mechanism):
-    """Each part randomises its own attributes; the channel is the product of theirs, and so is gamma.
+    """Each part randomises its own attributes; the channel is the product of theirs, and so is
+    gamma.
 
-    The parts share out the private attributes of the domain, each with a domain of its own that names them as they stand there.
+    The parts share out the private attributes of the domain, each with a domain of its own that
+    names them as they stand there.
 
     >>> from sfumato.domain import Category
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -50,14 +52,21 @@ class Combined(Mechanism):
             raise SchemaError(f"attribute '{twice[0]}' is randomised by two parts; give it to one")
         left = [name for name in self.domain.private.names if name not in names]
         if left:
-            raise SchemaError(f"no part randomises attribute '{left[0]}'; give it to one, or make it public")
+            raise SchemaError(
+                f"no part randomises attribute '{left[0]}'; give it to one, or make it public"
+            )
 
     def _check_attribute(self, attribute: Attribute) -> None:
         own = self.domain[attribute.name]
         if own.public or attribute.public:
-            raise SchemaError(f"attribute '{attribute.name}' is public, so no part may randomise it")
+            raise SchemaError(
+                f"attribute '{attribute.name}' is public, so no part may randomise it"
+            )
         if own != attribute:
-            raise SchemaError(f"attribute '{attribute.name}' has other values in its part than in the domain", hint="bin both")
+            raise SchemaError(
+                f"attribute '{attribute.name}' has other values in its part than in the domain",
+                hint="bin both",
+            )
 
     @classmethod
     def of(cls, *parts: Mechanism) -> Self:
@@ -67,12 +76,19 @@ class Combined(Mechanism):
         return cls(Domain(tuple(attribute for part in parts for attribute in part.domain)), parts)
 
     @classmethod
-    def promising(cls, guarantee: Guarantee, domain: Domain, *, groups: Sequence[Sequence[str]] | None = None) -> Self:
-        """Every group gets γ^(1/groups): records by gamma-diagonal, baskets by mask; by default each attribute alone."""
+    def promising(
+        cls, guarantee: Guarantee, domain: Domain, *, groups: Sequence[Sequence[str]] | None = None
+    ) -> Self:
+        """Every group gets γ^(1/groups): records by gamma-diagonal, baskets by mask; by default
+        each attribute alone.
+        """
         binned = domain.binned()
         groups = [[name] for name in binned.private.names] if groups is None else groups
         share = _share(guarantee, len(groups))
-        mechanism = cls(binned, tuple(_part(replace(binned.project(group), title=None), share) for group in groups))
+        mechanism = cls(
+            binned,
+            tuple(_part(replace(binned.project(group), title=None), share) for group in groups),
+        )
         check_kept(mechanism, guarantee)
         return mechanism
 
@@ -93,14 +109,19 @@ class Combined(Mechanism):
         reported: dict[str, Attribute] = {}
         for part in self.parts:
             reported |= zip(part.domain.names, part.reports, strict=True)
-        return replace(self.domain.private, attributes=tuple(reported[name] for name in self.domain.private.names))
+        return replace(
+            self.domain.private,
+            attributes=tuple(reported[name] for name in self.domain.private.names),
+        )
 
     @cached_property
     def private_channel(self) -> Channel:
         return self.private_channel_over(range(len(self.domain.private.axes)))
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
-        """The product of the parts' channels over those of these axes that are theirs; other parts are never written down."""
+        """The product of the parts' channels over those of these axes that are theirs; other parts
+        are never written down.
+        """
         wanted = list(axes)
         factors, places = [], []
         for part, own in zip(self.parts, self._part_axes, strict=True):
@@ -112,9 +133,14 @@ class Combined(Mechanism):
 
     @cached_property
     def _part_axes(self) -> tuple[dict[int, int], ...]:
-        """For each part, its axes among the private ones of the domain, and where they stand in the part."""
+        """For each part, its axes among the private ones of the domain, and where they stand in the
+        part.
+        """
         place = {axis.name: number for number, axis in enumerate(self.domain.private.axes)}
-        return tuple({place[axis.name]: number for number, axis in enumerate(part.domain.axes)} for part in self.parts)
+        return tuple(
+            {place[axis.name]: number for number, axis in enumerate(part.domain.axes)}
+            for part in self.parts
+        )
 
     def parameters(self) -> dict[str, Any]:
         return {"parts": [part.spec() for part in self.parts]}
@@ -127,18 +153,27 @@ class Combined(Mechanism):
         private = self.domain.private
         drawn: dict[str, Any] = {}
         for part in self.parts:
-            reports = part.perturb(tuple(columns[private.index(name)] for name in part.domain.names), rng)
+            reports = part.perturb(
+                tuple(columns[private.index(name)] for name in part.domain.names), rng
+            )
             drawn |= zip(part.domain.names, reports, strict=True)
         return tuple(drawn[name] for name in private.names)
 
 
 def _check_reports(part: Mechanism) -> None:
-    if [axis.attribute for axis in part.reports.axes] != [axis.attribute for axis in part.domain.axes]:
-        raise SchemaError(f"{part.name} reports other columns than it was given, so it cannot be part of a combination")
+    if [axis.attribute for axis in part.reports.axes] != [
+        axis.attribute for axis in part.domain.axes
+    ]:
+        raise SchemaError(
+            f"{part.name} reports other columns than it was given, so it cannot be part of a "
+            "combination"
+        )
 
 
 def _share(guarantee: Guarantee, groups: int) -> Guarantee:
-    """The largest gamma, in steps of 2^-20, whose power over the groups is not above the guarantee."""
+    """The largest gamma, in steps of 2^-20, whose power over the groups is not above
+    the guarantee.
+    """
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
     count = math.floor(math.exp(guarantee.epsilon / groups) * SHARE_STEP) + 1

@@ -1,4 +1,6 @@
-"""CutAndPaste: a few items of a basket are kept, then every other item of the universe is put in by chance."""
+"""CutAndPaste: a few items of a basket are kept, then every other item of the universe is put in by
+chance.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,19 @@ from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
 SIZE = "basket size"  # the public column beside reported baskets
-TYPICAL_BASKET = 6  # the basket for whose itemsets `promising` chooses the cutoff where baskets have no common size
+# the basket for whose itemsets `promising` chooses the cutoff where baskets have no common size
+TYPICAL_BASKET = 6
 
 
 @dataclass(frozen=True)
 class CutAndPaste(Mechanism):
-    """Keep j = min(uniform 0..cutoff, m) of a basket's m items, then put in every other item with probability `insert`.
+    """Keep j = min(uniform 0..cutoff, m) of a basket's m items, then put in every other item with
+    probability `insert`.
 
-    Evfimievski et al. 2002; K = cutoff and ρ = insert in FRAPP eq. 11. A report v of a basket u of m items, o of them in v, has
-    probability ρ^|v| (1-ρ)^(I-|v|)·f(o), f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j: a polynomial of degree K in the overlap, so
-    itemsets longer than K leave no trace. Records are baskets of M items. `insert` is rounded up to 65,536ths.
+    Evfimievski et al. 2002; K = cutoff and ρ = insert in FRAPP eq. 11. A report v of a basket u of
+    m items, o of them in v, has probability ρ^|v| (1-ρ)^(I-|v|)·f(o), f(o) = Σ_j P(j) C(o,j)/C(m,j)
+    ρ^-j: a polynomial of degree K in the overlap, so itemsets longer than K leave no trace. Records
+    are baskets of M items. `insert` is rounded up to 65,536ths.
 
     >>> from sfumato.domain import Items
     >>> shop = Domain((Items("items", tuple("abcdefgh")),))
@@ -57,32 +62,44 @@ class CutAndPaste(Mechanism):
         basket_reports(self.domain)
         if self.cutoff < 1 or self.cutoff != int(self.cutoff):
             raise ParameterError(
-                f"cutoff={self.cutoff} keeps no item, so nothing can be reconstructed; use a whole cutoff >= 1"
+                f"cutoff={self.cutoff} keeps no item, so nothing can be reconstructed; use a "
+                "whole cutoff >= 1"
             )
         if not 0 < self.insert < 1:
             raise ParameterError(
-                f"insert={self.insert:g} must lie strictly between 0 and 1: at 0 nothing is hidden, at 1 everything"
+                f"insert={self.insert:g} must lie strictly between 0 and 1: at 0 nothing is "
+                "hidden, at 1 everything"
             )
         threshold = math.ceil(Fraction(str(self.insert)) * SCALE)
         if threshold == SCALE:
-            raise ParameterError(f"insert={self.insert:g} puts every item in every report, so nothing can be reconstructed")
+            raise ParameterError(
+                f"insert={self.insert:g} puts every item in every report, so nothing can be "
+                "reconstructed"
+            )
         object.__setattr__(self, "cutoff", int(self.cutoff))
         object.__setattr__(self, "insert", threshold / SCALE)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        """The cutoff whose partial supports are best conditioned for itemsets of half a record, the least insert that fits γ.
+        """The cutoff whose partial supports are best conditioned for itemsets of half a record, the
+        least insert that fits γ.
 
-        A record has M items; baskets are taken as six. Itemsets longer than the cutoff cannot be recovered, so where γ allows
-        no cutoff of half a record (γ > cutoff + 1 is needed) the largest that it allows is used.
+        A record has M items; baskets are taken as six. Itemsets longer than the cutoff cannot be
+        recovered, so where γ allows no cutoff of half a record (γ > cutoff + 1 is needed) the
+        largest that it allows is used.
         """
         binned = domain.binned()
         private = basket_reports(binned) and binned.private
         items = min(TYPICAL_BASKET, private.attributes[0].size) if private.baskets else len(private)
-        fits = [found for cutoff in range(1, items + 1) if (found := cls._least_insert(guarantee, binned, cutoff))]
+        fits = [
+            found
+            for cutoff in range(1, items + 1)
+            if (found := cls._least_insert(guarantee, binned, cutoff))
+        ]
         if not fits:
             raise PrivacyError(
-                f"cut-and-paste keeps one item in two reports at least, so it cannot promise {guarantee}",
+                "cut-and-paste keeps one item in two reports at least, so it cannot promise "
+                f"{guarantee}",
                 hint="it needs gamma > 2; use the gamma-diagonal or mask mechanism",
             )
         length = min(max(1, items // 2), fits[-1].cutoff)
@@ -93,7 +110,9 @@ class CutAndPaste(Mechanism):
 
     @classmethod
     def _least_insert(cls, guarantee: Guarantee, domain: Domain, cutoff: int) -> Self | None:
-        """The mechanism with the smallest insert that keeps the guarantee, by bisection: γ falls as insert grows."""
+        """The mechanism with the smallest insert that keeps the guarantee, by bisection: γ falls as
+        insert grows.
+        """
         least, enough = 0, SCALE
         while enough - least > 1:
             middle = (least + enough) // 2
@@ -107,7 +126,9 @@ class CutAndPaste(Mechanism):
         reports = basket_reports(self.domain)
         if not self.domain.private.baskets:
             return reports
-        return Domain((*reports, Numeric(SIZE, 0, reports.attributes[0].size, public=True)), reports.title)
+        return Domain(
+            (*reports, Numeric(SIZE, 0, reports.attributes[0].size, public=True)), reports.title
+        )
 
     @property
     def universe(self) -> int:
@@ -117,7 +138,9 @@ class CutAndPaste(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         offsets, items = self._item_lists(columns)
         kept = Bits.from_csr(*_cut(offsets, items, self.cutoff, rng), self.universe)
-        paste = np.tile(np.array([0, round(self.insert * SCALE)], dtype=np.int64), (self.universe, 1))
+        paste = np.tile(
+            np.array([0, round(self.insert * SCALE)], dtype=np.int64), (self.universe, 1)
+        )
         reports = flip_bits(kept, paste, rng)
         if self.domain.private.baskets:
             return reports, np.diff(offsets).astype(code_dtype(self.universe + 1))
@@ -128,15 +151,23 @@ class CutAndPaste(Mechanism):
         if isinstance(columns[0], Bits):
             return columns[0].to_csr()
         places = item_places(self.domain.private)
-        items = [np.asarray(column).astype(np.int32) + place.start for column, place in zip(columns, places, strict=True)]
-        return np.arange(rows_of(columns) + 1, dtype=np.int64) * len(columns), np.stack(items, axis=1).reshape(-1)
+        items = [
+            np.asarray(column).astype(np.int32) + place.start
+            for column, place in zip(columns, places, strict=True)
+        ]
+        return np.arange(rows_of(columns) + 1, dtype=np.int64) * len(columns), np.stack(
+            items, axis=1
+        ).reshape(-1)
 
     def sizes(self, length: int, basket_size: int | None = None) -> Sizes:
-        """The channel of partial supports of itemsets of this length, in baskets of this size (of records: M)."""
+        """The channel of partial supports of itemsets of this length, in baskets of this size (of
+        records: M).
+        """
         size = self._size(basket_size)
         if min(length, size) > self.cutoff:
             raise EstimationError(
-                f"itemsets of {length} items cannot be recovered: at most cutoff={self.cutoff} items of a basket are kept",
+                f"itemsets of {length} items cannot be recovered: at most cutoff={self.cutoff} "
+                "items of a basket are kept",
                 hint=f"ask for itemsets of at most {self.cutoff} items",
             )
         return Sizes.cut_and_paste(length, size, self.cutoff, self.insert)
@@ -160,7 +191,9 @@ class CutAndPaste(Mechanism):
         return None if self.domain.private.baskets else self.sizes(length).inverse[-1]
 
     def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
-        """The weight of "as many of the items as this report shows" in the unbiased count of baskets with all of them."""
+        """The weight of "as many of the items as this report shows" in the unbiased count of
+        baskets with all of them.
+        """
         bits = reported_items(self, reports)
         shown = np.zeros(bits.rows, dtype=np.int64)
         for item in items:
@@ -168,7 +201,9 @@ class CutAndPaste(Mechanism):
         if not self.domain.private.baskets:
             return self.sizes(len(items)).inverse[-1][shown]
         sizes = np.asarray(reports[self.reports.index(SIZE)])
-        weights = np.zeros((self.universe + 1, len(items) + 1))  # a basket smaller than the itemset does not hold it
+        weights = np.zeros(
+            (self.universe + 1, len(items) + 1)
+        )  # a basket smaller than the itemset does not hold it
         for size in np.unique(sizes[sizes >= len(items)]).tolist():
             weights[size] = self.sizes(len(items), size).inverse[-1]
         return weights[sizes, shown]
@@ -178,11 +213,16 @@ class CutAndPaste(Mechanism):
         return self.private_channel_over(range(len(self.domain.private.axes)))
 
     def private_channel_over(self, axes: Sequence[int]) -> Dense:
-        """From baskets (or cells of these attributes) to reported baskets, without their size; only where that is small."""
+        """From baskets (or cells of these attributes) to reported baskets, without their size; only
+        where that is small.
+        """
         private = self.domain.private
         if private.baskets:
             if list(axes) != list(range(self.universe)):
-                raise NotLumpableError("what is reported of a few items depends on the size of the basket; ask for itemsets")
+                raise NotLumpableError(
+                    "what is reported of a few items depends on the size of the basket; ask for "
+                    "itemsets"
+                )
             check_written_out(self.name, self.universe, 1 << self.universe)
             truths = _every_basket(self.universe)
             laws = [cut_law(self.cutoff, size) for size in range(self.universe + 1)]
@@ -192,12 +232,16 @@ class CutAndPaste(Mechanism):
         law = _thinned(cut_law(self.cutoff, len(private)), len(private), len(axes))
         return self._dense(_every_record(shape), [law] * (len(axes) + 1), shape)
 
-    def _dense(self, truths: NDArray[np.int64], laws: Sequence[Sequence[Fraction]], shape: tuple[int, ...]) -> Dense:
+    def _dense(
+        self, truths: NDArray[np.int64], laws: Sequence[Sequence[Fraction]], shape: tuple[int, ...]
+    ) -> Dense:
         reports = _every_basket(truths.shape[1])
         overlap, size = reports @ truths.T, reports.sum(axis=1)
         likelihood = np.zeros((len(laws), len(laws)))
         for basket, law in enumerate(laws):
-            likelihood[basket, : basket + 1] = [float(_boost(law, basket, o, self._insert)) for o in range(basket + 1)]
+            likelihood[basket, : basket + 1] = [
+                float(_boost(law, basket, o, self._insert)) for o in range(basket + 1)
+            ]
         pasted = self.insert**size * (1 - self.insert) ** (truths.shape[1] - size)
         matrix = pasted[:, None] * likelihood[truths.sum(axis=1)[None, :], overlap]
         return Dense(matrix, shape, (2,) * truths.shape[1])
@@ -208,20 +252,30 @@ class CutAndPaste(Mechanism):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """γ of the reported items, exactly; Σ ρ^-j, j = 0..K, where two baskets of K items need not share any."""
+        """γ of the reported items, exactly; Σ ρ^-j, j = 0..K, where two baskets of K items need not
+        share any.
+        """
         private = self.domain.private
         if private.baskets:
             return Guarantee(_basket_gamma(self.cutoff, self._insert, self.universe))
         shared = sum(attribute.size == 1 for attribute in private)
         law = cut_law(self.cutoff, len(private))
-        return Guarantee(_exchange_gamma(law, law, (len(private), len(private)), shared, self._insert))
+        return Guarantee(
+            _exchange_gamma(law, law, (len(private), len(private)), shared, self._insert)
+        )
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        lost = f"itemsets of more than {self.cutoff} items cannot be reconstructed from these reports"
+        lost = (
+            f"itemsets of more than {self.cutoff} items cannot be reconstructed from these reports"
+        )
         if not self.domain.private.baskets:
             return (lost,)
-        return (f"the size of each true basket is sent as it is (column '{SIZE}'), outside the guarantee", lost)
+        return (
+            f"the size of each true basket is sent as it is (column '{SIZE}'), outside the "
+            "guarantee",
+            lost,
+        )
 
     def parameters(self) -> dict[str, Any]:
         return {"cutoff": self.cutoff, "insert": self.insert}
@@ -232,7 +286,8 @@ class CutAndPaste(Mechanism):
 
 
 def cut_law(cutoff: int, size: int) -> list[Fraction]:
-    """The probabilities of keeping 0, 1, … items of a basket of this size: uniform on 0..cutoff, what lies beyond size at size.
+    """The probabilities of keeping 0, 1, … items of a basket of this size: uniform on 0..cutoff,
+    what lies beyond size at size.
 
     >>> cut_law(3, 2)
     [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]
@@ -247,26 +302,45 @@ def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:
     seen = [Fraction(0)] * (min(part, len(law) - 1) + 1)
     for kept, chance in enumerate(law):
         for inside in range(min(part, kept) + 1):
-            seen[inside] += chance * comb(part, inside) * comb(size - part, kept - inside) / comb(size, kept)
+            seen[inside] += (
+                chance * comb(part, inside) * comb(size - part, kept - inside) / comb(size, kept)
+            )
     return seen
 
 
 def _boost(law: Sequence[Fraction], size: int, overlap: int, insert: Fraction) -> Fraction:
-    """f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j: how much likelier a report is than from putting in alone."""
-    terms = (chance * comb(overlap, j) / comb(size, j) / insert**j for j, chance in enumerate(law) if j <= overlap)
+    """f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j: how much likelier a report is than from
+    putting in alone.
+    """
+    terms = (
+        chance * comb(overlap, j) / comb(size, j) / insert**j
+        for j, chance in enumerate(law)
+        if j <= overlap
+    )
     return sum(terms, Fraction(0))
 
 
 def _exchange_gamma(
-    law: Sequence[Fraction], other: Sequence[Fraction], sizes: tuple[int, int], shared: int, insert: Fraction
+    law: Sequence[Fraction],
+    other: Sequence[Fraction],
+    sizes: tuple[int, int],
+    shared: int,
+    insert: Fraction,
 ) -> Fraction:
-    """The largest ratio over reports for two baskets with `shared` items in common: show all that is only in the first."""
+    """The largest ratio over reports for two baskets with `shared` items in common: show all that
+    is only in the first.
+    """
     own = sizes[0] - shared
-    return max(_boost(law, sizes[0], own + o, insert) / _boost(other, sizes[1], o, insert) for o in range(shared + 1))
+    return max(
+        _boost(law, sizes[0], own + o, insert) / _boost(other, sizes[1], o, insert)
+        for o in range(shared + 1)
+    )
 
 
 def _basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
-    """The largest ratio over any two baskets, of one size or two; baskets larger than 2K add nothing."""
+    """The largest ratio over any two baskets, of one size or two; baskets larger than 2K add
+    nothing.
+    """
     if universe >= 2 * cutoff:
         return sum((1 / insert**j for j in range(cutoff + 1)), Fraction(0))
     laws = [cut_law(cutoff, size) for size in range(universe + 1)]
@@ -280,7 +354,9 @@ def _basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
 def _cut(
     offsets: NDArray[np.int64], items: NDArray[np.int32], cutoff: int, rng: Keystream
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The kept items of each basket: as many as drawn, by the first steps of a Fisher–Yates shuffle of every basket at once."""
+    """The kept items of each basket: as many as drawn, by the first steps of a Fisher–Yates shuffle
+    of every basket at once.
+    """
     sizes, items = np.diff(offsets), items.copy()
     kept = np.minimum(rng.below(cutoff + 1, len(sizes)).astype(np.int64), sizes)
     for place in range(int(kept.max(initial=0))):
@@ -292,10 +368,17 @@ def _cut(
     return ends, items[np.repeat(offsets[:-1] - ends[:-1], kept) + np.arange(ends[-1])]
 
 
-def _every_basket(items: int) -> NDArray[np.int64]:  # (2^items, items), in the order of the table's cells
+def _every_basket(
+    items: int,
+) -> NDArray[np.int64]:  # (2^items, items), in the order of the table's cells
     return np.arange(1 << items)[:, None] >> np.arange(items)[::-1] & 1
 
 
-def _every_record(shape: tuple[int, ...]) -> NDArray[np.int64]:  # (cells, items), in the order of the table's cells
+def _every_record(
+    shape: tuple[int, ...],
+) -> NDArray[np.int64]:  # (cells, items), in the order of the table's cells
     codes = np.unravel_index(np.arange(math.prod(shape)), shape)
-    return np.concatenate([np.eye(size, dtype=np.int64)[code] for code, size in zip(codes, shape, strict=True)], axis=1)
+    return np.concatenate(
+        [np.eye(size, dtype=np.int64)[code] for code, size in zip(codes, shape, strict=True)],
+        axis=1,
+    )

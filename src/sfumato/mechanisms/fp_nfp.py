@@ -1,4 +1,6 @@
-"""FrequencyFlip: frequent items lose some ones and gain none, the others are flipped both ways (FP/NFP)."""
+"""FrequencyFlip: frequent items lose some ones and gain none, the others are flipped both ways
+(FP/NFP).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from sfumato.privacy.guarantee import Guarantee
 
 @dataclass(frozen=True)
 class FrequencyFlip(ItemFlips):
-    """Keep ones with `fp`; keep the zeros of frequent items always, of the others with `nfp` (Rao and Chiranjeevi 2012).
+    """Keep ones with `fp`; keep the zeros of frequent items always, of the others with `nfp` (Rao
+    and Chiranjeevi 2012).
 
-    A data owner's method: which items are frequent is read off the true data. Its paper mines the distorted data as they are;
-    the channel is known, so supports can be reconstructed as from any other bit flips.
+    A data owner's method: which items are frequent is read off the true data. Its paper mines the
+    distorted data as they are; the channel is known, so supports can be reconstructed as from any
+    other bit flips.
 
     >>> from sfumato.domain import Items
     >>> pair = Domain((Items("items", ("bread", "caviar")),))
@@ -42,45 +46,67 @@ class FrequencyFlip(ItemFlips):
         for item in self.frequent:
             items.code(item)
         if self.fp == 0:
-            raise ParameterError("fp=0 removes every item from every basket, so nothing can be reconstructed; use 0 < fp <= 1")
+            raise ParameterError(
+                "fp=0 removes every item from every basket, so nothing can be reconstructed; use "
+                "0 < fp <= 1"
+            )
         fp, nfp = rounded_rates(self.fp, self.nfp)
         object.__setattr__(self, "fp", fp / SCALE)
         object.__setattr__(self, "nfp", nfp / SCALE)
 
     @classmethod
     def from_supports(
-        cls, domain: Domain, supports: Sequence[float] | NDArray[Any], fp: float, nfp: float, min_support: float
+        cls,
+        domain: Domain,
+        supports: Sequence[float] | NDArray[Any],
+        fp: float,
+        nfp: float,
+        min_support: float,
     ) -> Self:
-        """The mechanism whose frequent items are those of support ≥ min_support, one true support a report item."""
+        """The mechanism whose frequent items are those of support ≥ min_support, one true support a
+        report item.
+        """
         items = basket_reports(domain.binned()).attributes[0]
         if len(supports) != items.size:
-            raise ParameterError(f"{len(supports)} supports were given for {items.size} items; give one an item")
-        frequent = tuple(item for item, support in zip(items.labels, supports, strict=True) if support >= min_support)
+            raise ParameterError(
+                f"{len(supports)} supports were given for {items.size} items; give one an item"
+            )
+        frequent = tuple(
+            item
+            for item, support in zip(items.labels, supports, strict=True)
+            if support >= min_support
+        )
         return cls(domain, frequent, fp, nfp)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
         raise PrivacyError(
-            "fp-nfp promises nothing to a respondent: a frequent item that is reported is certain to be true",
+            "fp-nfp promises nothing to a respondent: a frequent item that is reported is "
+            "certain to be true",
             hint="use the mask mechanism, or state --fp, --nfp and --min-support",
         )
 
     @cached_property
     def thresholds(self) -> NDArray[np.int64]:
         items = self.private_reports.attributes[0]
-        thresholds = np.tile(np.array([self.fp * SCALE, self.nfp * SCALE], dtype=np.int64), (items.size, 1))
+        thresholds = np.tile(
+            np.array([self.fp * SCALE, self.nfp * SCALE], dtype=np.int64), (items.size, 1)
+        )
         thresholds[[items.code(item) for item in self.frequent], 1] = SCALE
         return thresholds
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """γ = ∞, even with no frequent item: which items are frequent is told, and came from the true data."""
+        """γ = ∞, even with no frequent item: which items are frequent is told, and came from the
+        true data.
+        """
         return Guarantee(math.inf)
 
     @property
     def caveats(self) -> tuple[str, ...]:
         return (
-            f"a frequent item ({len(self.frequent)} of them) that is reported is certain to be true, so gamma is infinite",
+            f"a frequent item ({len(self.frequent)} of them) that is reported is certain to be "
+            "true, so gamma is infinite",
             "which items are frequent was read off the true data and is told",
         )
 

@@ -1,4 +1,6 @@
-"""GammaDiagonal: keep the whole record, or draw a new one uniformly from all possible records (FRAPP's DET-GD)."""
+"""GammaDiagonal: keep the whole record, or draw a new one uniformly from all possible records
+(FRAPP's DET-GD).
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 class GammaDiagonal(Mechanism):
     """Report u for u with probability γx, any other record with x, x = 1/(γ+n-1) (FRAPP eq. 12).
 
-    With γ = a/b, one integer below a + b(n-1) decides: below b·n it names the new record, above it the record is kept. Where
-    that does not fit 32 bits, keep is a 64-bit threshold, rounded down, and every attribute is drawn on its own.
+    With γ = a/b, one integer below a + b(n-1) decides: below b·n it names the new record, above it
+    the record is kept. Where that does not fit 32 bits, keep is a 64-bit threshold, rounded down,
+    and every attribute is drawn on its own.
 
     >>> from sfumato.domain import Category
     >>> coin = GammaDiagonal(Domain((Category("coin", ("heads", "tails")),)), 3)
@@ -46,10 +49,14 @@ class GammaDiagonal(Mechanism):
     def __post_init__(self) -> None:
         check_cells(self.name, self.domain)
         if not self.gamma > 1:
-            raise ParameterError(f"gamma={float(self.gamma):g} keeps no record more often than chance; use gamma > 1")
+            raise ParameterError(
+                f"gamma={float(self.gamma):g} keeps no record more often than chance; use gamma > 1"
+            )
         if not math.isfinite(self.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-        object.__setattr__(self, "gamma", representable(Fraction(self.gamma), self.domain.private.cells))
+        object.__setattr__(
+            self, "gamma", representable(Fraction(self.gamma), self.domain.private.cells)
+        )
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
@@ -73,9 +80,13 @@ class GammaDiagonal(Mechanism):
 
     @property
     def partial_sums(self) -> DiagonalSums:
-        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by attribute (FRAPP eq. 25-26)."""
+        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by
+        attribute (FRAPP eq. 25-26).
+        """
         gamma = Fraction(self.gamma)
-        return DiagonalSums(self.domain.private.shape, diagonal=gamma.numerator, other=gamma.denominator)
+        return DiagonalSums(
+            self.domain.private.shape, diagonal=gamma.numerator, other=gamma.denominator
+        )
 
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma))}
@@ -90,7 +101,11 @@ class GammaDiagonal(Mechanism):
         draw = self._draw_by_one_integer if self._total <= ONE_DRAW else self._draw_by_attribute
         for start in range(0, rows, CHUNK):
             part = slice(start, min(start + CHUNK, rows))
-            draw([column[part] for column in _codes(columns)], [report[part] for report in reports], rng)
+            draw(
+                [column[part] for column in _codes(columns)],
+                [report[part] for report in reports],
+                rng,
+            )
         return reports
 
     @cached_property
@@ -98,7 +113,9 @@ class GammaDiagonal(Mechanism):
         gamma = Fraction(self.gamma)
         return gamma.numerator + gamma.denominator * (self.domain.private.cells - 1)
 
-    def _draw_by_one_integer(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream) -> None:
+    def _draw_by_one_integer(
+        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
+    ) -> None:
         cells, scale = self.domain.private.cells, Fraction(self.gamma).denominator
         draws = rng.below(self._total, len(records[0]))
         kept = np.flatnonzero(draws >= cells * scale)
@@ -109,7 +126,9 @@ class GammaDiagonal(Mechanism):
             report[kept] = record[kept]
 
     def _decoded(self, draws: NDArray[Any]) -> list[NDArray[Any]]:
-        """The attributes' codes of joint cells; a cell beyond the last stands for any (its record is kept)."""
+        """The attributes' codes of joint cells; a cell beyond the last stands for any (its record
+        is kept).
+        """
         if self._tables is not None:
             return [np.take(table, draws, mode="clip") for table in self._tables]
         columns: list[NDArray[Any]] = []
@@ -124,16 +143,21 @@ class GammaDiagonal(Mechanism):
         if private.cells > LOOKUP:
             return None
         codes = np.unravel_index(np.arange(private.cells), private.shape)
-        return [code.astype(code_dtype(size)) for code, size in zip(codes, private.shape, strict=True)]
+        return [
+            code.astype(code_dtype(size)) for code, size in zip(codes, private.shape, strict=True)
+        ]
 
-    def _draw_by_attribute(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream) -> None:
+    def _draw_by_attribute(
+        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
+    ) -> None:
         kept = rng.chance(int(self.keep * (1 << 64)), 64, len(records[0]))
         for record, report, size in zip(records, reports, self.domain.private.shape, strict=True):
             report[:] = np.where(kept, record, rng.below(size, len(record)))
 
 
 def representable(gamma: Fraction, cells: int) -> Fraction:
-    """The largest gamma, not above the one asked for, that integer draws can realise on this many cells.
+    """The largest gamma, not above the one asked for, that integer draws can realise on this many
+    cells.
 
     >>> representable(Fraction("13.28"), 2000), representable(Fraction(19), 10**12) <= 19
     (Fraction(332, 25), True)
@@ -148,8 +172,12 @@ def representable(gamma: Fraction, cells: int) -> Fraction:
         lowered = 1 + keep * cells / (1 - keep)
     if lowered <= 1:
         raise ParameterError(
-            f"gamma={float(gamma):.12g} on about 10^{math.log10(cells):.0f} cells keeps less than one record in 2^64",
-            hint="use fewer attributes or coarser cells, or perturb groups of attributes on their own",
+            f"gamma={float(gamma):.12g} on about 10^{math.log10(cells):.0f} cells keeps less than "
+            "one record in 2^64",
+            hint=(
+                "use fewer attributes or coarser cells, or perturb groups of attributes on their "
+                "own"
+            ),
         )
     return lowered
 
@@ -158,7 +186,10 @@ def check_cells(name: str, domain: Domain) -> None:
     """Refuse baskets where a mechanism redraws whole records."""
     for attribute in domain.private:
         if isinstance(attribute, Items):
-            raise SchemaError(f"{name} perturbs records, and '{attribute.name}' holds baskets", hint="use the mask mechanism")
+            raise SchemaError(
+                f"{name} perturbs records, and '{attribute.name}' holds baskets",
+                hint="use the mask mechanism",
+            )
 
 
 def _codes(columns: Columns) -> list[NDArray[Any]]:

@@ -1,4 +1,6 @@
-"""UserMatrix: any column-stochastic matrix over the possible records, checked, rounded to integers and sampled exactly."""
+"""UserMatrix: any column-stochastic matrix over the possible records, checked, rounded to integers
+and sampled exactly.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,11 @@ MOST_CELLS = 8192  # the matrix and its cumulative table then take a gigabyte
 
 @dataclass(frozen=True, eq=False)
 class UserMatrix(Mechanism):
-    """Report v for u with probability A[v, u]; rows and columns are the records in order, the last attribute changing fastest.
+    """Report v for u with probability A[v, u]; rows and columns are the records in order, the last
+    attribute changing fastest.
 
-    Every entry is rounded to a multiple of 2^-32 so that each column still sums to 1; guarantee and channel are those of the
-    rounded matrix.
+    Every entry is rounded to a multiple of 2^-32 so that each column still sums to 1; guarantee and
+    channel are those of the rounded matrix.
 
     >>> from sfumato.domain import Category
     >>> coin = UserMatrix(Domain((Category("coin", ("heads", "tails")),)), [[0.75, 0.125], [0.25, 0.875]])
@@ -65,11 +68,18 @@ class UserMatrix(Mechanism):
     def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:
         raise PrivacyError(
             "a user's matrix brings its own guarantee, so none can be asked of it",
-            hint="give the matrix, and see what it promises; gamma-diagonal is the best-conditioned one for a given gamma",
+            hint=(
+                "give the matrix, and see what it promises; gamma-diagonal is the "
+                "best-conditioned one for a given gamma"
+            ),
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserMatrix) and self.domain == other.domain and np.array_equal(self.matrix, other.matrix)
+        return (
+            isinstance(other, UserMatrix)
+            and self.domain == other.domain
+            and np.array_equal(self.matrix, other.matrix)
+        )
 
     def __hash__(self) -> int:
         return hash((self.domain, self.matrix.tobytes()))
@@ -81,17 +91,26 @@ class UserMatrix(Mechanism):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The largest ratio within a row, exact; infinite where a report is possible for some records only."""
+        """The largest ratio within a row, exact; infinite where a report is possible for some
+        records only.
+        """
         rows = self.weights[self.weights.max(axis=1) > 0]
         least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
-        gamma: Gamma = math.inf if min(least) == 0 else max(Fraction(m, n) for m, n in zip(most, least, strict=True))
+        gamma: Gamma = (
+            math.inf
+            if min(least) == 0
+            else max(Fraction(m, n) for m, n in zip(most, least, strict=True))
+        )
         return Guarantee(gamma)
 
     @property
     def caveats(self) -> tuple[str, ...]:
         if not math.isinf(self.guarantee.gamma):
             return ()
-        return ("this matrix has a 0 where another entry of the row is not: such a report rules some records out for certain",)
+        return (
+            "this matrix has a 0 where another entry of the row is not: such a report rules some "
+            "records out for certain",
+        )
 
     @cached_property
     def private_channel(self) -> Dense:
@@ -99,7 +118,9 @@ class UserMatrix(Mechanism):
 
     @property
     def partial_sums(self) -> DenseSums:
-        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by attribute."""
+        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by
+        attribute.
+        """
         return DenseSums(self.weights, self.domain.private.shape)
 
     def parameters(self) -> dict[str, Any]:
@@ -111,26 +132,36 @@ class UserMatrix(Mechanism):
 
     @cached_property
     def _cumulative(self) -> NDArray[np.uint64]:
-        """The cumulative weights of all columns in one ascending row: column u runs from u·2^32 to (u+1)·2^32."""
+        """The cumulative weights of all columns in one ascending row: column u runs from u·2^32 to
+        (u+1)·2^32.
+        """
         starts = np.arange(self.weights.shape[1], dtype=np.uint64) * np.uint64(ONE)
         return (np.cumsum(self.weights, axis=0, dtype=np.uint64) + starts).T.reshape(-1)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape
-        records = tuple(column.astype(np.intp) for column in columns if not isinstance(column, Bits))
+        records = tuple(
+            column.astype(np.intp) for column in columns if not isinstance(column, Bits)
+        )
         joint = np.ravel_multi_index(records, shape).astype(np.uint64)
         places = joint * np.uint64(ONE) + rng.uint32(len(joint))
-        drawn = np.searchsorted(self._cumulative, places, side="right") - joint.astype(np.intp) * math.prod(shape)
+        drawn = np.searchsorted(self._cumulative, places, side="right") - joint.astype(
+            np.intp
+        ) * math.prod(shape)
         codes = np.unravel_index(drawn, shape)
         return tuple(code.astype(code_dtype(size)) for code, size in zip(codes, shape, strict=True))
 
 
 def read_matrix(path: str | Path) -> NDArray[np.float64]:
-    """The matrix in a file: .csv (commas), .txt (spaces), .npy, or .json (a list of rows); one line a report."""
+    """The matrix in a file: .csv (commas), .txt (spaces), .npy, or .json (a list of rows); one line
+    a report.
+    """
     path = Path(path)
     readers = {".csv": _read_csv, ".txt": _read_txt, ".npy": _read_npy, ".json": _read_json}
     if path.suffix.lower() not in readers:
-        raise FileError(f"cannot tell the form of matrix file '{path}'; use .csv, .txt, .npy or .json")
+        raise FileError(
+            f"cannot tell the form of matrix file '{path}'; use .csv, .txt, .npy or .json"
+        )
     try:
         matrix = np.asarray(readers[path.suffix.lower()](path), dtype=np.float64)
     except FileNotFoundError:
@@ -138,9 +169,15 @@ def read_matrix(path: str | Path) -> NDArray[np.float64]:
     except OSError as error:
         raise FileError(f"cannot read matrix '{path}': {error.strerror or error}") from None
     except (ValueError, TypeError, EOFError):
-        raise FileError(f"'{path}' does not hold a matrix of numbers", hint="one line a report, one number a record") from None
+        raise FileError(
+            f"'{path}' does not hold a matrix of numbers",
+            hint="one line a report, one number a record",
+        ) from None
     if matrix.ndim != 2 or matrix.size == 0:
-        raise FileError(f"'{path}' does not hold a matrix of numbers", hint="one line a report, one number a record")
+        raise FileError(
+            f"'{path}' does not hold a matrix of numbers",
+            hint="one line a report, one number a record",
+        )
     return matrix
 
 
@@ -181,7 +218,9 @@ def _check_shape(matrix: NDArray[Any], private: Domain) -> None:
 
 
 def _single_attribute_hint(matrix: NDArray[Any], private: Domain) -> str | None:
-    fitting = [attribute.name for attribute in private if matrix.shape == (attribute.size, attribute.size)]
+    fitting = [
+        attribute.name for attribute in private if matrix.shape == (attribute.size, attribute.size)
+    ]
     return f"to perturb '{fitting[0]}' alone, make the other attributes public" if fitting else None
 
 
@@ -190,7 +229,9 @@ def _check_columns(matrix: NDArray[Any], private: Domain) -> None:
         check_stochastic(matrix, _record_labels(private))
     except ParameterError as error:
         if matrix.min() >= 0 and np.allclose(matrix.sum(axis=1), 1):
-            raise ParameterError(error.message, hint="its rows sum to 1: transpose it, columns are the true records") from None
+            raise ParameterError(
+                error.message, hint="its rows sum to 1: transpose it, columns are the true records"
+            ) from None
         raise
 
 
@@ -203,10 +244,13 @@ def _record_labels(private: Domain) -> list[str]:
 def _check_rank(matrix: NDArray[Any], rounded: NDArray[Any]) -> None:
     """Refuse a matrix that is singular, or nearer to a singular one than to its own rounding."""
     values = np.linalg.svd(matrix, compute_uv=False)
-    tolerance = max(values[0] * len(values) * np.finfo(np.float64).eps, float(np.linalg.norm(rounded - matrix)))
+    tolerance = max(
+        values[0] * len(values) * np.finfo(np.float64).eps, float(np.linalg.norm(rounded - matrix))
+    )
     rank = int((values > tolerance).sum())
     if rank < len(values):
         raise ParameterError(
-            f"this matrix is singular (rank {rank} of {len(values)}, smallest singular value {values[-1]:.3g}), so different "
+            f"this matrix is singular (rank {rank} of {len(values)}, smallest singular value "
+            f"{values[-1]:.3g}), so different "
             "truths give the same reports and nothing can be reconstructed"
         )

@@ -1,4 +1,6 @@
-"""RandomizedGamma: the gamma-diagonal matrix with a diagonal that each client draws for itself (FRAPP's RAN-GD)."""
+"""RandomizedGamma: the gamma-diagonal matrix with a diagonal that each client draws for itself
+(FRAPP's RAN-GD).
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,20 @@ from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
 CHUNK = 1 << 15  # rows at a time, so that draws and results stay in the cache
-SCALE = 1 << 62  # the largest total of weights: a diagonal of up to twice its mean still fits 64 bits
+SCALE = (
+    1 << 62
+)  # the largest total of weights: a diagonal of up to twice its mean still fits 64 bits
 
 
 @dataclass(frozen=True)
 class RandomizedGamma(Mechanism):
-    """Report u for u with probability γx + r, any other record with x - r/(n-1); r is uniform on [-α, α], α = spread·γx.
+    """Report u for u with probability γx + r, any other record with x - r/(n-1); r is uniform on
+    [-α, α], α = spread·γx.
 
-    FRAPP eq. 19, x = 1/(γ+n-1). Each client draws its own r and never sends it. In integers: the diagonal has the weight A of a
-    total T, the client draws j on 0..2R and stays with weight A-R+j; on average that is A exactly, so the mixture is the
-    gamma-diagonal matrix, by which the counts are reconstructed.
+    FRAPP eq. 19, x = 1/(γ+n-1). Each client draws its own r and never sends it. In integers: the
+    diagonal has the weight A of a total T, the client draws j on 0..2R and stays with weight A-R+j;
+    on average that is A exactly, so the mixture is the gamma-diagonal matrix, by which the counts
+    are reconstructed.
 
     >>> from sfumato.domain import Category
     >>> coin = RandomizedGamma(Domain((Category("coin", ("heads", "tails")),)), 3, spread=0.25)
@@ -47,9 +53,13 @@ class RandomizedGamma(Mechanism):
     def __post_init__(self) -> None:
         check_cells(self.name, self.domain)
         if self._cells < 2:
-            raise ParameterError("randomized-gamma needs at least two possible records; this domain has one")
+            raise ParameterError(
+                "randomized-gamma needs at least two possible records; this domain has one"
+            )
         if not self.gamma > 1 or not math.isfinite(self.gamma):
-            raise ParameterError(f"gamma={float(self.gamma):g} cannot be had; use a finite gamma > 1")
+            raise ParameterError(
+                f"gamma={float(self.gamma):g} cannot be had; use a finite gamma > 1"
+            )
         object.__setattr__(self, "gamma", _representable(Fraction(self.gamma), self._cells))
         self._check_spread()
 
@@ -57,16 +67,23 @@ class RandomizedGamma(Mechanism):
         most = _largest_spread(Fraction(self.gamma), self._cells)
         if not 0 <= self.spread <= most:
             raise ParameterError(
-                f"spread={self.spread:g} makes some probability negative; use 0 <= spread <= {most:g} with "
+                f"spread={self.spread:g} makes some probability negative; use 0 <= spread <= "
+                f"{most:g} with "
                 f"gamma={float(self.gamma):g} on {self._cells} cells"
             )
 
     @classmethod
-    def promising(cls, guarantee: Guarantee, domain: Domain, *, spread: float | None = None) -> Self:
-        """The mechanism with this spread; where none is given, with 1/2 or the most that the domain allows."""
+    def promising(
+        cls, guarantee: Guarantee, domain: Domain, *, spread: float | None = None
+    ) -> Self:
+        """The mechanism with this spread; where none is given, with 1/2 or the most that the domain
+        allows.
+        """
         binned = domain.binned()
         if spread is None and math.isfinite(guarantee.gamma):
-            spread = min(cls.spread, _largest_spread(Fraction(guarantee.gamma), binned.private.cells))
+            spread = min(
+                cls.spread, _largest_spread(Fraction(guarantee.gamma), binned.private.cells)
+            )
         mechanism = cls(binned, guarantee.gamma, cls.spread if spread is None else spread)
         check_kept(mechanism, guarantee)
         return mechanism
@@ -77,20 +94,30 @@ class RandomizedGamma(Mechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        """γ: whoever knows the law of r but not r faces the mixture, which is the gamma-diagonal matrix."""
+        """γ: whoever knows the law of r but not r faces the mixture, which is the gamma-diagonal
+        matrix.
+        """
         return Guarantee(self.gamma)
 
     @property
     def revealed(self) -> Guarantee:
-        """What would be promised to a client whose r became known: (γx+α)/(x-α/(n-1)) at the worst r."""
+        """What would be promised to a client whose r became known: (γx+α)/(x-α/(n-1)) at the worst
+        r.
+        """
         stay, total, reach = self._weights
         others = total - stay - reach
-        return Guarantee(Fraction((stay + reach) * (self._cells - 1), others) if others else math.inf)
+        return Guarantee(
+            Fraction((stay + reach) * (self._cells - 1), others) if others else math.inf
+        )
 
     def posterior_range(self, prior: float) -> tuple[float, float]:
-        """The least and the most that the worst-case posterior can be, as r runs over its range (FRAPP §6.1)."""
+        """The least and the most that the worst-case posterior can be, as r runs over its range
+        (FRAPP §6.1).
+        """
         stay, total, reach = self._weights
-        low, high = (self._posterior(prior, Fraction(stay + shift, total)) for shift in (-reach, reach))
+        low, high = (
+            self._posterior(prior, Fraction(stay + shift, total)) for shift in (-reach, reach)
+        )
         return low, high
 
     def _posterior(self, prior: float, diagonal: Fraction) -> float:
@@ -101,16 +128,21 @@ class RandomizedGamma(Mechanism):
     def caveats(self) -> tuple[str, ...]:
         low, high = self.posterior_range(0.05)
         return (
-            f"drawing r adds nothing against someone who knows its law: to them the mixture is the gamma-diagonal matrix, "
+            "drawing r adds nothing against someone who knows its law: to them the mixture is "
+            "the gamma-diagonal matrix, "
             f"and the promise is gamma {float(self.gamma):.4g}, no better",
-            f"were a client's r to become known, the promise to that client could be as weak as {self.revealed}",
-            f"someone who does not know r can place the posterior of a 5 % prior only between {low:.1%} and {high:.1%}",
+            "were a client's r to become known, the promise to that client could be as weak as "
+            f"{self.revealed}",
+            "someone who does not know r can place the posterior of a 5 % prior only between "
+            f"{low:.1%} and {high:.1%}",
         )
 
     @cached_property
     def private_channel(self) -> Retain:
         gamma = Fraction(self.gamma)
-        return Retain.uniform(float((gamma - 1) / (gamma + self._cells - 1)), self.domain.private.shape)
+        return Retain.uniform(
+            float((gamma - 1) / (gamma + self._cells - 1)), self.domain.private.shape
+        )
 
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma)), "spread": self.spread}
@@ -121,7 +153,9 @@ class RandomizedGamma(Mechanism):
 
     @cached_property
     def _weights(self) -> tuple[int, int, int]:
-        """A, T and R: the mean weight of staying, the total, and how far the weight of staying is moved either way."""
+        """A, T and R: the mean weight of staying, the total, and how far the weight of staying is
+        moved either way.
+        """
         stay = Fraction(self.gamma) / (Fraction(self.gamma) + self._cells - 1)
         scale = SCALE // stay.denominator
         mean, total = stay.numerator * scale, stay.denominator * scale
@@ -130,13 +164,19 @@ class RandomizedGamma(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         records = [column for column in columns if not isinstance(column, Bits)]
         rows = rows_of(columns)
-        reports = tuple(np.empty(rows, dtype=code_dtype(size)) for size in self.domain.private.shape)
+        reports = tuple(
+            np.empty(rows, dtype=code_dtype(size)) for size in self.domain.private.shape
+        )
         for start in range(0, rows, CHUNK):
             part = slice(start, min(start + CHUNK, rows))
-            self._draw([record[part] for record in records], [report[part] for report in reports], rng)
+            self._draw(
+                [record[part] for record in records], [report[part] for report in reports], rng
+            )
         return reports
 
-    def _draw(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream) -> None:
+    def _draw(
+        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
+    ) -> None:
         mean, total, reach = self._weights
         count = len(records[0])
         stay = rng.below(2 * reach + 1, count).astype(np.uint64) + np.uint64(mean - reach)
@@ -145,11 +185,21 @@ class RandomizedGamma(Mechanism):
             report[:] = record
         self._move(records, reports, moved, rng)
 
-    def _move(self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rows: NDArray[np.intp], rng: Keystream) -> None:
-        """Give these rows a record drawn uniformly from all others: draw from all, and again where it is the same."""
+    def _move(
+        self,
+        records: list[NDArray[Any]],
+        reports: list[NDArray[Any]],
+        rows: NDArray[np.intp],
+        rng: Keystream,
+    ) -> None:
+        """Give these rows a record drawn uniformly from all others: draw from all, and again where
+        it is the same.
+        """
         while rows.size:
             same = np.ones(rows.size, dtype=bool)
-            for record, report, size in zip(records, reports, self.domain.private.shape, strict=True):
+            for record, report, size in zip(
+                records, reports, self.domain.private.shape, strict=True
+            ):
                 report[rows] = rng.below(size, rows.size)
                 same &= report[rows] == record[rows]
             rows = rows[same]
@@ -161,7 +211,9 @@ def _largest_spread(gamma: Fraction, cells: int) -> float:
 
 
 def _representable(gamma: Fraction, cells: int) -> Fraction:
-    """The largest gamma, not above the one asked for, whose diagonal γ/(γ+n-1) is a fraction of integers up to 2^62."""
+    """The largest gamma, not above the one asked for, whose diagonal γ/(γ+n-1) is a fraction of
+    integers up to 2^62.
+    """
     stay = gamma / (gamma + cells - 1)
     if stay.denominator <= SCALE:
         return gamma
@@ -169,7 +221,11 @@ def _representable(gamma: Fraction, cells: int) -> Fraction:
     lowered = Fraction(weight * (cells - 1), SCALE - weight)
     if lowered <= 1:
         raise ParameterError(
-            f"gamma={float(gamma):g} on about 10^{math.log10(cells):.0f} cells keeps less than one record in 2^62",
-            hint="use fewer attributes or coarser cells, or perturb groups of attributes on their own",
+            f"gamma={float(gamma):g} on about 10^{math.log10(cells):.0f} cells keeps less than "
+            "one record in 2^62",
+            hint=(
+                "use fewer attributes or coarser cells, or perturb groups of attributes on their "
+                "own"
+            ),
         )
     return lowered

@@ -1,4 +1,6 @@
-"""The mechanisms by name, so that a file can say which one made it; a new mechanism is one file and one line here."""
+"""The mechanisms by name, so that a file can say which one made it; a new mechanism is one file and
+one line here.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ MECHANISMS = {
 def mechanism_class(name: str) -> type[Mechanism]:
     """The class of a mechanism, loaded when asked for."""
     if name not in MECHANISMS:
-        raise ParameterError(f"no mechanism '{name}' ({listing(MECHANISMS, most=12)})", hint=near_miss(name, MECHANISMS))
+        raise ParameterError(
+            f"no mechanism '{name}' ({listing(MECHANISMS, most=12)})",
+            hint=near_miss(name, MECHANISMS),
+        )
     module, _, noun = MECHANISMS[name].partition(":")
     return getattr(import_module(f"sfumato.mechanisms.{module}"), noun)
 

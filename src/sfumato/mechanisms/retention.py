@@ -1,4 +1,6 @@
-"""Retention: keep each column's value, or draw it afresh from a public law (retention replacement, OLAP §3)."""
+"""Retention: keep each column's value, or draw it afresh from a public law (retention replacement,
+OLAP §3).
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,12 @@ LAWS = ("uniform", "identity")
 
 @dataclass(frozen=True)
 class Retention(Mechanism):
-    """Keep the value of column j with probability keep_j, else draw it from the column's law; columns are independent.
+    """Keep the value of column j with probability keep_j, else draw it from the column's law;
+    columns are independent.
 
-    Agrawal, Srikant and Thomas 2005. The law is uniform (on the grid of a number, on the values of a category), the column's
-    own distribution ("identity"), or stated as weights. γ = ∏ (1 + keep_j / ((1-keep_j)·b_j)), b_j the law's least mass.
+    Agrawal, Srikant and Thomas 2005. The law is uniform (on the grid of a number, on the values of
+    a category), the column's own distribution ("identity"), or stated as weights. γ = ∏ (1 + keep_j
+    / ((1-keep_j)·b_j)), b_j the law's least mass.
 
     >>> from sfumato.domain import Category
     >>> coin = Retention(Domain((Category("coin", ("heads", "tails")),)), keep=0.5)
@@ -51,11 +55,14 @@ class Retention(Mechanism):
         object.__setattr__(self, "replace", _replacements(self.domain.private, self.replace))
 
     @classmethod
-    def promising(cls, guarantee: Guarantee, domain: Domain, *, replace: Replacement = "uniform") -> Self:
+    def promising(
+        cls, guarantee: Guarantee, domain: Domain, *, replace: Replacement = "uniform"
+    ) -> Self:
         """Every column gets the same share of the guarantee: γ_j = γ^(1/k)."""
         if replace == "identity":
             raise PrivacyError(
-                "identity replacement promises no gamma: a value that only one person holds gives that person away",
+                "identity replacement promises no gamma: a value that only one person holds "
+                "gives that person away",
                 hint="use uniform replacement, or state the keep yourself",
             )
         check_cells(cls.name, domain)
@@ -71,7 +78,9 @@ class Retention(Mechanism):
         assert isinstance(self.keep, tuple) and isinstance(self.replace, tuple)
         return tuple(
             Column(attribute.size, Fraction(keep), law)
-            for attribute, keep, law in zip(self.domain.private, self.keep, self.replace, strict=True)
+            for attribute, keep, law in zip(
+                self.domain.private, self.keep, self.replace, strict=True
+            )
         )
 
     @property
@@ -94,17 +103,23 @@ class Retention(Mechanism):
                 caveats.append(f"'{attribute.name}' is kept as it is: nothing is promised about it")
             elif column.law == "identity":
                 caveats.append(
-                    f"'{attribute.name}' is replaced by its own distribution: a value that few people hold is almost "
+                    f"'{attribute.name}' is replaced by its own distribution: a value that few "
+                    "people hold is almost "
                     "certainly true where it is reported, so no gamma is promised"
                 )
             elif math.isinf(column.gamma):
-                caveats.append(f"'{attribute.name}' has values that are never drawn, so reporting one proves that it is true")
+                caveats.append(
+                    f"'{attribute.name}' has values that are never drawn, so reporting one proves "
+                    "that it is true"
+                )
         return tuple(caveats)
 
     def parameters(self) -> dict[str, Any]:
         names = self.domain.private.names
         return {
-            "keep": {name: str(column.keep) for name, column in zip(names, self.columns, strict=True)},
+            "keep": {
+                name: str(column.keep) for name, column in zip(names, self.columns, strict=True)
+            },
             "replace": {
                 name: column.law if isinstance(column.law, str) else list(column.law)
                 for name, column in zip(names, self.columns, strict=True)
@@ -126,7 +141,9 @@ class Retention(Mechanism):
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is replaced: kept with `keep`, else drawn from `law` ("uniform", "identity", or weights of sum 2^32)."""
+    """How one column is replaced: kept with `keep`, else drawn from `law` ("uniform", "identity",
+    or weights of sum 2^32).
+    """
 
     size: int
     keep: Fraction
@@ -134,11 +151,15 @@ class Column:
 
     @property
     def gamma(self) -> Gamma:
-        """1 + keep / ((1-keep)·b), b the least mass of the law: exact from the integers that are drawn."""
+        """1 + keep / ((1-keep)·b), b the least mass of the law: exact from the integers that are
+        drawn.
+        """
         if self.size == 1:
             return Fraction(1)
         least = self.least
-        return math.inf if self.keep == 1 or least == 0 else 1 + self.keep / ((1 - self.keep) * least)
+        return (
+            math.inf if self.keep == 1 or least == 0 else 1 + self.keep / ((1 - self.keep) * least)
+        )
 
     @property
     def least(self) -> Fraction:
@@ -179,8 +200,13 @@ def thresholds(private: Domain, keep: Keep) -> tuple[Fraction, ...]:
     elif not isinstance(keep, Sequence):
         return (threshold("keep", keep),) * len(private)
     if len(keep) != len(private):
-        raise ParameterError(f"{len(keep)} keeps for {len(private)} private columns; give one, or one a column")
-    return tuple(threshold(f"keep of '{name}'", value) for name, value in zip(private.names, keep, strict=True))
+        raise ParameterError(
+            f"{len(keep)} keeps for {len(private)} private columns; give one, or one a column"
+        )
+    return tuple(
+        threshold(f"keep of '{name}'", value)
+        for name, value in zip(private.names, keep, strict=True)
+    )
 
 
 def _replacements(private: Domain, replace: Any) -> tuple[str | tuple[int, ...], ...]:
@@ -189,56 +215,91 @@ def _replacements(private: Domain, replace: Any) -> tuple[str | tuple[int, ...],
     elif isinstance(replace, str) or not isinstance(replace, tuple):
         replace = (replace,) * len(private)
     if len(replace) != len(private):
-        raise ParameterError(f"{len(replace)} replacements for {len(private)} private columns; give one, or one a column")
-    return tuple(_law(attribute.name, attribute.size, law) for attribute, law in zip(private, replace, strict=True))
+        raise ParameterError(
+            f"{len(replace)} replacements for {len(private)} private columns; give one, or one a "
+            "column"
+        )
+    return tuple(
+        _law(attribute.name, attribute.size, law)
+        for attribute, law in zip(private, replace, strict=True)
+    )
 
 
 def _law(name: str, size: int, law: Replacement) -> str | tuple[int, ...]:
     if isinstance(law, str):
         if law not in LAWS:
             raise ParameterError(
-                f"'{name}' cannot be replaced by '{law}'; use uniform, identity or a list of weights", hint=near_miss(law, LAWS)
+                f"'{name}' cannot be replaced by '{law}'; use uniform, identity or a list of "
+                "weights",
+                hint=near_miss(law, LAWS),
             )
         return law
     weights = np.asarray(law, dtype=np.float64)
     if weights.shape != (size,):
-        raise ParameterError(f"the law of '{name}' has {weights.size} weights; the column has {size} values")
+        raise ParameterError(
+            f"the law of '{name}' has {weights.size} weights; the column has {size} values"
+        )
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
-        raise ParameterError(f"the law of '{name}' must be weights that are not negative, some of them above 0")
+        raise ParameterError(
+            f"the law of '{name}' must be weights that are not negative, some of them above 0"
+        )
     return tuple(integer_weights(weights).tolist())
 
 
-def _in_order(private: Domain, what: str, values: Mapping[str, Any], default: Any = None) -> list[Any]:
+def _in_order(
+    private: Domain, what: str, values: Mapping[str, Any], default: Any = None
+) -> list[Any]:
     for name in values:
         private.index(name)
     missing = [name for name in private.names if name not in values]
     if missing and default is None:
-        raise ParameterError(f"no {what} for column '{missing[0]}'; give one for each private column")
+        raise ParameterError(
+            f"no {what} for column '{missing[0]}'; give one for each private column"
+        )
     return [values.get(name, default) for name in private.names]
 
 
-def _shared_keep(guarantee: Guarantee, private: Domain, replacement: Replacement) -> tuple[Fraction, ...]:
-    """The largest keeps, in steps of 2^-32, with γ_j = γ^(1/k) whose exact product is not above γ."""
+def _shared_keep(
+    guarantee: Guarantee, private: Domain, replacement: Replacement
+) -> tuple[Fraction, ...]:
+    """The largest keeps, in steps of 2^-32, with γ_j = γ^(1/k) whose exact product is
+    not above γ.
+    """
     shares = max(1, sum(attribute.size > 1 for attribute in private))
     excess = Fraction(math.expm1(guarantee.epsilon / shares))
     laws = _replacements(private, replacement)
-    columns = [Column(attribute.size, Fraction(1, 2), law) for attribute, law in zip(private, laws, strict=True)]
-    counts = [_keep_count(name, column, excess) for name, column in zip(private.names, columns, strict=True)]
+    columns = [
+        Column(attribute.size, Fraction(1, 2), law)
+        for attribute, law in zip(private, laws, strict=True)
+    ]
+    counts = [
+        _keep_count(name, column, excess)
+        for name, column in zip(private.names, columns, strict=True)
+    ]
     while min(counts) > 0:
         keeps = tuple(Fraction(count, ONE) for count in counts)
-        gammas = (Fraction(replace(column, keep=keep).gamma) for column, keep in zip(columns, keeps, strict=True))
+        gammas = (
+            Fraction(replace(column, keep=keep).gamma)
+            for column, keep in zip(columns, keeps, strict=True)
+        )
         if math.prod(gammas) <= guarantee.gamma:
             return keeps
         counts = [count - 1 for count in counts]
     raise PrivacyError(
-        f"column '{private.names[int(np.argmin(counts))]}' would keep less than one value in 2^32 under this guarantee",
+        f"column '{private.names[int(np.argmin(counts))]}' would keep less than one value in 2^32 "
+        "under this guarantee",
         hint="use fewer columns, coarser numbers or a larger gamma",
     )
 
 
 def _keep_count(name: str, column: Column, excess: Fraction) -> int:
-    """keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass, in units of 2^-32 rounded down."""
+    """keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass, in units of 2^-32
+    rounded down.
+    """
     if column.least == 0:
-        raise PrivacyError(f"the law of '{name}' never draws some value, so reporting it would prove it; give each a weight")
+        raise PrivacyError(
+            f"the law of '{name}' never draws some value, so reporting it would prove it; give "
+            "each a weight"
+        )
     share = excess * column.least
     return math.floor(share / (share + 1) * ONE)

@@ -1,4 +1,6 @@
-"""Swapping: in each column, permute the values of a random part of the rows among themselves (OLAP §3)."""
+"""Swapping: in each column, permute the values of a random part of the rows among themselves (OLAP
+§3).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ from sfumato.randomness import Keystream
 
 @dataclass(frozen=True)
 class Swapping(Mechanism):
-    """Each value stays with probability keep_j; those that do not are dealt out again among the rows that gave them up.
+    """Each value stays with probability keep_j; those that do not are dealt out again among the
+    rows that gave them up.
 
-    Agrawal, Srikant and Thomas 2005: identity replacement without chance in the single column, whose counts are exactly those
-    of the truth. A data owner's method: it needs all rows.
+    Agrawal, Srikant and Thomas 2005: identity replacement without chance in the single column,
+    whose counts are exactly those of the truth. A data owner's method: it needs all rows.
 
     >>> from sfumato.domain import Category
     >>> Swapping(Domain((Category("coin", ("heads", "tails")),)), keep=0.5).guarantee
@@ -45,7 +48,8 @@ class Swapping(Mechanism):
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:
         raise PrivacyError(
-            "swapping promises no gamma: every value that is published was someone's, and a rare one still points to its owner",
+            "swapping promises no gamma: every value that is published was someone's, and a rare "
+            "one still points to its owner",
             hint="use gamma-diagonal or retention for a guarantee, or state the keep yourself",
         )
 
@@ -66,18 +70,27 @@ class Swapping(Mechanism):
     @property
     def caveats(self) -> tuple[str, ...]:
         return (
-            "swapping promises no gamma: a value that few people hold stays in the table, and whoever is known to hold it is "
+            "swapping promises no gamma: a value that few people hold stays in the table, and "
+            "whoever is known to hold it is "
             "found again with the probability keep",
-            "every column on its own is published as it is; only the links between columns are blurred",
+            "every column on its own is published as it is; only the links between columns are "
+            "blurred",
         )
 
     @cached_property
     def private_channel(self) -> Product:
         pairs = zip(self.domain.private.shape, self.keeps, strict=True)
-        return Product.of(*(Retain(float(keep), (OwnLaw(size, permuted=True),)) for size, keep in pairs))
+        return Product.of(
+            *(Retain(float(keep), (OwnLaw(size, permuted=True),)) for size, keep in pairs)
+        )
 
     def parameters(self) -> dict[str, Any]:
-        return {"keep": {name: str(keep) for name, keep in zip(self.domain.private.names, self.keeps, strict=True)}}
+        return {
+            "keep": {
+                name: str(keep)
+                for name, keep in zip(self.domain.private.names, self.keeps, strict=True)
+            }
+        }
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
@@ -85,7 +98,9 @@ class Swapping(Mechanism):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         pairs = zip(self.keeps, columns, strict=True)
-        return tuple(_swapped(codes, keep, rng) for keep, codes in pairs if not isinstance(codes, Bits))
+        return tuple(
+            _swapped(codes, keep, rng) for keep, codes in pairs if not isinstance(codes, Bits)
+        )
 
 
 def _swapped(codes: Codes, keep: Fraction, rng: Keystream) -> Codes:

@@ -1,4 +1,6 @@
-"""NaiveBayes: class shares and the distribution of each feature within each class, from two-way marginals."""
+"""NaiveBayes: class shares and the distribution of each feature within each class, from two-way
+marginals.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,23 @@ RARE = 0.01  # a share of everyone below which a value is not worth naming
 
 
 class NaiveBayes(Classifier):
-    """Naive Bayes from two-way marginals of a source: `NaiveBayes("income").fit(release).predict(test)`.
+    """Naive Bayes from two-way marginals of a source:
+    `NaiveBayes("income").fit(release).predict(test)`.
 
-    P(class | record) ∝ P(class)·∏ P(feature | class). Laplace's rule adds `smoothing` rows to each value of each feature; here
-    these are rows as informative as the reports are: where noise makes a reconstructed count as uncertain as that of a sample
-    t times smaller, t·smoothing rows are added. They are spread as the feature is among everyone, so that what is too noisy to
-    tell classes apart does not tell them apart. A number is cut into at most `most_cells`.
+    P(class | record) ∝ P(class)·∏ P(feature | class). Laplace's rule adds `smoothing` rows to each
+    value of each feature; here these are rows as informative as the reports are: where noise makes
+    a reconstructed count as uncertain as that of a sample t times smaller, t·smoothing rows are
+    added. They are spread as the feature is among everyone, so that what is too noisy to tell
+    classes apart does not tell them apart. A number is cut into at most `most_cells`.
     """
 
     def __init__(
-        self, target: str, *, features: Sequence[str] | None = None, smoothing: float = 1.0, most_cells: int = 16
+        self,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        smoothing: float = 1.0,
+        most_cells: int = 16,
     ) -> None:
         self.target = target
         self.features = features
@@ -44,10 +53,14 @@ class NaiveBayes(Classifier):
 
     def _learn(self, problem: Problem) -> None:
         classes = problem.tables[0].value.sum(axis=0)
-        self.class_shares_ = (clip_and_scale(classes, problem.source.rows) + 1) / (problem.source.rows + len(classes))
+        self.class_shares_ = (clip_and_scale(classes, problem.source.rows) + 1) / (
+            problem.source.rows + len(classes)
+        )
         self.features_ = problem.features
         tables = zip(problem.features, problem.tables, strict=True)
-        self.shares_ = tuple(class_distributions(table, feature, self.smoothing) for feature, table in tables)
+        self.shares_ = tuple(
+            class_distributions(table, feature, self.smoothing) for feature, table in tables
+        )
 
     @property
     def _used(self) -> Sequence[Cells]:
@@ -58,7 +71,9 @@ class NaiveBayes(Classifier):
             logs = np.log(self.class_shares_) + sum(
                 np.log(shares)[:, cell].T for shares, cell in zip(self.shares_, cells, strict=True)
             )
-        logs = np.maximum(logs, -1e6)  # a record that no class can hold is labelled by the classes' shares alone
+        logs = np.maximum(
+            logs, -1e6
+        )  # a record that no class can hold is labelled by the classes' shares alone
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
 
@@ -66,7 +81,9 @@ class NaiveBayes(Classifier):
         return mixture_posterior(table, self._used, self.class_shares_, self.shares_)
 
     def text(self, most: int = 5) -> str:
-        """For each class the values that speak most for it: how many times as common they are in it as among everyone."""
+        """For each class the values that speak most for it: how many times as common they are in it
+        as among everyone.
+        """
         self._check_fitted()
         lines = []
         for place, label in enumerate(self.classes_):
@@ -76,7 +93,9 @@ class NaiveBayes(Classifier):
         return "\n".join(lines)
 
     def _telling(self, place: int) -> Iterator[tuple[float, str]]:
-        """How many times as common each value is in a class as among everyone, rare values left out."""
+        """How many times as common each value is in a class as among everyone, rare values left
+        out.
+        """
         for feature, shares in zip(self.features_, self.shares_, strict=True):
             everyone = self.class_shares_ @ shares
             for cell in np.flatnonzero(everyone >= RARE):
@@ -88,10 +107,16 @@ class NaiveBayes(Classifier):
                 yield float(shares[place, cell] / everyone[cell]), value
 
 
-def class_distributions(table: Estimate, feature: Feature, smoothing: float) -> Floats:  # (classes, cells)
-    """The distribution of a feature within each class, smoothed by as many rows as the standard errors ask for."""
+def class_distributions(
+    table: Estimate, feature: Feature, smoothing: float
+) -> Floats:  # (classes, cells)
+    """The distribution of a feature within each class, smoothed by as many rows as the standard
+    errors ask for.
+    """
     everyone = (feature.counts + 1) / (feature.counts.sum() + feature.size)
-    return np.array([_smoothed(table, place, everyone, smoothing) for place in range(table.cells[1].size)])
+    return np.array(
+        [_smoothed(table, place, everyone, smoothing) for place in range(table.cells[1].size)]
+    )
 
 
 def _smoothed(table: Estimate, place: int, everyone: Floats, smoothing: float) -> Floats:
@@ -103,9 +128,11 @@ def _smoothed(table: Estimate, place: int, everyone: Floats, smoothing: float) -
 
 
 def noise_factor(table: Estimate, place: int) -> float:
-    """How many rows of the truth one row of the reports is worth less: variance of the shares over that of a plain sample.
+    """How many rows of the truth one row of the reports is worth less: variance of the shares over
+    that of a plain sample.
 
-    For the shares p̂ = x̂/n of a feature in one class: t = Σ Var(p̂) / (Σ p(1-p)/n), sampling error included, at least 1.
+    For the shares p̂ = x̂/n of a feature in one class: t = Σ Var(p̂) / (Σ p(1-p)/n), sampling error
+    included, at least 1.
     """
     counts = table.value[:, place]
     rows = float(counts.sum())

@@ -1,4 +1,6 @@
-"""Classifier: fitted on a source of counts, asked about records; follows the conventions of scikit-learn without needing it."""
+"""Classifier: fitted on a source of counts, asked about records; follows the conventions of
+scikit-learn without needing it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report
 
 
 class Classifier(ABC):
-    """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true or perturbed.
+    """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true
+    or perturbed.
 
-    A subclass states its parameters in `__init__`, stores them under their own names, and learns in `_learn`.
+    A subclass states its parameters in `__init__`, stores them under their own names, and learns in
+    `_learn`.
     """
 
     target: str
@@ -42,12 +46,18 @@ class Classifier(ABC):
         """The cells of the columns that a prediction looks at."""
 
     @abstractmethod
-    def _from_truths(self, cells: Sequence[NDArray[Any]]) -> NDArray[np.float64]:  # (records, classes)
-        """The probabilities of the classes for records in these cells, one array for each of `_used`."""
+    def _from_truths(
+        self, cells: Sequence[NDArray[Any]]
+    ) -> NDArray[np.float64]:  # (records, classes)
+        """The probabilities of the classes for records in these cells, one array for each of
+        `_used`.
+        """
 
     @abstractmethod
     def _from_reports(self, table: Table) -> NDArray[np.float64]:  # (records, classes)
-        """The probabilities of the classes behind perturbed records, the truth integrated over its posterior."""
+        """The probabilities of the classes behind perturbed records, the truth integrated over its
+        posterior.
+        """
 
     @abstractmethod
     def _problem(self, source: Any) -> Problem:
@@ -56,12 +66,19 @@ class Classifier(ABC):
     # What follows.
 
     def fit(self, source: Any, y: None = None) -> Self:
-        """Learn from the counts of a source (or of a table); `y` is there for scikit-learn's sake and must be None."""
+        """Learn from the counts of a source (or of a table); `y` is there for scikit-learn's sake
+        and must be None.
+        """
         if y is not None:
-            raise ParameterError("the target is a column of the source; give its name to the classifier, not its values to fit")
+            raise ParameterError(
+                "the target is a column of the source; give its name to the classifier, not its "
+                "values to fit"
+            )
         problem = self._problem(source)
         self.classes_ = np.array(problem.classes)
-        self.feature_names_in_ = np.array([feature.name for feature in problem.features], dtype=object)
+        self.feature_names_in_ = np.array(
+            [feature.name for feature in problem.features], dtype=object
+        )
         self.n_features_in_ = len(problem.features)
         self._domain, self._target_cells = problem.source.domain, problem.target
         self.notes_ = ()
@@ -69,9 +86,11 @@ class Classifier(ABC):
         return self
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:  # (records, classes)
-        """The probabilities of the classes for each record: a data frame, table or dictionary of columns.
+        """The probabilities of the classes for each record: a data frame, table or dictionary of
+        columns.
 
-        For a table of perturbed records the truth is integrated over its posterior given the report.
+        For a table of perturbed records the truth is integrated over its posterior given the
+        report.
         """
         self._check_fitted()
         cells = self._used
@@ -81,7 +100,10 @@ class Classifier(ABC):
         if table.provenance is None:
             return self._from_truths(assigned(table, cells))
         step = CHUNK * table.copies
-        parts = [self._from_reports(table.slice(start, start + step)) for start in range(0, table.rows, step)]
+        parts = [
+            self._from_reports(table.slice(start, start + step))
+            for start in range(0, table.rows, step)
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes_)))
 
     def _wanted(self, data: Any, cells: Sequence[Cells]) -> list[str]:
@@ -94,14 +116,20 @@ class Classifier(ABC):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def score(self, data: Any, y: Any = None) -> float:
-        """The share of records labelled rightly; the labels are `y`, or the target column of the data."""
+        """The share of records labelled rightly; the labels are `y`, or the target column of the
+        data.
+        """
         return self.quality(data, y).accuracy
 
     def quality(self, data: Any, y: Any = None) -> Quality:
-        """How good the classifier is on labelled records; the labels are `y`, or the target column of the data."""
+        """How good the classifier is on labelled records; the labels are `y`, or the target column
+        of the data.
+        """
         probabilities = self.predict_proba(data)
         truth = self._labels(data) if y is None else self._codes(y)
-        return Quality(tuple(self.classes_.tolist()), truth, probabilities.argmax(axis=1), probabilities)
+        return Quality(
+            tuple(self.classes_.tolist()), truth, probabilities.argmax(axis=1), probabilities
+        )
 
     def _labels(self, data: Any) -> NDArray[Any]:
         attribute = self._target_cells.attribute
@@ -110,7 +138,8 @@ class Classifier(ABC):
             return assigned(table, [self._target_cells])[0]
         if not table.provenance.mechanism.domain[attribute.name].public:
             raise EstimationError(
-                f"'{self.target}' is perturbed in these records, so it cannot tell which predictions are right",
+                f"'{self.target}' is perturbed in these records, so it cannot tell which "
+                "predictions are right",
                 hint="judge the classifier by true labels, or by records whose target is public",
             )
         return assigned(table, [self._target_cells])[0][:: table.copies]
@@ -118,11 +147,15 @@ class Classifier(ABC):
     def _codes(self, labels: Any) -> NDArray[Any]:
         if self._target_cells.item is not None:
             return np.asarray(labels).astype(np.int64)
-        return assigned(read_records({self.target: labels}, self._domain, [self.target]), [self._target_cells])[0]
+        return assigned(
+            read_records({self.target: labels}, self._domain, [self.target]), [self._target_cells]
+        )[0]
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise EstimationError(f"this {type(self).__name__} has learned nothing yet", hint="call fit(source) first")
+            raise EstimationError(
+                f"this {type(self).__name__} has learned nothing yet", hint="call fit(source) first"
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
@@ -152,21 +185,28 @@ class Classifier(ABC):
         for name, value in parameters.items():
             if name not in known:
                 raise ParameterError(
-                    f"{type(self).__name__} has no parameter '{name}' ({listing(known)})", hint=near_miss(name, known)
+                    f"{type(self).__name__} has no parameter '{name}' ({listing(known)})",
+                    hint=near_miss(name, known),
                 )
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        stated = {name: value for name, value in self.get_params().items() if value is not defaults[name].default}
+        stated = {
+            name: value
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default
+        }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in stated.items())})"
 
 
 def mixture_posterior(
     table: Table, cells: Sequence[Cells], shares: NDArray[Any], columns: Sequence[NDArray[Any]]
 ) -> NDArray[np.float64]:  # (records, groups)
-    """The probability that each perturbed record belongs to each group of people, given its report (Bayes' rule)."""
+    """The probability that each perturbed record belongs to each group of people, given its report
+    (Bayes' rule).
+    """
     with np.errstate(divide="ignore"):
         logs = likelihoods(table, cells, shares, columns) + np.log(shares)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))

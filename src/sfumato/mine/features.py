@@ -1,4 +1,6 @@
-"""Features and target of a classifier: which cells of each column are asked for, and how test records are put into them."""
+"""Features and target of a classifier: which cells of each column are asked for, and how test
+records are put into them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
-from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError, listing, near_miss
+from sfumato.errors import (
+    DataError,
+    EstimationError,
+    ParameterError,
+    SchemaError,
+    listing,
+    near_miss,
+)
 from sfumato.estimation.adjust import project_simplex
 from sfumato.estimation.estimate import Estimate
 from sfumato.source import Source, TableSource, source_of
@@ -23,7 +32,9 @@ FINE_CELLS = 1 << 10  # cells of a number from which its bins are chosen
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column that predicts: its cells, whether their order means something, and how many people are in each."""
+    """One column that predicts: its cells, whether their order means something, and how many people
+    are in each.
+    """
 
     cells: Cells
     counts: NDArray[Any]  # (cells,), not negative
@@ -44,7 +55,9 @@ class Feature:
     def merged(self, group: NDArray[Any]) -> Cells:
         """The partition that puts cell i into group[i]."""
         names = tuple(str(number) for number in range(int(group.max()) + 1))
-        return Cells(self.cells.attribute, names, group[self.cells.group], self.cells.starts, self.cells.item)
+        return Cells(
+            self.cells.attribute, names, group[self.cells.group], self.cells.starts, self.cells.item
+        )
 
     def cut(self, cell: int) -> str:
         """The number at which this cell begins, as a person writes it."""
@@ -53,7 +66,9 @@ class Feature:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be predicted from what: the source, the target's classes, the features, and their two-way counts."""
+    """What is to be predicted from what: the source, the target's classes, the features, and their
+    two-way counts.
+    """
 
     source: Source
     target: Cells
@@ -65,7 +80,9 @@ class Problem:
         return self.target.labels
 
     @classmethod
-    def of(cls, source: Any, target: str, features: Sequence[str] | None, most_cells: int) -> Problem:
+    def of(
+        cls, source: Any, target: str, features: Sequence[str] | None, most_cells: int
+    ) -> Problem:
         """The problem, with the cells of every number chosen from the data: one scan."""
         source = as_source(source)
         classes = _classes(source, target)
@@ -86,7 +103,9 @@ def as_source(source: Any) -> Source:
         return source_of(source)
     raise ParameterError(
         f"a classifier is fitted on a source of counts, not on {type(source).__name__}",
-        hint="use sf.Exact(sf.read(data, schema)) for true records, sf.open(file) for perturbed ones",
+        hint=(
+            "use sf.Exact(sf.read(data, schema)) for true records, sf.open(file) for perturbed ones"
+        ),
     )
 
 
@@ -94,13 +113,20 @@ def _classes(source: Source, target: str) -> Cells:
     """The classes of the target: values, or the default bins of a number."""
     names = [axis.name for axis in source.domain.axes]
     if target not in names:
-        raise SchemaError(f"no attribute '{target}' to predict ({listing(names)})", hint=near_miss(target, names))
+        raise SchemaError(
+            f"no attribute '{target}' to predict ({listing(names)})", hint=near_miss(target, names)
+        )
     attribute = source.domain.attributes[source.domain.axes[source.domain.axis(target)].attribute]
     if isinstance(attribute, Numeric) and not attribute.cuts:
-        raise SchemaError(f"'{target}' is a number without cuts, so it has no classes", hint="give it cuts = […] in the schema")
+        raise SchemaError(
+            f"'{target}' is a number without cuts, so it has no classes",
+            hint="give it cuts = […] in the schema",
+        )
     cells = source.cells(target)
     if cells.size < 2:
-        raise SchemaError(f"'{target}' has one class only ('{cells.labels[0]}'), so there is nothing to predict")
+        raise SchemaError(
+            f"'{target}' has one class only ('{cells.labels[0]}'), so there is nothing to predict"
+        )
     return cells
 
 
@@ -115,7 +141,11 @@ def _check_classes(table: Estimate, target: str) -> None:
 def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) -> list[str]:
     if isinstance(features, str):
         raise ParameterError(f"features must be a list; use ['{features}']")
-    names = [axis.name for axis in domain.axes if axis.name != target] if features is None else list(features)
+    names = (
+        [axis.name for axis in domain.axes if axis.name != target]
+        if features is None
+        else list(features)
+    )
     if target in names:
         raise ParameterError(f"'{target}' is the target, so it cannot be a feature")
     names = [name for name in names if domain.axes[domain.axis(name)].size > 1]
@@ -128,13 +158,19 @@ def _fine_cells(domain: Domain, name: str) -> Cells:
     """Every value a cell, or a thousand equal intervals of a number with more values."""
     attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
     if isinstance(attribute, Numeric):
-        codes = np.unique(np.linspace(0, attribute.size, min(FINE_CELLS, attribute.size), endpoint=False).astype(np.int64))
+        codes = np.unique(
+            np.linspace(0, attribute.size, min(FINE_CELLS, attribute.size), endpoint=False).astype(
+                np.int64
+            )
+        )
         return attribute.cells_by_cuts(attribute.numbers(codes[1:]).tolist())
     return domain.cells_of(name)
 
 
 def _binned(estimate: Estimate, most: int) -> Estimate:
-    """The table of a number with at most this many cells, each with about as many people; others as they are."""
+    """The table of a number with at most this many cells, each with about as many people; others as
+    they are.
+    """
     if most < 2:
         raise ParameterError(f"most_cells={most}; a number is cut into at least 2 cells")
     cells, classes = estimate.cells
@@ -147,7 +183,9 @@ def _binned(estimate: Estimate, most: int) -> Estimate:
 
 
 def _even_starts(counts: NDArray[Any], most: int) -> NDArray[Any]:
-    """Where cells begin that hold about as many people each; a value that many people share does not use up more than one."""
+    """Where cells begin that hold about as many people each; a value that many people share does
+    not use up more than one.
+    """
     for _ in range(5):
         counts = np.minimum(counts, counts.sum() / most)
     share = (np.cumsum(counts) - counts / 2) / counts.sum()
@@ -161,14 +199,23 @@ def _margin(table: Estimate) -> NDArray[Any]:
 
 
 def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
-    """Test records over these attributes: a table, a source, a data frame, a dictionary of columns, or a matrix of them."""
+    """Test records over these attributes: a table, a source, a data frame, a dictionary of columns,
+    or a matrix of them.
+    """
     if isinstance(data, TableSource):
         data = data.table
     if isinstance(data, Table):
-        return data if data.provenance is not None else data.recode(_fitting(data.domain, domain, names))
+        return (
+            data
+            if data.provenance is not None
+            else data.recode(_fitting(data.domain, domain, names))
+        )
     if isinstance(data, np.ndarray) and data.ndim == 2:
         if data.shape[1] != len(names):
-            raise DataError(f"a matrix with {data.shape[1]} columns was given for {len(names)} features ({listing(names)})")
+            raise DataError(
+                f"a matrix with {data.shape[1]} columns was given for {len(names)} features "
+                f"({listing(names)})"
+            )
         data = {name: data[:, place] for place, name in enumerate(names)}
     if isinstance(data, Mapping):
         data = pa.table({name: pa.array(values) for name, values in data.items()})
@@ -182,7 +229,9 @@ def _fitting(have: Domain, domain: Domain, names: Sequence[str]) -> Domain:
 
 
 def domain_of_tests(domain: Domain, names: Sequence[str]) -> Domain:
-    """The domain by which test records are read: a number beyond the range seen in training counts as its end."""
+    """The domain by which test records are read: a number beyond the range seen in training counts
+    as its end.
+    """
     wanted = domain.project(names)
     lenient = (replace(a, clip=True) if isinstance(a, Numeric | Bins) else a for a in wanted)
     return replace(wanted, attributes=tuple(lenient))
@@ -202,17 +251,22 @@ def assigned(table: Table, cells: Sequence[Cells]) -> list[NDArray[Any]]:
 def likelihoods(
     table: Table, cells: Sequence[Cells], shares: NDArray[Any], columns: Sequence[NDArray[Any]]
 ) -> NDArray[Any]:  # (records, groups)
-    """The log of P(reports | group) for each record and group of people, up to a term that is the same for all groups.
+    """The log of P(reports | group) for each record and group of people, up to a term that is the
+    same for all groups.
 
-    `columns[j]` has one row a group: the distribution of column j among the people in it, columns independent within a group.
-    So Σ_u P(report | u)·P(u | group) needs no joint table: for a factor keep·I + (1-keep)·b·1ᵀ of the channel it is
-    keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j). The reports that one record made are independent given the truth.
+    `columns[j]` has one row a group: the distribution of column j among the people in it, columns
+    independent within a group. So Σ_u P(report | u)·P(u | group) needs no joint table: for a factor
+    keep·I + (1-keep)·b·1ᵀ of the channel it is keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j). The reports
+    that one record made are independent given the truth.
     """
     assert table.provenance is not None
     mechanism, copies = table.provenance.mechanism, table.copies
     for part in cells:
         if _plain(mechanism.domain[part.attribute.name]) != _plain(part.attribute):
-            raise DataError(f"'{part.attribute.name}' was perturbed over other values than the classifier was trained on")
+            raise DataError(
+                f"'{part.attribute.name}' was perturbed over other values than the classifier was "
+                "trained on"
+            )
     if mechanism.reports_in_items:
         logs = _item_logs(table, cells, columns)
     else:
@@ -226,34 +280,54 @@ def _plain(attribute: Attribute) -> dict[str, Any]:
 
 
 def _channel_logs(
-    table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]], margins: Sequence[NDArray[Any]]
+    table: Table,
+    cells: Sequence[Cells],
+    columns: Sequence[NDArray[Any]],
+    margins: Sequence[NDArray[Any]],
 ) -> NDArray[Any]:
-    """For reports in the records' own domain: one term a factor of the channel; a column's own law is its margin."""
+    """For reports in the records' own domain: one term a factor of the channel; a column's own law
+    is its margin.
+    """
     assert table.provenance is not None
     mechanism = table.provenance.mechanism
     try:
-        channel = mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells)
+        channel = mechanism.channel_over(
+            [mechanism.domain.axis(part.name) for part in cells]
+        ).coarsen(cells)
     except NotLumpableError:
         raise EstimationError(
-            f"the truth behind reports of {mechanism.name} cannot be integrated over: its columns depend on one another",
+            f"the truth behind reports of {mechanism.name} cannot be integrated over: its columns "
+            "depend on one another",
             hint="classify true records, or train on every column in its own cells",
         ) from None
     reports = assigned(table, cells)
-    factors = list(zip(channel.factors, channel.axes, strict=True)) if isinstance(channel, Product) else [
-        (channel, tuple(range(len(cells))))
-    ]  # fmt: skip
+    factors = (
+        list(zip(channel.factors, channel.axes, strict=True))
+        if isinstance(channel, Product)
+        else [(channel, tuple(range(len(cells))))]
+    )
     logs = np.zeros((table.rows, len(columns[0])))
     for factor, axes in factors:
-        logs += _factor_logs(factor, *([kind[axis] for axis in axes] for kind in (reports, columns, margins)))
+        logs += _factor_logs(
+            factor, *([kind[axis] for axis in axes] for kind in (reports, columns, margins))
+        )
     return logs
 
 
 def _factor_logs(
-    factor: Channel, reports: Sequence[NDArray[Any]], columns: Sequence[NDArray[Any]], margins: Sequence[NDArray[Any]]
+    factor: Channel,
+    reports: Sequence[NDArray[Any]],
+    columns: Sequence[NDArray[Any]],
+    margins: Sequence[NDArray[Any]],
 ) -> NDArray[Any]:
     if isinstance(factor, Retain):
-        laws = [law.vector() if law.known else margin for law, margin in zip(factor.laws, margins, strict=True)]
-        kept = np.prod([column[:, report].T for column, report in zip(columns, reports, strict=True)], axis=0)
+        laws = [
+            law.vector() if law.known else margin
+            for law, margin in zip(factor.laws, margins, strict=True)
+        ]
+        kept = np.prod(
+            [column[:, report].T for column, report in zip(columns, reports, strict=True)], axis=0
+        )
         drawn = np.prod([law[report] for law, report in zip(laws, reports, strict=True)], axis=0)
         return _log(factor.keep * kept + (1 - factor.keep) * drawn[:, None])
     joint = np.ones((len(columns[0]),))
@@ -263,13 +337,18 @@ def _factor_logs(
     return _log(expected[tuple(reports)])
 
 
-def _item_logs(table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """For reports with one flipped bit a value: Σ_u d(u)·P(bit u | 1)/P(bit u | 0); the other bits say the same of all u."""
+def _item_logs(
+    table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]]
+) -> NDArray[Any]:
+    """For reports with one flipped bit a value: Σ_u d(u)·P(bit u | 1)/P(bit u | 0); the other bits
+    say the same of all u.
+    """
     assert table.provenance is not None
     mechanism = table.provenance.mechanism
     if mechanism.item_keeps is None:
         raise EstimationError(
-            f"the truth behind a report of {mechanism.name} cannot be integrated over", hint="classify true records"
+            f"the truth behind a report of {mechanism.name} cannot be integrated over",
+            hint="classify true records",
         )
     keep_ones, keep_zeros = mechanism.item_keeps
     items = mechanism.private_reports.attributes[0]

@@ -1,4 +1,6 @@
-"""Frequent itemsets of any source, exact or perturbed, level by level, each with its standard error."""
+"""Frequent itemsets of any source, exact or perturbed, level by level, each with its standard
+error.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +61,10 @@ class Itemset(NamedTuple):
 class Threshold:
     """When an itemset is pruned and when it is reported, two separate decisions.
 
-    Reported: estimate ≥ (1 - relax) · min_support, or, with a `level`, probability of being frequent ≥ level.
-    Pruned: estimate + prune_errors · stderr < (1 - relax) · min_support, since a wrongly pruned itemset takes all its
-    supersets with it. On exact data both are the plain threshold.
+    Reported: estimate ≥ (1 - relax) · min_support, or, with a `level`, probability of being
+    frequent ≥ level. Pruned: estimate + prune_errors · stderr < (1 - relax) · min_support, since a
+    wrongly pruned itemset takes all its supersets with it. On exact data both are the plain
+    threshold.
     """
 
     min_support: float
@@ -70,12 +73,21 @@ class Threshold:
     prune_errors: float = 2.0
 
     def __post_init__(self) -> None:
-        _require(0 < self.min_support <= 1, f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1")
+        _require(
+            0 < self.min_support <= 1,
+            f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1",
+        )
         _require(0 <= self.relax < 1, f"relax={self.relax:g} must be at least 0 and below 1")
-        _require(self.prune_errors >= 0, f"prune_errors={self.prune_errors:g} must be 0 or more standard errors")
+        _require(
+            self.prune_errors >= 0,
+            f"prune_errors={self.prune_errors:g} must be 0 or more standard errors",
+        )
         if self.level is not None:
             _require(0 < self.level < 1, f"level={self.level:g} must lie strictly between 0 and 1")
-            _require(self.relax == 0, "give relax or level, not both: a level is the error-aware form of relaxing")
+            _require(
+                self.relax == 0,
+                "give relax or level, not both: a level is the error-aware form of relaxing",
+            )
 
     def goal(self, rows: int) -> float:
         """The count from which an itemset is truly frequent."""
@@ -95,7 +107,9 @@ class Threshold:
         return measured.count >= (1 - self.relax) * self.goal(rows)
 
     def probability(self, measured: Measured, rows: int) -> Floats:
-        """How probable it is that the true support reaches min_support, by the normal law of the estimate."""
+        """How probable it is that the true support reaches min_support, by the normal law of the
+        estimate.
+        """
         above = measured.count - self.goal(rows)
         probability = (above >= 0).astype(np.float64)
         uncertain = measured.stderr > 0
@@ -146,26 +160,38 @@ def frequent_itemsets(
 ) -> Itemsets:
     """The itemsets whose estimated support reaches `min_support`, with standard errors.
 
-    Level-wise (Apriori) with a reconstruction at each level (MASK §4, FRAPP §8.1). `relax` lowers the threshold to
-    (1 - relax) · min_support (MASK §6); `level` reports instead what is frequent with at least that probability.
-    `prune_errors` is the error bar left to an itemset before its supersets are given up: more of it finds more long
-    itemsets in perturbed data and costs time; 0 prunes as the papers do. `top` keeps the itemsets of largest support
-    only. More than `max_candidates` candidates at one length are refused.
+    Level-wise (Apriori) with a reconstruction at each level (MASK §4, FRAPP §8.1). `relax` lowers
+    the threshold to (1 - relax) · min_support (MASK §6); `level` reports instead what is frequent
+    with at least that probability. `prune_errors` is the error bar left to an itemset before its
+    supersets are given up: more of it finds more long itemsets in perturbed data and costs time; 0
+    prunes as the papers do. `top` keeps the itemsets of largest support only. More than
+    `max_candidates` candidates at one length are refused.
 
     >>> from sfumato.bits import Bits
     >>> from sfumato.estimation.supports import FlippedSupports
     >>> baskets = Bits.from_dense(np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool))
     >>> found = frequent_itemsets(FlippedSupports(baskets, ("tea", "milk", "jam")), 0.6)
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
-    [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk', 'jam'), 0.667)]
+    [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk',
+    'jam'), 0.667)]
     """
     supports = _supports_of(source)
     fraction = _fraction(min_support, min_count, top, supports.rows)
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
-    for name, value in (("max_length", max_length), ("top", top), ("max_candidates", max_candidates)):
+    for name, value in (
+        ("max_length", max_length),
+        ("top", top),
+        ("max_candidates", max_candidates),
+    ):
         _require(value is None or value >= 1, f"{name}={value} must be 1 or more")
     longest = getattr(supports, "longest", None)
-    max_length = longest if max_length is None else max_length if longest is None else min(longest, max_length)
+    max_length = (
+        longest
+        if max_length is None
+        else max_length
+        if longest is None
+        else min(longest, max_length)
+    )
     search = _Search(supports, threshold, max_length, top, max_candidates, progress)
     found = search.run()
     return found if top is None else found.top(top)
@@ -184,13 +210,20 @@ def _supports_of(source: Any) -> Supports:
     return supports
 
 
-def _fraction(min_support: float | None, min_count: float | None, top: int | None, rows: int) -> float:
-    """The smallest support wanted, stated as a fraction, as a count, or left open by asking for the top ones."""
+def _fraction(
+    min_support: float | None, min_count: float | None, top: int | None, rows: int
+) -> float:
+    """The smallest support wanted, stated as a fraction, as a count, or left open by asking for the
+    top ones.
+    """
     _require(min_support is None or min_count is None, "give min_support or min_count, not both")
     if min_support is not None:
         return min_support
     if min_count is not None:
-        _require(0 < min_count <= max(rows, 1), f"min_count={min_count:g} must lie in 1..{rows}, the number of rows")
+        _require(
+            0 < min_count <= max(rows, 1),
+            f"min_count={min_count:g} must lie in 1..{rows}, the number of rows",
+        )
         return min_count / max(rows, 1)
     _require(top is not None, "say what is frequent: min_support, min_count or top")
     return 1 / max(rows, 1)
@@ -238,14 +271,19 @@ class _Search:
         return _joined(tier, self.supports.groups, self.max_candidates)
 
     def _raised(self, threshold: Threshold, tiers: list[Tier]) -> Threshold:
-        """With `top`, the support of the last of the best so far: no itemset below it can enter the result."""
+        """With `top`, the support of the last of the best so far: no itemset below it can enter the
+        result.
+        """
         if self.top is None:
             return threshold
         counts = np.concatenate([tier.measured.count for tier in tiers])
         if len(counts) < self.top:
             return threshold
         last = float(np.partition(counts, -self.top)[-self.top])
-        return replace(threshold, min_support=min(1.0, max(threshold.min_support, last / max(self.supports.rows, 1))))
+        return replace(
+            threshold,
+            min_support=min(1.0, max(threshold.min_support, last / max(self.supports.rows, 1))),
+        )
 
 
 def _nothing(length: int) -> Tier:
@@ -253,11 +291,15 @@ def _nothing(length: int) -> Tier:
     return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)))
 
 
-def _joined(tier: Tier, groups: Integers, max_candidates: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Itemsets one item longer, all of whose subsets are in the tier, with the rows of those subsets (Apriori join).
+def _joined(
+    tier: Tier, groups: Integers, max_candidates: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Itemsets one item longer, all of whose subsets are in the tier, with the rows of those
+    subsets (Apriori join).
 
-    Two itemsets that differ only in their last item are joined. Any other subset of the union ends with the same last
-    item as the second and starts with a subset of the first, so a known row of the tier below and an item name it.
+    Two itemsets that differ only in their last item are joined. Any other subset of the union ends
+    with the same last item as the second and starts with a subset of the first, so a known row of
+    the tier below and an item name it.
     """
     head, last = tier.subsets[:, -1].astype(np.int64), tier.itemsets[:, -1].astype(np.int64)
     following = np.searchsorted(head, head, side="right") - np.arange(len(head)) - 1
@@ -266,10 +308,15 @@ def _joined(tier: Tier, groups: Integers, max_candidates: int) -> Iterator[tuple
     keys = head * len(groups) + last
     start = 0
     while start < len(head):
-        stop = max(start + 1, int(np.searchsorted(ends, ends[start] - following[start] + _CHUNK, side="right")))
+        stop = max(
+            start + 1,
+            int(np.searchsorted(ends, ends[start] - following[start] + _CHUNK, side="right")),
+        )
         rows, repeats = np.arange(start, stop), following[start:stop]
         first = np.repeat(rows, repeats)
-        second = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + first + 1
+        second = (
+            np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + first + 1
+        )
         start = stop
         yield _with_all_subsets(tier, groups, keys, first, second)
 
@@ -294,8 +341,12 @@ def _with_all_subsets(
 def _check_number(length: int, number: int, limit: int) -> None:
     if number > limit:
         raise ParameterError(
-            f"length {length} would need up to {number:,} candidate itemsets, more than max_candidates={limit:,}",
-            hint=f"raise min_support, lower prune_errors, set max_length={length - 1}, or raise max_candidates",
+            f"length {length} would need up to {number:,} candidate itemsets, more than "
+            f"max_candidates={limit:,}",
+            hint=(
+                f"raise min_support, lower prune_errors, set max_length={length - 1}, or raise "
+                "max_candidates"
+            ),
             length=length,
             candidates=number,
         )
@@ -305,8 +356,9 @@ def _check_number(length: int, number: int, limit: int) -> None:
 class Itemsets:
     """Frequent itemsets as a table: shortest first, then in the order of the items.
 
-    `tiers` holds every itemset that the search kept, reported or not, so that the support of each subset of a reported
-    itemset is at hand for rules; `chosen` the rows of each tier that are reported.
+    `tiers` holds every itemset that the search kept, reported or not, so that the support of each
+    subset of a reported itemset is at hand for rules; `chosen` the rows of each tier that are
+    reported.
     """
 
     supports: Supports
@@ -318,7 +370,12 @@ class Itemsets:
         return sum(len(rows) for rows in self.chosen)
 
     def __iter__(self) -> Iterator[Itemset]:
-        columns = (self.support.tolist(), self.stderr.tolist(), self.probability.tolist(), self.status.tolist())
+        columns = (
+            self.support.tolist(),
+            self.stderr.tolist(),
+            self.probability.tolist(),
+            self.status.tolist(),
+        )
         return map(Itemset._make, zip(self.items, *columns, strict=True))
 
     @property
@@ -345,7 +402,9 @@ class Itemsets:
     @cached_property
     def length(self) -> Integers:
         """The number of items of each itemset."""
-        return np.repeat([tier.length for tier in self.tiers], [len(rows) for rows in self.chosen]).astype(np.int64)
+        return np.repeat(
+            [tier.length for tier in self.tiers], [len(rows) for rows in self.chosen]
+        ).astype(np.int64)
 
     @cached_property
     def count(self) -> Floats:
@@ -370,22 +429,32 @@ class Itemsets:
 
     @cached_property
     def status(self) -> NDArray[np.str_]:
-        """'surely' frequent, 'borderline', or 'relaxed': below min_support and here only by relaxation.
+        """'surely' frequent, 'borderline', or 'relaxed': below min_support and here only by
+        relaxation.
 
-        Surely means a probability of 0.95, or of the level asked for if that is higher than one half.
+        Surely means a probability of 0.95, or of the level asked for if that is higher than one
+        half.
         """
-        sure = self.threshold.level if self.threshold.level and self.threshold.level > 0.5 else _SURE
+        sure = (
+            self.threshold.level if self.threshold.level and self.threshold.level > 0.5 else _SURE
+        )
         below = self.count < self.threshold.goal(self.rows)
         return np.select([self.probability >= sure, below], ["surely", "relaxed"], "borderline")
 
     def by_length(self) -> dict[int, int]:
         """How many itemsets there are of each length."""
-        return {tier.length: len(rows) for tier, rows in zip(self.tiers, self.chosen, strict=True) if len(rows)}
+        return {
+            tier.length: len(rows)
+            for tier, rows in zip(self.tiers, self.chosen, strict=True)
+            if len(rows)
+        }
 
     def where(self, mask: NDArray[np.bool_]) -> Itemsets:
         """The itemsets for which the mask, one truth value an itemset, is true."""
         ends = np.cumsum([len(rows) for rows in self.chosen])
-        chosen = [rows[mask[end - len(rows) : end]] for rows, end in zip(self.chosen, ends, strict=True)]
+        chosen = [
+            rows[mask[end - len(rows) : end]] for rows, end in zip(self.chosen, ends, strict=True)
+        ]
         return replace(self, chosen=tuple(chosen))
 
     def top(self, number: int) -> Itemsets:
@@ -399,11 +468,15 @@ class Itemsets:
         return self.where(np.isneginf(self._largest_superset()))
 
     def closed(self) -> Itemsets:
-        """The itemsets with no superset of the same support (or, of estimates, a larger one) in the result."""
+        """The itemsets with no superset of the same support (or, of estimates, a larger one) in the
+        result.
+        """
         return self.where(self._largest_superset() < self.count)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame in mlxtend's form: support, itemsets (frozensets), and our columns after them."""
+        """A data frame in mlxtend's form: support, itemsets (frozensets), and our columns after
+        them.
+        """
         import pandas
 
         return pandas.DataFrame(
@@ -418,12 +491,18 @@ class Itemsets:
         )
 
     def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table: support, itemsets (lists of names), length, stderr, probability, status."""
+        """An Arrow table: support, itemsets (lists of names), length, stderr,
+        probability, status.
+        """
         import pyarrow as pa
 
-        flat = np.concatenate([itemsets.ravel() for itemsets in self._itemsets()] or [np.zeros(0, np.int32)])
+        flat = np.concatenate(
+            [itemsets.ravel() for itemsets in self._itemsets()] or [np.zeros(0, np.int32)]
+        )
         offsets = np.concatenate([[0], np.cumsum(self.length)]).astype(np.int32)
-        itemsets = pa.ListArray.from_arrays(offsets, pa.array(self.supports.names, pa.string()).take(pa.array(flat)))
+        itemsets = pa.ListArray.from_arrays(
+            offsets, pa.array(self.supports.names, pa.string()).take(pa.array(flat))
+        )
         return pa.table(
             {
                 "support": self.support,
@@ -442,7 +521,9 @@ class Itemsets:
         writer.writerow(["itemsets", "length", "support", "stderr", "probability", "status"])
         for row in self:
             braced = "{" + ",".join(row.items) + "}"
-            writer.writerow([braced, len(row.items), row.support, row.stderr, row.probability, row.status])
+            writer.writerow(
+                [braced, len(row.items), row.support, row.stderr, row.probability, row.status]
+            )
         return text.getvalue()
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -451,17 +532,24 @@ class Itemsets:
 
     def to_json(self) -> str:
         """The result as one JSON object."""
-        return json.dumps({"rows": self.rows, "min_support": self.min_support, "itemsets": self.to_dicts()})
+        return json.dumps(
+            {"rows": self.rows, "min_support": self.min_support, "itemsets": self.to_dicts()}
+        )
 
     def _itemsets(self) -> list[NDArray[np.int32]]:
         return [tier.itemsets[rows] for tier, rows in zip(self.tiers, self.chosen, strict=True)]
 
     def _column(self, name: str) -> Floats:
-        parts = [getattr(tier.measured, name)[rows] for tier, rows in zip(self.tiers, self.chosen, strict=True)]
+        parts = [
+            getattr(tier.measured, name)[rows]
+            for tier, rows in zip(self.tiers, self.chosen, strict=True)
+        ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _largest_superset(self) -> Floats:
-        """The largest count among the reported supersets of each reported itemset; -inf where there is none."""
+        """The largest count among the reported supersets of each reported itemset; -inf where there
+        is none.
+        """
         above = [np.full(len(tier.itemsets), -np.inf) for tier in self.tiers]
         for position in reversed(range(1, len(self.tiers))):
             tier, rows = self.tiers[position], self.chosen[position]
@@ -473,7 +561,12 @@ class Itemsets:
 
 
 def _facts(row: Itemset) -> dict[str, Any]:
-    return {"support": row.support, "stderr": row.stderr, "probability": row.probability, "status": row.status}
+    return {
+        "support": row.support,
+        "stderr": row.stderr,
+        "probability": row.probability,
+        "status": row.status,
+    }
 
 
 def _require(condition: bool, message: str) -> None:

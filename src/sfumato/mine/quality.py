@@ -1,4 +1,6 @@
-"""How good a classifier is: confusion, accuracy, balanced accuracy, AUC, and agreement with another classifier."""
+"""How good a classifier is: confusion, accuracy, balanced accuracy, AUC, and agreement with another
+classifier.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ Codes = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """What a classifier got right on labelled records; `truth` and `predicted` are class numbers, one a record.
+    """What a classifier got right on labelled records; `truth` and `predicted` are class numbers,
+    one a record.
 
     With `weights` each record stands for so many.
 
@@ -36,7 +39,9 @@ class Quality:
         if not len(self.truth):
             raise DataError("there is no record to judge the classifier by; give at least one")
         if not len(self.truth) == len(self.predicted) == len(self.probabilities):
-            raise DataError(f"{len(self.predicted)} predictions were given for {len(self.truth)} labels")
+            raise DataError(
+                f"{len(self.predicted)} predictions were given for {len(self.truth)} labels"
+            )
 
     @cached_property
     def confusion(self) -> NDArray[Any]:  # (true class, predicted class)
@@ -54,7 +59,9 @@ class Quality:
     def balanced_accuracy(self) -> float:
         """The share with the right label, class by class, averaged over the classes that occur."""
         occurring = self.confusion.sum(axis=1) > 0
-        return float((np.diag(self.confusion)[occurring] / self.confusion.sum(axis=1)[occurring]).mean())
+        return float(
+            (np.diag(self.confusion)[occurring] / self.confusion.sum(axis=1)[occurring]).mean()
+        )
 
     @property
     def baseline(self) -> float:
@@ -63,12 +70,17 @@ class Quality:
 
     @cached_property
     def auc(self) -> float:
-        """The area under the ROC curve; with more than two classes the mean of one class against the rest. 0.5 is chance."""
+        """The area under the ROC curve; with more than two classes the mean of one class against
+        the rest. 0.5 is chance.
+        """
         rows = self.confusion.sum(axis=1)
         occurring = [code for code in range(len(self.classes)) if 0 < rows[code] < rows.sum()]
         if len(self.classes) == 2:
             occurring = occurring[-1:]
-        areas = [roc_area(self.truth == code, self.probabilities[:, code], self.weights) for code in occurring]
+        areas = [
+            roc_area(self.truth == code, self.probabilities[:, code], self.weights)
+            for code in occurring
+        ]
         return float(np.mean(areas)) if areas else 0.5
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,7 +98,9 @@ class Quality:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same label, as shares."""
+    """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same
+    label, as shares.
+    """
 
     both_right: float
     both_wrong: float
@@ -96,7 +110,10 @@ class Agreement:
     def between(cls, first: Quality, second: Quality) -> Agreement:
         """The agreement of two classifiers on the same records."""
         if not np.array_equal(first.truth, second.truth):
-            raise DataError("two classifiers agree or not on the same records; these were judged on different ones")
+            raise DataError(
+                "two classifiers agree or not on the same records; these were judged on "
+                "different ones"
+            )
         right, other = first.predicted == first.truth, second.predicted == second.truth
         return cls(
             float((right & other).mean()),
@@ -105,14 +122,20 @@ class Agreement:
         )
 
 
-def roc_area(positive: NDArray[np.bool_], score: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
-    """The probability that a positive record scores above a negative one, ties counting half (Mann and Whitney).
+def roc_area(
+    positive: NDArray[np.bool_], score: NDArray[Any], weights: NDArray[Any] | None = None
+) -> float:
+    """The probability that a positive record scores above a negative one, ties counting half (Mann
+    and Whitney).
 
     >>> roc_area(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75
     """
     _, place = np.unique(score, return_inverse=True)
     each = np.ones(len(score)) if weights is None else weights
-    positives, negatives = np.bincount(place, weights=positive * each), np.bincount(place, weights=~positive * each)
+    positives, negatives = (
+        np.bincount(place, weights=positive * each),
+        np.bincount(place, weights=~positive * each),
+    )
     below = np.cumsum(negatives) - negatives / 2
     return float(positives @ below / (positives.sum() * negatives.sum()))

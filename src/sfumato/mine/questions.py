@@ -1,4 +1,6 @@
-"""What a growing tree asks: counts of conjunctions for all nodes of a level at once, answered from one scan or none."""
+"""What a growing tree asks: counts of conjunctions for all nodes of a level at once, answered from
+one scan or none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from sfumato.mine.features import Problem
 
 Groups = NDArray[np.intp]  # for each cell of a feature, the group it belongs to
 Partition = dict[int, Groups]  # what a question tells apart: by feature
-Region = dict[int, NDArray[np.bool_]]  # the conjunction that leads to a node: by feature, the cells that belong to it
+Region = dict[
+    int, NDArray[np.bool_]
+]  # the conjunction that leads to a node: by feature, the cells that belong to it
 
 WHOLE_CELLS = 1 << 20  # the largest table of all features and the target that is counted once
 SHARED_CELLS = 1 << 17  # the largest table that several nodes share
@@ -26,7 +30,9 @@ AHEAD = 256  # tables that may be counted to know the next level too
 
 @dataclass(frozen=True, eq=False)
 class NodeCounts:
-    """The counts of one node by the cells of one feature and by class, and their covariance, sampling error included."""
+    """The counts of one node by the cells of one feature and by class, and their covariance,
+    sampling error included.
+    """
 
     feature: int
     cells: Groups  # the cells of the feature that belong to the node
@@ -37,9 +43,10 @@ class NodeCounts:
 class Questions:
     """Answers to the questions of a growing tree.
 
-    A node is a conjunction over a few features. Asked what one more feature would tell, it needs the marginal over these
-    features, that one and the target (OLAP §6.3); a feature that is in the conjunction already adds no column. Nodes with the
-    same features share one table. Where the table of all features is small beside the rows, it is counted once instead.
+    A node is a conjunction over a few features. Asked what one more feature would tell, it needs
+    the marginal over these features, that one and the target (OLAP §6.3); a feature that is in the
+    conjunction already adds no column. Nodes with the same features share one table. Where the
+    table of all features is small beside the rows, it is counted once instead.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -56,16 +63,26 @@ class Questions:
 
     def candidates(self, region: Region) -> list[int]:
         """The features that still have more than one cell in this node."""
-        return [place for place in range(len(self.sizes)) if place not in region or region[place].sum() > 1]
+        return [
+            place
+            for place in range(len(self.sizes))
+            if place not in region or region[place].sum() > 1
+        ]
 
     def prepare(self, regions: Sequence[Region], levels_left: int) -> None:
-        """Ask what is not known yet about these nodes, in one scan; and about their children, where that costs little."""
-        needs = [self._need(region, (place,)) for region in regions for place in self.candidates(region)]
+        """Ask what is not known yet about these nodes, in one scan; and about their children, where
+        that costs little.
+        """
+        needs = [
+            self._need(region, (place,)) for region in regions for place in self.candidates(region)
+        ]
         missing = [need for need in needs if self._find(need) is None]
         if not missing:
             return
         if self._whole and not self._free:
-            self.source = self.source.condensed([*(feature.cells for feature in self.problem.features), self.problem.target])
+            self.source = self.source.condensed(
+                [*(feature.cells for feature in self.problem.features), self.problem.target]
+            )
             self._free = True
         if levels_left > 1 and not self._free:
             missing += self._next_needs(regions)
@@ -75,14 +92,24 @@ class Questions:
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
 
     def _next_needs(self, regions: Sequence[Region]) -> list[Partition]:
-        """What the children of these nodes will ask, whatever the nodes are split by; nothing if that is too much."""
-        needs = [self._need(region, pair) for region in regions for pair in combinations(self.candidates(region), 2)]
+        """What the children of these nodes will ask, whatever the nodes are split by; nothing if
+        that is too much.
+        """
+        needs = [
+            self._need(region, pair)
+            for region in regions
+            for pair in combinations(self.candidates(region), 2)
+        ]
         few = len({frozenset(need) for need in needs}) <= AHEAD
-        return needs if few and all(self._table_cells(need) <= SHARED_CELLS for need in needs) else []
+        return (
+            needs if few and all(self._table_cells(need) <= SHARED_CELLS for need in needs) else []
+        )
 
     def _need(self, region: Region, told_apart: tuple[int, ...]) -> Partition:
         """The node against all else, and every cell of these features."""
-        need: Partition = {place: (mask != mask[0]).astype(np.intp) for place, mask in region.items()}
+        need: Partition = {
+            place: (mask != mask[0]).astype(np.intp) for place, mask in region.items()
+        }
         return need | {place: np.arange(self.sizes[place]) for place in told_apart}
 
     def _find(self, need: Partition) -> Estimate | None:
@@ -93,7 +120,9 @@ class Questions:
         return None
 
     def _shared(self, needs: Sequence[Partition]) -> Iterable[Partition]:
-        """One table for all needs over the same features where it stays small, else one for each."""
+        """One table for all needs over the same features where it stays small, else one
+        for each.
+        """
         by_features: dict[frozenset[int], list[Partition]] = {}
         for need in needs:
             by_features.setdefault(frozenset(need), []).append(need)
@@ -107,29 +136,53 @@ class Questions:
                 yield from {_signature(need): need for need in same}.values()
 
     def _table_cells(self, partition: Partition) -> int:
-        return math.prod(int(groups.max()) + 1 for groups in partition.values()) * self.problem.target.size
+        return (
+            math.prod(int(groups.max()) + 1 for groups in partition.values())
+            * self.problem.target.size
+        )
 
     def _cells(self, partition: Partition) -> list[Cells]:
         features = self.problem.features
-        return [*(features[place].merged(groups) for place, groups in sorted(partition.items())), self.problem.target]
+        return [
+            *(features[place].merged(groups) for place, groups in sorted(partition.items())),
+            self.problem.target,
+        ]
 
     def counts(self, region: Region, feature: int) -> NodeCounts:
-        """The counts of a node by the cells of one feature and by class; the node must have been prepared."""
+        """The counts of a node by the cells of one feature and by class; the node must have been
+        prepared.
+        """
         estimate = self._find(self._need(region, (feature,)))
         assert estimate is not None
-        inside = np.flatnonzero(region[feature]) if feature in region else np.arange(self.sizes[feature])
-        partition = self._need(region, ()) | {feature: _outside_together(inside, self.sizes[feature])}
+        inside = (
+            np.flatnonzero(region[feature]) if feature in region else np.arange(self.sizes[feature])
+        )
+        partition = self._need(region, ()) | {
+            feature: _outside_together(inside, self.sizes[feature])
+        }
         small = estimate.coarsen(self._cells(partition))
         cells = self._cells_of_node(small.value.shape, partition, region, feature, inside)
         covariance = small.cell_covariance(cells.ravel(), sampling=True)
-        return NodeCounts(feature, inside, small.value.ravel()[cells], covariance.reshape(*cells.shape, *cells.shape))
+        return NodeCounts(
+            feature,
+            inside,
+            small.value.ravel()[cells],
+            covariance.reshape(*cells.shape, *cells.shape),
+        )
 
     def _cells_of_node(
-        self, shape: tuple[int, ...], partition: Partition, region: Region, feature: int, inside: Groups
+        self,
+        shape: tuple[int, ...],
+        partition: Partition,
+        region: Region,
+        feature: int,
+        inside: Groups,
     ) -> NDArray[np.intp]:  # (cells of the feature, classes)
         """Where the counts of the node stand in the flattened table."""
         places = [
-            partition[place][inside] if place == feature else np.full(len(inside), partition[place][np.argmax(region[place])])
+            partition[place][inside]
+            if place == feature
+            else np.full(len(inside), partition[place][np.argmax(region[place])])
             for place in sorted(partition)
         ]
         return np.arange(math.prod(shape)).reshape(shape)[tuple(places)]
@@ -145,7 +198,9 @@ def _refined(first: Groups, second: Groups) -> Groups:
     """The coarsest grouping that is finer than both."""
     if _refines(first, second):
         return first
-    return second if _refines(second, first) else _numbered(first * (int(second.max()) + 1) + second)
+    return (
+        second if _refines(second, first) else _numbered(first * (int(second.max()) + 1) + second)
+    )
 
 
 def _refines(fine: Groups, coarse: Groups) -> bool:

@@ -1,4 +1,6 @@
-"""Reconstructed: FRAPP's ByClass, then any classifier: reconstructed cells become weighted records for scikit-learn."""
+"""Reconstructed: FRAPP's ByClass, then any classifier: reconstructed cells become weighted records
+for scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Floats = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class WeightedCells:
-    """The cells of the joint domain that are not empty: one row a cell and class, weighted by its reconstructed count."""
+    """The cells of the joint domain that are not empty: one row a cell and class, weighted by its
+    reconstructed count.
+    """
 
     features: tuple[Feature, ...]
     cells: tuple[NDArray[np.intp], ...]  # one array a feature
@@ -47,15 +51,24 @@ class WeightedCells:
 
 
 def by_class(table: Estimate, features: tuple[Feature, ...]) -> WeightedCells:
-    """Each class reconstructed on its own, negative counts set to zero, the rest scaled to the class (FRAPP §8.2.1)."""
+    """Each class reconstructed on its own, negative counts set to zero, the rest scaled to the
+    class (FRAPP §8.2.1).
+    """
     totals = clip_and_scale(table.value.sum(axis=tuple(range(len(features)))), table.rows)
-    counts = np.stack([clip_and_scale(table.value[..., place], total) for place, total in enumerate(totals)], axis=-1)
+    counts = np.stack(
+        [clip_and_scale(table.value[..., place], total) for place, total in enumerate(totals)],
+        axis=-1,
+    )
     places = np.nonzero(counts)
     return WeightedCells(features, places[:-1], places[-1], counts[places])
 
 
-def encoded(features: Sequence[Feature], cells: Sequence[NDArray[Any]]) -> Floats:  # (records, columns)
-    """A column with the place in the order for each number, one column a value for each category."""
+def encoded(
+    features: Sequence[Feature], cells: Sequence[NDArray[Any]]
+) -> Floats:  # (records, columns)
+    """A column with the place in the order for each number, one column a value for each
+    category.
+    """
     columns = [
         np.asarray(cell, dtype=np.float64)[:, None]
         if feature.ordered
@@ -66,15 +79,22 @@ def encoded(features: Sequence[Feature], cells: Sequence[NDArray[Any]]) -> Float
 
 
 class Reconstructed(Classifier):
-    """Any scikit-learn classifier that takes weights, trained on reconstructed cells: `Reconstructed("income", estimator)`.
+    """Any scikit-learn classifier that takes weights, trained on reconstructed cells:
+    `Reconstructed("income", estimator)`.
 
-    FRAPP's ByClass (§8.2): the joint distribution of the features is reconstructed within each class, negative counts are set
-    to zero, and the cells are handed over with their counts as weights. Without an estimator, scikit-learn's tree. A number is
-    cut into at most `most_cells`: the fewer cells, the less noise in each.
+    FRAPP's ByClass (§8.2): the joint distribution of the features is reconstructed within each
+    class, negative counts are set to zero, and the cells are handed over with their counts as
+    weights. Without an estimator, scikit-learn's tree. A number is cut into at most `most_cells`:
+    the fewer cells, the less noise in each.
     """
 
     def __init__(
-        self, target: str, estimator: Any = None, *, features: Sequence[str] | None = None, most_cells: int = 8
+        self,
+        target: str,
+        estimator: Any = None,
+        *,
+        features: Sequence[str] | None = None,
+        most_cells: int = 8,
     ) -> None:
         self.target = target
         self.estimator = estimator
@@ -90,13 +110,20 @@ class Reconstructed(Classifier):
         if cells > JOINT_CELLS:
             raise EstimationError(
                 f"the joint domain has {cells:,} cells, too many to reconstruct them all",
-                hint="name fewer features, or use a DecisionTree, which asks for a few columns at a time",
+                hint=(
+                    "name fewer features, or use a DecisionTree, which asks for a few columns at "
+                    "a time"
+                ),
             )
-        table = problem.source.marginal([*(feature.cells for feature in problem.features), problem.target])
+        table = problem.source.marginal(
+            [*(feature.cells for feature in problem.features), problem.target]
+        )
         self.cells_ = by_class(table, problem.features)
         self.prior_ = self.cells_.shares()
         self.estimator_ = _fresh(self.estimator)
-        self.estimator_.fit(self.cells_.matrix, self.cells_.labels, sample_weight=self.cells_.weights)
+        self.estimator_.fit(
+            self.cells_.matrix, self.cells_.labels, sample_weight=self.cells_.weights
+        )
 
     @property
     def _used(self) -> Sequence[Cells]:
@@ -112,15 +139,20 @@ class Reconstructed(Classifier):
         return result
 
     def _from_reports(self, table: Table) -> NDArray[np.float64]:
-        """Σ_u P(report | u)·P(u)·P(class | u) / Σ_u P(report | u)·P(u), for all reports of the joint domain at once."""
+        """Σ_u P(report | u)·P(u)·P(class | u) / Σ_u P(report | u)·P(u), for all reports of the
+        joint domain at once.
+        """
         assert table.provenance is not None
         mechanism = table.provenance.mechanism
         if mechanism.reports_in_items or table.copies > 1:
             raise EstimationError(
-                f"the truth behind these reports of {mechanism.name} cannot be integrated over cell by cell",
+                f"the truth behind these reports of {mechanism.name} cannot be integrated over "
+                "cell by cell",
                 hint="classify true records, or use a DecisionTree or NaiveBayes",
             )
-        channel = mechanism.channel_over([mechanism.domain.axis(part.name) for part in self._used]).coarsen(self._used)
+        channel = mechanism.channel_over(
+            [mechanism.domain.axis(part.name) for part in self._used]
+        ).coarsen(self._used)
         prior = self.prior_
         probabilities = self._from_truths([place.ravel() for place in np.indices(prior.shape)])
         joint = prior[..., None] * probabilities.reshape(*prior.shape, -1)
@@ -136,10 +168,15 @@ def _fresh(estimator: Any) -> Any:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
         raise MissingExtraError("this needs scikit-learn", hint="install sfumato[learn]") from None
-    estimator = DecisionTreeClassifier(max_depth=6, random_state=0) if estimator is None else clone(estimator)
+    estimator = (
+        DecisionTreeClassifier(max_depth=6, random_state=0)
+        if estimator is None
+        else clone(estimator)
+    )
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
         raise ParameterError(
-            f"{type(estimator).__name__} takes no weights, and reconstructed cells come with weights",
+            f"{type(estimator).__name__} takes no weights, and reconstructed cells come with "
+            "weights",
             hint="use one whose fit has sample_weight: a tree, a forest, logistic regression",
         )
     return estimator

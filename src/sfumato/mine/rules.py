@@ -98,10 +98,14 @@ _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come from."""
+    """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come
+    from.
+    """
 
     itemsets: Itemsets
-    tier: NDArray[np.int32]  # (n,): which tier of `itemsets` holds antecedents and consequents together
+    tier: NDArray[
+        np.int32
+    ]  # (n,): which tier of `itemsets` holds antecedents and consequents together
     row: NDArray[np.int32]  # (n,): and where in it
     mask: Integers  # (n,): bit j set where item j of that itemset is an antecedent
     metrics: dict[str, Floats]  # mlxtend's names, each (n,)
@@ -125,17 +129,23 @@ class Rules:
         """Some of the rules, by their numbers or a mask, in this order."""
         metrics = {name: values[rows] for name, values in self.metrics.items()}
         stderr = {name: values[rows] for name, values in self.stderr.items()}
-        return Rules(self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr)
+        return Rules(
+            self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr
+        )
 
     def strongest(self, metric: str = "confidence") -> Rules:
-        """All rules, the surest first: by the metric less two standard errors, so that noise does not lead the list."""
+        """All rules, the surest first: by the metric less two standard errors, so that noise does
+        not lead the list.
+        """
         values = self.metrics[_known(metric)]
         if metric in self.stderr:
             values = values - 2 * np.nan_to_num(self.stderr[metric], nan=0.0, posinf=np.inf)
         return self.take(np.argsort(-values, kind="stable"))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame with mlxtend's columns (antecedents and consequents as frozensets), then the errors."""
+        """A data frame with mlxtend's columns (antecedents and consequents as frozensets), then the
+        errors.
+        """
         import pandas
 
         sets = {"antecedents": self.antecedents, "consequents": self.consequents}
@@ -147,7 +157,10 @@ class Rules:
         import pyarrow as pa
 
         names = pa.list_(pa.string())
-        sets = {"antecedents": pa.array(self.antecedents, names), "consequents": pa.array(self.consequents, names)}
+        sets = {
+            "antecedents": pa.array(self.antecedents, names),
+            "consequents": pa.array(self.consequents, names),
+        }
         return pa.table({**sets, **self.metrics, **self._error_columns()})
 
     def to_csv(self) -> str:
@@ -170,7 +183,10 @@ class Rules:
                 "if": list(ifs),
                 "then": list(thens),
                 **{name: _json_number(value) for name, value in zip(shown, numbers, strict=False)},
-                "stderr": {name: _json_number(value) for name, value in zip(shown, numbers[len(shown) :], strict=True)},
+                "stderr": {
+                    name: _json_number(value)
+                    for name, value in zip(shown, numbers[len(shown) :], strict=True)
+                },
             }
             for ifs, thens, *numbers in self._lines({**values, **errors})
         ]
@@ -183,7 +199,12 @@ class Rules:
         return {f"{name} stderr": values for name, values in self.stderr.items()}
 
     def _lines(self, columns: dict[str, Floats]) -> Iterator[tuple[Any, ...]]:
-        return zip(self.antecedents, self.consequents, *(values.tolist() for values in columns.values()), strict=True)
+        return zip(
+            self.antecedents,
+            self.consequents,
+            *(values.tolist() for values in columns.values()),
+            strict=True,
+        )
 
     def _named(self, mask: Integers) -> list[tuple[str, ...]]:
         """The item names that the bits of each mask stand for."""
@@ -209,19 +230,26 @@ def association_rules(
 ) -> Rules:
     """The rules inside the itemsets whose `metric` reaches `min_threshold`, with standard errors.
 
-    Metrics and column names are mlxtend's. `min_confidence` is short for the metric confidence; `max_consequents`
-    limits the items of a "then"; `level` keeps only what passes with that probability, given its standard error.
-    Errors are by the delta method, from the covariances between an itemset's estimate and those of its subsets, the
-    rows held fixed. Every antecedent and consequent has an estimate, be it itself frequent or not.
+    Metrics and column names are mlxtend's. `min_confidence` is short for the metric confidence;
+    `max_consequents` limits the items of a "then"; `level` keeps only what passes with that
+    probability, given its standard error. Errors are by the delta method, from the covariances
+    between an itemset's estimate and those of its subsets, the rows held fixed. Every antecedent
+    and consequent has an estimate, be it itself frequent or not.
     """
     if min_confidence is not None:
         metric, min_threshold = "confidence", min_confidence
     _known(metric)
     if level is not None and (not 0 < level < 1 or metric not in _GRADIENTS):
-        raise ParameterError(f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric")
+        raise ParameterError(
+            f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric"
+        )
     _check_number(itemsets, max_rules)
     wanted = _Wanted(metric, min_threshold, max_consequents, level)
-    parts = [part for position in range(1, len(itemsets.tiers)) for part in _rules_of_tier(itemsets, position, wanted)]
+    parts = [
+        part
+        for position in range(1, len(itemsets.tiers))
+        for part in _rules_of_tier(itemsets, position, wanted)
+    ]
     return _concatenated(itemsets, parts)
 
 
@@ -233,7 +261,9 @@ class _Wanted:
     level: float | None
 
     def pass_threshold(self, parts: _Parts) -> NDArray[np.bool_]:
-        """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never does."""
+        """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never
+        does.
+        """
         reached: NDArray[np.bool_] = METRICS[self.metric](parts) >= self.threshold
         return reached & (parts.antecedent > 0) & (parts.consequent > 0)
 
@@ -251,7 +281,9 @@ def _rules_of_tier(itemsets: Itemsets, position: int, wanted: _Wanted) -> Iterat
     rows, length = itemsets.chosen[position], itemsets.tiers[position].length
     step = max(1, _CHUNK >> length)
     for start in range(0, len(rows), step):
-        yield wanted.sure(_rules_of_itemsets(itemsets, position, rows[start : start + step], wanted))
+        yield wanted.sure(
+            _rules_of_itemsets(itemsets, position, rows[start : start + step], wanted)
+        )
 
 
 def _rules_of_itemsets(itemsets: Itemsets, position: int, rows: Integers, wanted: _Wanted) -> Rules:
@@ -266,7 +298,9 @@ def _rules_of_itemsets(itemsets: Itemsets, position: int, rows: Integers, wanted
     with np.errstate(divide="ignore", invalid="ignore"):
         itemset, column = np.nonzero(wanted.pass_threshold(parts))
         mask = masks[column]
-        kept = _Parts(support[itemset, mask], support[itemset, whole - mask], support[itemset, whole])
+        kept = _Parts(
+            support[itemset, mask], support[itemset, whole - mask], support[itemset, whole]
+        )
         metrics = {name: function(kept) for name, function in METRICS.items()}
         stderr = _errors(itemsets, tier.itemsets[rows], lattice, itemset, mask, kept)
     places = np.full(len(mask), position, dtype=np.int32)
@@ -281,13 +315,16 @@ def _antecedent_masks(length: int, max_consequents: int | None) -> Integers:
 
 
 def _subset_rows(tiers: tuple[Tier, ...], position: int, rows: Integers) -> Integers:
-    """Where each subset of the itemsets stands in the tier of its length; column = bit mask of its items."""
+    """Where each subset of the itemsets stands in the tier of its length; column = bit mask of its
+    items.
+    """
     length = tiers[position].length
     lattice = np.zeros((len(rows), 1 << length), dtype=np.int64)
     whole = (1 << length) - 1
     lattice[:, whole] = rows
     for mask in range(whole - 1, 0, -1):
-        # Items are taken out from the last to the first, so the lowest one missing is still at its own place.
+        # Items are taken out from the last to the first, so the lowest one missing is still at its
+        # own place.
         lowest = (~mask & (mask + 1)).bit_length() - 1
         above = mask | (1 << lowest)
         lattice[:, mask] = tiers[above.bit_count() - 1].subsets[lattice[:, above], lowest]
@@ -305,14 +342,22 @@ def _gathered(tiers: tuple[Tier, ...], lattice: Integers, name: str, empty: floa
 
 
 def _errors(
-    itemsets: Itemsets, members: NDArray[np.int32], lattice: Integers, itemset: Integers, mask: Integers, parts: _Parts
+    itemsets: Itemsets,
+    members: NDArray[np.int32],
+    lattice: Integers,
+    itemset: Integers,
+    mask: Integers,
+    parts: _Parts,
 ) -> dict[str, Floats]:
     """Standard errors of the rules (itemset, mask), by the delta method."""
     if itemsets.supports.exact:
         return {name: np.zeros(len(mask)) for name in _GRADIENTS}
     tiers, rows, whole = itemsets.tiers, itemsets.rows, lattice.shape[1] - 1
     reports = float(itemsets.supports.empty().observed[0])
-    observed, count = _gathered(tiers, lattice, "observed", reports), _gathered(tiers, lattice, "count", rows)
+    observed, count = (
+        _gathered(tiers, lattice, "observed", reports),
+        _gathered(tiers, lattice, "count", rows),
+    )
     variance = _gathered(tiers, lattice, "stderr", 0) ** 2
     with_whole, with_rest = itemsets.supports.covariances(members, observed, count)
     rest = whole - mask
@@ -321,7 +366,9 @@ def _errors(
         (with_rest[itemset, mask], variance[itemset, rest], with_whole[itemset, rest]),
         (with_whole[itemset, mask], with_whole[itemset, rest], variance[itemset, whole]),
     )
-    return {name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()}
+    return {
+        name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()
+    }
 
 
 def _delta(gradient: _Gradient, covariance: tuple[tuple[Floats, ...], ...]) -> Floats:
@@ -350,12 +397,17 @@ def _concatenated(itemsets: Itemsets, parts: list[Rules]) -> Rules:
 
 def _known(metric: str) -> str:
     if metric not in METRICS:
-        raise ParameterError(f"no metric '{metric}' ({listing(METRICS, 12)})", hint=near_miss(metric, METRICS))
+        raise ParameterError(
+            f"no metric '{metric}' ({listing(METRICS, 12)})", hint=near_miss(metric, METRICS)
+        )
     return metric
 
 
 def _check_number(itemsets: Itemsets, limit: int) -> None:
-    number = sum(len(rows) * ((1 << tier.length) - 2) for tier, rows in zip(itemsets.tiers, itemsets.chosen, strict=True))
+    number = sum(
+        len(rows) * ((1 << tier.length) - 2)
+        for tier, rows in zip(itemsets.tiers, itemsets.chosen, strict=True)
+    )
     if number > limit:
         raise ParameterError(
             f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",

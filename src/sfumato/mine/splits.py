@@ -1,10 +1,13 @@
-"""Splits of a node: how much each would tell, how much of that is chance, and what the branches look like.
+"""Splits of a node: how much each would tell, how much of that is chance, and what the branches
+look like.
 
-For a node with class counts N (n in all) and branches g with counts n_g, the deviation from independence is
-D_g = C(n_g - s_g·N) with s_g = |n_g|/n and C = I - p·1ᵀ, p = N/n. The Gini gain is (1/n)·Σ_g |D_g|²/|n_g| exactly, and for two
-classes the gain of entropy is proportional to it to second order. D is linear in the counts, so from their covariance (noise of
-the perturbation and of sampling) follow mean and variance of Q = Σ_g |D_g|²/|n_g| where nothing is to be told; a scaled χ² with
-that mean and variance (Satterthwaite 1946) gives the probability that chance alone reaches the gain.
+For a node with class counts N (n in all) and branches g with counts n_g, the deviation from
+independence is D_g = C(n_g - s_g·N) with s_g = |n_g|/n and C = I - p·1ᵀ, p = N/n. The Gini gain is
+(1/n)·Σ_g |D_g|²/|n_g| exactly, and for two classes the gain of entropy is proportional to it to
+second order. D is linear in the counts, so from their covariance (noise of the perturbation and of
+sampling) follow mean and variance of Q = Σ_g |D_g|²/|n_g| where nothing is to be told; a scaled χ²
+with that mean and variance (Satterthwaite 1946) gives the probability that chance alone reaches the
+gain.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from sfumato.mine.questions import NodeCounts
 Floats = NDArray[Any]
 CRITERIA = ("gini", "entropy", "gain-ratio")
 SURE = 2.0  # standard errors by which a branch must be away from empty
-CHOSEN = 2.0  # a split is chosen because its branches differ, noise included, so the variance of their shares counts double
+# a split is chosen because its branches differ, noise included, so the variance of their shares
+# counts double
+CHOSEN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,8 @@ class Split:
     covariance: Floats  # (branches, classes, branches, classes)
     gain: float  # in impurity a row, as estimated
     score: float  # the gain less what chance adds, by which splits are compared
-    chance: float  # the probability that chance alone gains as much, all splits tried at the node considered
+    # the probability that chance alone gains as much, all splits tried at the node considered
+    chance: float
 
     @property
     def rows(self) -> Floats:
@@ -53,20 +59,35 @@ class Rule:
     def __post_init__(self) -> None:
         if self.criterion not in CRITERIA:
             raise ParameterError(
-                f"criterion='{self.criterion}' is not known ({', '.join(CRITERIA)})", hint=near_miss(self.criterion, CRITERIA)
+                f"criterion='{self.criterion}' is not known ({', '.join(CRITERIA)})",
+                hint=near_miss(self.criterion, CRITERIA),
             )
         if self.min_rows < 1:
             raise ParameterError(f"min_rows={self.min_rows}; a branch holds at least 1 row")
         if self.significance is not None and not 0 < self.significance <= 1:
-            raise ParameterError(f"significance={self.significance} is not a probability above 0; None takes every gain")
+            raise ParameterError(
+                f"significance={self.significance} is not a probability above 0; None takes every "
+                "gain"
+            )
 
     def best(self, tables: list[tuple[NodeCounts, bool]]) -> Split | None:
-        """The best split that chance does not explain, from the counts of a node by each feature (is it ordered?)."""
+        """The best split that chance does not explain, from the counts of a node by each feature
+        (is it ordered?).
+        """
         tried = sum(len(table.cells) - 1 if ordered else 1 for table, ordered in tables)
-        found = [self._threshold(table, tried) if ordered else self._multiway(table, tried) for table, ordered in tables]
-        splits = [split for split in found if split is not None and split.score > 0 and self._passes(split.chance)]
+        found = [
+            self._threshold(table, tried) if ordered else self._multiway(table, tried)
+            for table, ordered in tables
+        ]
+        splits = [
+            split
+            for split in found
+            if split is not None and split.score > 0 and self._passes(split.chance)
+        ]
         if self.criterion == "gain-ratio" and splits:
-            least = np.mean([split.gain for split in splits]) - 1e-12  # Quinlan's guard against uneven splits
+            least = (
+                np.mean([split.gain for split in splits]) - 1e-12
+            )  # Quinlan's guard against uneven splits
             splits = [split for split in splits if split.gain >= least]
         return max(splits, key=lambda split: split.score, default=None)
 
@@ -98,19 +119,35 @@ class Rule:
         variance = (members @ table.covariance.sum(axis=(1, 3)) * members).sum(axis=-1)
         return rows >= np.maximum(self.min_rows, SURE * np.sqrt(np.maximum(variance, 0)))
 
-    def _judged(self, table: NodeCounts, members: Floats, tried: int) -> Split | None:  # members: (branches, cells)
+    def _judged(
+        self, table: NodeCounts, members: Floats, tried: int
+    ) -> Split | None:  # members: (branches, cells)
         counts = members @ table.value
         enough = self._enough(counts.sum(axis=1), members, table)
         if enough.sum() < 2:
             return None
-        covariance = np.tensordot(members, np.tensordot(members, table.covariance, (1, 0)), (1, 2)).transpose(1, 2, 0, 3)
+        covariance = np.tensordot(
+            members, np.tensordot(members, table.covariance, (1, 0)), (1, 2)
+        ).transpose(1, 2, 0, 3)
         quantity, mean, variance = deviation(counts, covariance, enough)
         gain, score = self._worth(counts[enough], quantity, mean)
         chance = min(1.0, tried * float(chance_of(quantity, mean, variance)))
-        return Split(table.feature, _branches(table, members), counts, covariance, float(gain), float(score), chance)
+        return Split(
+            table.feature,
+            _branches(table, members),
+            counts,
+            covariance,
+            float(gain),
+            float(score),
+            chance,
+        )
 
-    def _worth(self, counts: Floats, quantity: Any, mean: Any) -> tuple[Any, Any]:  # counts: (…, branches, classes)
-        """The gain in impurity a row, and the score: the part of it that chance does not explain."""
+    def _worth(
+        self, counts: Floats, quantity: Any, mean: Any
+    ) -> tuple[Any, Any]:  # counts: (…, branches, classes)
+        """The gain in impurity a row, and the score: the part of it that chance does
+        not explain.
+        """
         counts = np.maximum(counts, 0)
         impurity = gini if self.criterion == "gini" else entropy
         rows = counts.sum(axis=-1)
@@ -126,8 +163,12 @@ def _branches(table: NodeCounts, members: Floats) -> NDArray[np.intp]:
     return branch
 
 
-def deviation(counts: Floats, covariance: Floats, enough: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Q = Σ_g |D_g|²/|n_g| over the branches with enough rows, and its mean and variance were there nothing to tell."""
+def deviation(
+    counts: Floats, covariance: Floats, enough: NDArray[np.bool_]
+) -> tuple[float, float, float]:
+    """Q = Σ_g |D_g|²/|n_g| over the branches with enough rows, and its mean and variance were there
+    nothing to tell.
+    """
     total = np.maximum(counts.sum(axis=0), 0)
     rows = counts.sum(axis=1)
     centre = np.eye(len(total)) - np.outer(total / total.sum(), np.ones(len(total)))
@@ -139,7 +180,9 @@ def deviation(counts: Floats, covariance: Floats, enough: NDArray[np.bool_]) -> 
     return float((scaled**2).sum()), float(np.trace(noise)), float(2 * (noise**2).sum())
 
 
-def cut_deviations(below: Floats, table: NodeCounts) -> tuple[Floats, Floats, Floats]:  # (cuts, cells) -> (cuts,) each
+def cut_deviations(
+    below: Floats, table: NodeCounts
+) -> tuple[Floats, Floats, Floats]:  # (cuts, cells) -> (cuts,) each
     """The same for many cuts in two, for which D_above = -D_below."""
     total = np.maximum(table.value.sum(axis=0), 0)
     rows = below @ table.value.sum(axis=1)
@@ -150,7 +193,11 @@ def cut_deviations(below: Floats, table: NodeCounts) -> tuple[Floats, Floats, Fl
     half = np.tensordot(apart, table.covariance, axes=(1, 0))  # (cuts, classes, cells, classes)
     noise = centre @ np.einsum("tkbl,tb->tkl", half, apart) @ centre.T
     quantity = ((apart @ table.value @ centre.T) ** 2).sum(axis=1)
-    return quantity * scale, np.trace(noise, axis1=1, axis2=2) * scale, 2 * (noise**2).sum(axis=(1, 2)) * scale**2
+    return (
+        quantity * scale,
+        np.trace(noise, axis1=1, axis2=2) * scale,
+        2 * (noise**2).sum(axis=(1, 2)) * scale**2,
+    )
 
 
 def chance_of(quantity: Any, mean: Any, variance: Any) -> Any:
@@ -159,14 +206,20 @@ def chance_of(quantity: Any, mean: Any, variance: Any) -> Any:
 
     known = (np.asarray(mean) > 0) & (np.asarray(variance) > 0)
     variance = np.where(known, variance, 1.0)
-    return np.where(known, gammaincc(np.where(known, mean, 1.0) ** 2 / variance, quantity * mean / variance), quantity <= 0)
+    return np.where(
+        known,
+        gammaincc(np.where(known, mean, 1.0) ** 2 / variance, quantity * mean / variance),
+        quantity <= 0,
+    )
 
 
 def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, classes)
-    """The class shares of each branch, drawn towards the node's as far as their errors ask for it (James and Stein 1961).
+    """The class shares of each branch, drawn towards the node's as far as their errors ask for it
+    (James and Stein 1961).
 
-    weight = signal/(signal + noise_g): noise_g is (twice) the variance of the shares of branch g, signal the variance between
-    branches beyond that noise. A branch without enough rows has the shares of its node.
+    weight = signal/(signal + noise_g): noise_g is (twice) the variance of the shares of branch g,
+    signal the variance between branches beyond that noise. A branch without enough rows has the
+    shares of its node.
     """
     rows = split.rows
     sure = rows > SURE * np.sqrt(np.maximum(np.einsum("gkgl->g", split.covariance), 0))
@@ -176,17 +229,23 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     shares = split.counts[sure] / rows[sure][:, None]
     noise = np.array([_share_noise(split, int(place)) for place in np.flatnonzero(sure)])
     centre = rows[sure] @ shares / rows[sure].sum()
-    signal = max(0.0, float(rows[sure] @ (((shares - centre) ** 2).sum(axis=1) - noise) / rows[sure].sum()))
+    signal = max(
+        0.0, float(rows[sure] @ (((shares - centre) ** 2).sum(axis=1) - noise) / rows[sure].sum())
+    )
     weight = (signal / (signal + noise) if signal > 0 else np.zeros(len(noise)))[:, None]
     result[sure] = [project_simplex(share, 1.0) for share in weight * shares + (1 - weight) * node]
     return result
 
 
 def _share_noise(split: Split, place: int) -> float:
-    """The variance of the class shares of one branch, summed over classes (delta method), and doubled."""
+    """The variance of the class shares of one branch, summed over classes (delta method), and
+    doubled.
+    """
     counts, rows = split.counts[place], float(split.counts[place].sum())
     slope = (np.eye(len(counts)) - np.outer(counts / rows, np.ones(len(counts)))) / rows
-    return CHOSEN * max(0.0, float(np.trace(slope @ split.covariance[place, :, place, :] @ slope.T)))
+    return CHOSEN * max(
+        0.0, float(np.trace(slope @ split.covariance[place, :, place, :] @ slope.T))
+    )
 
 
 def gini(counts: Floats) -> Any:

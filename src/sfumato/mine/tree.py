@@ -1,4 +1,6 @@
-"""DecisionTree: a tree grown on reconstructed counts of conjunctions; records are never seen, rows never partitioned."""
+"""DecisionTree: a tree grown on reconstructed counts of conjunctions; records are never seen, rows
+never partitioned.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,21 @@ from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.table import Table
 
 Floats = NDArray[Any]
-PESSIMISM = 0.69  # standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %
+PESSIMISM = (
+    0.69  # standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node of a tree: how many people are in it, the shares of the classes, and how it is split, if it is."""
+    """One node of a tree: how many people are in it, the shares of the classes, and how it is
+    split, if it is.
+    """
 
     counts: Floats  # (classes,), as estimated
-    shares: Floats  # (classes,), adjusted: none negative, drawn towards the parent's as far as the errors ask for it
+    # (classes,), adjusted: none negative, drawn towards the parent's as far as the errors ask for
+    # it
+    shares: Floats
     split: Split | None = None
     children: tuple[Node, ...] = ()
 
@@ -83,17 +91,25 @@ class Tree:
     @cached_property
     def used(self) -> tuple[int, ...]:
         """The features that the tree asks for."""
-        return tuple(sorted({node.split.feature for node in self.root.nodes() if node.split is not None}))
+        return tuple(
+            sorted({node.split.feature for node in self.root.nodes() if node.split is not None})
+        )
 
-    def shares(self, cells: Sequence[NDArray[Any]]) -> Floats:  # one array for each used feature -> (records, classes)
+    def shares(
+        self, cells: Sequence[NDArray[Any]]
+    ) -> Floats:  # one array for each used feature -> (records, classes)
         """The class shares of the leaf that each record falls into."""
         if not self.used:
             return self.root.shares[None, :]
         result = np.empty((len(cells[0]), len(self.classes)))
-        self._fill(self.root, dict(zip(self.used, cells, strict=True)), np.arange(len(cells[0])), result)
+        self._fill(
+            self.root, dict(zip(self.used, cells, strict=True)), np.arange(len(cells[0])), result
+        )
         return result
 
-    def _fill(self, node: Node, cells: dict[int, NDArray[Any]], records: NDArray[Any], result: Floats) -> None:
+    def _fill(
+        self, node: Node, cells: dict[int, NDArray[Any]], records: NDArray[Any], result: Floats
+    ) -> None:
         if node.split is None:
             result[records] = node.shares
             return
@@ -102,7 +118,9 @@ class Tree:
             self._fill(child, cells, records[branch == place], result)
 
     def quality(self) -> Quality:
-        """How good the tree is on the people it was grown from, by the estimated counts of its leaves: rather too good."""
+        """How good the tree is on the people it was grown from, by the estimated counts of its
+        leaves: rather too good.
+        """
         leaves = [leaf for _, leaf in self.leaves]
         classes = len(self.classes)
         return Quality(
@@ -120,15 +138,25 @@ class Tree:
         if not feature.ordered:
             return f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
         below = split.branch[split.branch >= 0][0] == place
-        return f"{feature.name} < {feature.cut(cells[-1] + 1)}" if below else f"{feature.name} >= {feature.cut(cells[0])}"
+        return (
+            f"{feature.name} < {feature.cut(cells[-1] + 1)}"
+            if below
+            else f"{feature.name} >= {feature.cut(cells[0])}"
+        )
 
     def text(self) -> str:
-        """The tree as indented lines: conditions, and for leaves the class, its share and the estimated number of people."""
+        """The tree as indented lines: conditions, and for leaves the class, its share and the
+        estimated number of people.
+        """
         return "\n".join(self._lines(self.root, 0, "everyone"))
 
     def _lines(self, node: Node, depth: int, condition: str) -> Iterator[str]:
         label = self.classes[node.label]
-        said = f": {label} ({100 * node.shares[node.label]:.0f} % of {max(node.rows, 0):,.0f})" if node.split is None else ""
+        said = (
+            f": {label} ({100 * node.shares[node.label]:.0f} % of {max(node.rows, 0):,.0f})"
+            if node.split is None
+            else ""
+        )
         if depth or not node.children:
             yield f"{'  ' * (depth - 1)}{condition}{said}"
         for place, child in enumerate(node.children):
@@ -150,11 +178,15 @@ class _Sprout:
         self.split = split
         self.children = [
             _Sprout(_narrowed(self.region, split, place, features), counts, shares)
-            for place, (counts, shares) in enumerate(zip(split.counts, shrunken(split, self.shares), strict=True))
+            for place, (counts, shares) in enumerate(
+                zip(split.counts, shrunken(split, self.shares), strict=True)
+            )
         ]
 
     def grown(self) -> Node:
-        return Node(self.counts, self.shares, self.split, tuple(child.grown() for child in self.children))
+        return Node(
+            self.counts, self.shares, self.split, tuple(child.grown() for child in self.children)
+        )
 
 
 def _narrowed(region: Region, split: Split, place: int, features: Sequence[Feature]) -> Region:
@@ -172,23 +204,37 @@ def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
     for depth in range(max_depth):
         questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
         for sprout in frontier:
-            tables = [questions.counts(sprout.region, place) for place in questions.candidates(sprout.region)]
-            split = rule.best([(table, problem.features[table.feature].ordered) for table in tables])
+            tables = [
+                questions.counts(sprout.region, place)
+                for place in questions.candidates(sprout.region)
+            ]
+            split = rule.best(
+                [(table, problem.features[table.feature].ordered) for table in tables]
+            )
             if split is not None:
                 sprout.branch_out(split, problem.features)
-        frontier = [child for sprout in frontier for child in sprout.children if child.counts.sum() >= 2 * rule.min_rows]
+        frontier = [
+            child
+            for sprout in frontier
+            for child in sprout.children
+            if child.counts.sum() >= 2 * rule.min_rows
+        ]
         if not frontier:
             break
     return Tree(root.grown(), problem.features, problem.target.name, problem.classes)
 
 
 def pruned(node: Node) -> Node:
-    """The node without subtrees that do not surely label more people rightly than the node itself would (C4.5's pessimism)."""
+    """The node without subtrees that do not surely label more people rightly than the node itself
+    would (C4.5's pessimism).
+    """
     return _pruned(node)[0]
 
 
 def _pruned(node: Node) -> tuple[Node, float, float]:
-    """The node pruned, how many more people its subtree labels rightly, and the variance of that number."""
+    """The node pruned, how many more people its subtree labels rightly, and the variance of that
+    number.
+    """
     if node.split is None:
         return node, 0.0, 0.0
     children, extra, variances = zip(*(_pruned(child) for child in node.children), strict=True)
@@ -196,18 +242,22 @@ def _pruned(node: Node) -> tuple[Node, float, float]:
     labels[np.arange(len(labels)), [child.label for child in node.children]] += 1
     labels[:, node.label] -= 1
     benefit = float((labels * node.split.counts).sum()) + sum(extra)
-    variance = float(np.einsum("gk,gkhl,hl->", labels, node.split.covariance, labels)) + sum(variances)
+    variance = float(np.einsum("gk,gkhl,hl->", labels, node.split.covariance, labels)) + sum(
+        variances
+    )
     if benefit <= PESSIMISM * np.sqrt(max(variance, 0.0)):
         return Node(node.counts, node.shares), 0.0, 0.0
     return Node(node.counts, node.shares, node.split, tuple(children)), benefit, variance
 
 
 class DecisionTree(Classifier):
-    """A decision tree from reconstructed counts (OLAP §6.3, FRAPP §8.2): `DecisionTree("income").fit(release).predict(test)`.
+    """A decision tree from reconstructed counts (OLAP §6.3, FRAPP §8.2):
+    `DecisionTree("income").fit(release).predict(test)`.
 
-    Multiway splits for categories, thresholds for numbers. A split is taken only if chance alone (the noise of the
-    perturbation and of sampling) would reach its gain with a probability below `significance`, all splits tried at the node
-    considered; None takes every gain. `criterion` is gini, entropy or gain-ratio; a number is cut into at most `most_cells`.
+    Multiway splits for categories, thresholds for numbers. A split is taken only if chance alone
+    (the noise of the perturbation and of sampling) would reach its gain with a probability below
+    `significance`, all splits tried at the node considered; None takes every gain. `criterion` is
+    gini, entropy or gain-ratio; a number is cut into at most `most_cells`.
     """
 
     def __init__(
@@ -254,14 +304,23 @@ class DecisionTree(Classifier):
         return self.tree_.shares(cells)
 
     def _from_reports(self, table: Table) -> NDArray[np.float64]:
-        """Each leaf is a group of people; within it every column has its own distribution, restricted to the leaf."""
+        """Each leaf is a group of people; within it every column has its own distribution,
+        restricted to the leaf.
+        """
         regions, leaves = zip(*self.tree_.leaves, strict=True)
         columns = [
-            np.array([clip_and_scale(np.where(_mask(region, place), feature.counts, 0.0), 1.0) for region in regions])
+            np.array(
+                [
+                    clip_and_scale(np.where(_mask(region, place), feature.counts, 0.0), 1.0)
+                    for region in regions
+                ]
+            )
             for place, feature in ((place, self.tree_.features[place]) for place in self.tree_.used)
         ]
         shares = clip_and_scale(np.array([leaf.rows for leaf in leaves]), 1.0)
-        return mixture_posterior(table, self._used, shares, columns) @ np.array([leaf.shares for leaf in leaves])
+        return mixture_posterior(table, self._used, shares, columns) @ np.array(
+            [leaf.shares for leaf in leaves]
+        )
 
     def text(self) -> str:
         """The tree as indented lines."""

@@ -1,4 +1,6 @@
-"""Plan: the mechanisms that can meet a wish, side by side, with what each promises and how well it would answer."""
+"""Plan: the mechanisms that can meet a wish, side by side, with what each promises and how well it
+would answer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 @dataclass(frozen=True)
 class Option:
-    """One mechanism: its parameters, its promise, and the errors to be expected from a number of people."""
+    """One mechanism: its parameters, its promise, and the errors to be expected from a number of
+    people.
+    """
 
     name: str
     mechanism: Mechanism
@@ -57,7 +61,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others cannot."""
+    """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others
+    cannot.
+    """
 
     options: tuple[Option, ...]
     refused: Mapping[str, str]  # mechanism -> why
@@ -72,7 +78,9 @@ class Plan:
 
     @property
     def best(self) -> Option:
-        """The option with the smallest error, or the strongest promise where only an accuracy was asked for."""
+        """The option with the smallest error, or the strongest promise where only an accuracy was
+        asked for.
+        """
         return self.options[0]
 
     @property
@@ -89,7 +97,8 @@ class Plan:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""
         best = self.best
         lines = [
-            f"{best.name} answers best: {self.asked} comes with a standard error of {_percent(best.error)} "
+            f"{best.name} answers best: {self.asked} comes with a standard error of "
+            f"{_percent(best.error)} "
             f"from {self.rows:,} people",
             self.promise(),
         ]
@@ -102,9 +111,16 @@ class Plan:
         if self.guarantee is None:
             takes = f"{wish} takes at least {self.best.guarantee} with {self.rows:,} people"
             empty = self.best.guarantee.worst_posterior(self.rho1) > EMPTY_PROMISE
-            return (takes, "that promises next to nothing: ask more people, or allow a larger error") if empty else (takes,)
+            return (
+                (takes, "that promises next to nothing: ask more people, or allow a larger error")
+                if empty
+                else (takes,)
+            )
         if self.met:
-            return (f"{wish} and {self.guarantee} can be had together: {_people(self.best.people)} suffice",)
+            return (
+                f"{wish} and {self.guarantee} can be had together: {_people(self.best.people)} "
+                "suffice",
+            )
         nearest = min(self.options, key=lambda option: option.people)
         return (
             f"{wish} and {self.guarantee} cannot be had together from {self.rows:,} people: "
@@ -117,7 +133,9 @@ class Plan:
         return ("mechanism", "gamma", "epsilon", f"{_percent(self.rho1)} becomes", "error", people)
 
     def table(self) -> list[tuple[str, ...]]:
-        """One row an option: its promise, the error of what is asked for, and the people it takes."""
+        """One row an option: its promise, the error of what is asked for, and the
+        people it takes.
+        """
         return [
             (
                 option.name,
@@ -136,20 +154,28 @@ class Plan:
         return ("mechanism", *map(str, range(1, longest + 1)), "range")
 
     def errors(self) -> list[tuple[str, ...]]:
-        """One row an option: standard errors of supports in per cent by itemset length, of a range count in people."""
-        return [(o.name, *(_figures(100 * value) for value in o.supports), _figures(o.count)) for o in self.options]
+        """One row an option: standard errors of supports in per cent by itemset length, of a range
+        count in people.
+        """
+        return [
+            (o.name, *(_figures(100 * value) for value in o.supports), _figures(o.count))
+            for o in self.options
+        ]
 
     def detail_header(self) -> tuple[str, ...]:
         """The names of the columns of `details`."""
         return ("mechanism", "parameters", "errors of means", "condition by length")
 
     def details(self) -> list[tuple[str, ...]]:
-        """One row an option: its parameters, the errors of means, and the condition numbers by itemset length."""
+        """One row an option: its parameters, the errors of means, and the condition numbers by
+        itemset length.
+        """
         return [
             (
                 option.name,
                 _parameter(option.mechanism.parameters()),
-                ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items()) or "–",
+                ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items())
+                or "–",
                 ", ".join(_figures(value) for value in option.conditions),
             )
             for option in self.options
@@ -164,7 +190,9 @@ class Plan:
             "at_support": self.at_support,
             "wanted_error": self.wanted_error if self.accuracy_asked else None,
             "people_for_error": self.wanted_error,
-            "guarantee": None if self.guarantee is None else {
+            "guarantee": None
+            if self.guarantee is None
+            else {
                 "gamma": _finite(rounded_up(self.guarantee.gamma)),
                 "epsilon": self.guarantee.epsilon,
             },
@@ -173,7 +201,7 @@ class Plan:
             "refused": dict(self.refused),
             "words": list(self.sentences()),
             "assumptions": list(ASSUMPTIONS),
-        }  # fmt: skip
+        }
 
 
 def _finite(value: float) -> float | None:

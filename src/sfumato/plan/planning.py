@@ -1,4 +1,6 @@
-"""Planning: which mechanisms can meet a guarantee or reach an accuracy, their parameters, and what is to be expected."""
+"""Planning: which mechanisms can meet a guarantee or reach an accuracy, their parameters, and what
+is to be expected.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ def plan_release(
     target: str | None = None,
     rho1: float = 0.05,
 ) -> Plan:
-    """The mechanisms for these columns and people: under a guarantee, for a wanted error, or both, best first.
+    """The mechanisms for these columns and people: under a guarantee, for a wanted error, or both,
+    best first.
 
-    The error that is wanted and sorted by is relative: to `at_support` for itemsets of one length (2 unless stated), to half of
-    the people for range counts, to the column's range for means, to its share for a cell of the tables a classifier reads.
-    With a wanted error alone, each mechanism is tuned to the least gamma that reaches it.
+    The error that is wanted and sorted by is relative: to `at_support` for itemsets of one length
+    (2 unless stated), to half of the people for range counts, to the column's range for means, to
+    its share for a cell of the tables a classifier reads. With a wanted error alone, each mechanism
+    is tuned to the least gamma that reaches it.
 
     >>> from sfumato.domain import Category
     >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
@@ -55,16 +59,31 @@ def plan_release(
     options, refused = [], {}
     for name, make in candidates(domain):
         try:
-            mechanism = make(guarantee) if guarantee is not None else _least(make, asking, rows, wanted)
+            mechanism = (
+                make(guarantee) if guarantee is not None else _least(make, asking, rows, wanted)
+            )
         except SfumatoError as error:
             refused[name] = str(error)
         else:
             options.append(asking.option(name, mechanism, rows, wanted))
     if not options:
         raise _nothing_fits(domain, guarantee, wanted, asking, refused)
-    options.sort(key=lambda option: option.error if guarantee is not None else float(option.guarantee.epsilon))
+    options.sort(
+        key=lambda option: (
+            option.error if guarantee is not None else float(option.guarantee.epsilon)
+        )
+    )
     return Plan(
-        tuple(options), refused, rows, purpose, asking.words, at_support, wanted, guarantee, wanted_error is not None, rho1
+        tuple(options),
+        refused,
+        rows,
+        purpose,
+        asking.words,
+        at_support,
+        wanted,
+        guarantee,
+        wanted_error is not None,
+        rho1,
     )
 
 
@@ -87,12 +106,19 @@ def privacy_curve(
     length: int | None = None,
     target: str | None = None,
 ) -> PrivacyCurve:
-    """How the error of what is asked falls as epsilon grows, for every mechanism: what `plots.error_by_privacy` draws."""
+    """How the error of what is asked falls as epsilon grows, for every mechanism: what
+    `plots.error_by_privacy` draws.
+    """
     _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
     questions = Questions(domain, at_support, target)
     asking = _Asking(questions, purpose, _length(questions, length))
-    errors = {name: tuple(_error_at(make, asking, rows, value) for value in epsilon) for name, make in candidates(domain)}
-    drawn = {name: line for name, line in errors.items() if any(math.isfinite(value) for value in line)}
+    errors = {
+        name: tuple(_error_at(make, asking, rows, value) for value in epsilon)
+        for name, make in candidates(domain)
+    }
+    drawn = {
+        name: line for name, line in errors.items() if any(math.isfinite(value) for value in line)
+    }
     return PrivacyCurve(tuple(epsilon), drawn, asking.words)
 
 
@@ -105,19 +131,28 @@ def _error_at(make: Make, asking: _Asking, rows: int, epsilon: float) -> float:
 
 
 def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
-    """Every mechanism by name, and retention of binned numbers as well: a fine grid costs it much of the guarantee."""
-    mixed = not domain.private.baskets and any(isinstance(attribute, Items) for attribute in domain.private)
+    """Every mechanism by name, and retention of binned numbers as well: a fine grid costs it much
+    of the guarantee.
+    """
+    mixed = not domain.private.baskets and any(
+        isinstance(attribute, Items) for attribute in domain.private
+    )
     for name in MECHANISMS:
         # On records the combination is retention of each binned column: shown once.
         if name != "combined" or mixed:
             yield name, _maker(name, domain)
-    if not mixed and any(isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private):
+    if not mixed and any(
+        isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private
+    ):
         yield "retention, binned", _maker("retention", domain.binned)
 
 
 def _maker(name: str, domain: Domain | Callable[[], Domain]) -> Make:
-    # A domain that cannot be binned is refused when the mechanism is made, with the others still planned.
-    return lambda guarantee: mechanism_class(name).promising(guarantee, domain() if callable(domain) else domain)
+    # A domain that cannot be binned is refused when the mechanism is made, with the others still
+    # planned.
+    return lambda guarantee: mechanism_class(name).promising(
+        guarantee, domain() if callable(domain) else domain
+    )
 
 
 @dataclass(frozen=True)
@@ -131,7 +166,10 @@ class _Asking:
     @property
     def words(self) -> str:
         return {
-            "itemsets": f"an itemset of length {self.length} and support {100 * self.questions.at_support:.3g} %",
+            "itemsets": (
+                f"an itemset of length {self.length} and support "
+                f"{100 * self.questions.at_support:.3g} %"
+            ),
             "counts": "the count of a range that holds half of the people",
             "means": "a mean, as a share of its column's range,",
             "classes": "a cell of the table of the class and another column",
@@ -144,7 +182,11 @@ class _Asking:
             return questions.itemset_spread(mechanism, self.length) / questions.at_support
         if self.purpose == "counts":
             return questions.range_spread(mechanism) / 0.5
-        return questions.class_spread(mechanism) if self.purpose == "classes" else questions.relative_mean_spread(mechanism)
+        return (
+            questions.class_spread(mechanism)
+            if self.purpose == "classes"
+            else questions.relative_mean_spread(mechanism)
+        )
 
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)
@@ -161,21 +203,28 @@ class _Asking:
             supports=tuple(each / root for each, _ in figures),
             conditions=tuple(condition for _, condition in figures),
             count=questions.range_spread(mechanism) * root,
-            means={column.name: questions.mean_spread(mechanism, column) / root for column in questions.numbers},
+            means={
+                column.name: questions.mean_spread(mechanism, column) / root
+                for column in questions.numbers
+            },
             error=spread / root,
             people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,
         )
 
 
 def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
-    """The mechanism of the least epsilon whose error is within the wanted one, to within one per cent of epsilon.
+    """The mechanism of the least epsilon whose error is within the wanted one, to within one per
+    cent of epsilon.
 
-    On logarithmic scales the error is nearly straight in epsilon, so the search follows the line through both ends.
+    On logarithmic scales the error is nearly straight in epsilon, so the search follows the line
+    through both ends.
     """
     mechanism = make(Guarantee.from_epsilon(MOST_EPSILON))
     above, below = math.inf, asking.error(mechanism, rows) / wanted
     if below > 1:
-        raise PrivacyError(f"an error of {100 * wanted:.3g} % cannot be reached from {rows:,} people at any gamma")
+        raise PrivacyError(
+            f"an error of {100 * wanted:.3g} % cannot be reached from {rows:,} people at any gamma"
+        )
     low, high = LEAST_EPSILON, MOST_EPSILON
     for step in range(STEPS):
         if high <= low * 1.01:
@@ -190,15 +239,20 @@ def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
 
 
 def _between(low: float, high: float, above: float, below: float, *, halve: bool) -> float:
-    """Where the line through both errors, on logarithmic scales, meets 1; the middle where there is no line."""
+    """Where the line through both errors, on logarithmic scales, meets 1; the middle where there is
+    no line.
+    """
     if halve or not math.isfinite(above) or below <= 0:
         return math.sqrt(low * high)
-    # Aim a little to the safe side: an end that just reaches the error closes the bracket from above.
+    # Aim a little to the safe side: an end that just reaches the error closes the bracket from
+    # above.
     part = min(0.98, max(0.02, math.log(above) / (math.log(above) - math.log(below)) + 0.002))
     return low * (high / low) ** part
 
 
-def _tried(make: Make, asking: _Asking, rows: int, wanted: float, epsilon: float) -> tuple[Mechanism | None, float]:
+def _tried(
+    make: Make, asking: _Asking, rows: int, wanted: float, epsilon: float
+) -> tuple[Mechanism | None, float]:
     try:
         mechanism = make(Guarantee.from_epsilon(epsilon))
     except SfumatoError:
@@ -207,7 +261,11 @@ def _tried(make: Make, asking: _Asking, rows: int, wanted: float, epsilon: float
 
 
 def _nothing_fits(
-    domain: Domain, guarantee: Guarantee | None, wanted: float, asking: _Asking, refused: dict[str, str]
+    domain: Domain,
+    guarantee: Guarantee | None,
+    wanted: float,
+    asking: _Asking,
+    refused: dict[str, str],
 ) -> SfumatoError:
     """The one line that says which mechanism comes nearest and what would do."""
     if guarantee is None:
@@ -218,7 +276,10 @@ def _nothing_fits(
         )
     nearest = _nearest(list(candidates(domain)), guarantee)
     if nearest is None:
-        return PrivacyError(f"no mechanism can promise anything for this schema: {_reasons(refused)}", refused=refused)
+        return PrivacyError(
+            f"no mechanism can promise anything for this schema: {_reasons(refused)}",
+            refused=refused,
+        )
     name, found = nearest
     return PrivacyError(
         f"no mechanism can meet {guarantee} on this domain of {len(domain.axes)} columns",
@@ -227,7 +288,9 @@ def _nothing_fits(
     )
 
 
-def _nearest(makers: Sequence[tuple[str, Make]], guarantee: Guarantee) -> tuple[str, Guarantee] | None:
+def _nearest(
+    makers: Sequence[tuple[str, Make]], guarantee: Guarantee
+) -> tuple[str, Guarantee] | None:
     """The mechanism that exists at the smallest gamma above the one asked for."""
     for factor in (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
         for name, make in makers:
@@ -250,7 +313,12 @@ def _length(questions: Questions, length: int | None) -> int:
 
 
 def _check(
-    rows: int, guarantee: Guarantee | None, wanted_error: float | None, at_support: float, purpose: str, rho1: float
+    rows: int,
+    guarantee: Guarantee | None,
+    wanted_error: float | None,
+    at_support: float,
+    purpose: str,
+    rho1: float,
 ) -> None:
     check_count("rows", rows, least=1)
     check_strictly_between("at_support", at_support)
@@ -258,10 +326,16 @@ def _check(
     if wanted_error is not None:
         check_strictly_between("wanted_error", wanted_error)
     if purpose not in PURPOSES:
-        raise ParameterError(f"cannot plan for '{purpose}' ({listing(PURPOSES)})", hint=near_miss(purpose, PURPOSES))
+        raise ParameterError(
+            f"cannot plan for '{purpose}' ({listing(PURPOSES)})", hint=near_miss(purpose, PURPOSES)
+        )
     if guarantee is None and wanted_error is None:
         raise ParameterError(
-            "nothing is asked for", hint="give a guarantee (gamma, epsilon, or rho1 and rho2), a wanted error, or both"
+            "nothing is asked for",
+            hint="give a guarantee (gamma, epsilon, or rho1 and rho2), a wanted error, or both",
         )
     if guarantee is not None and guarantee.gamma == 1:
-        raise ParameterError("gamma=1 lets nothing through: every report is equally likely whatever the truth; use gamma > 1")
+        raise ParameterError(
+            "gamma=1 lets nothing through: every report is equally likely whatever the truth; "
+            "use gamma > 1"
+        )

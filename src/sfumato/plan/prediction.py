@@ -1,7 +1,9 @@
-"""What one person adds to the variance of an estimate, from the channel and a plausible truth, before any data are seen.
+"""What one person adds to the variance of an estimate, from the channel and a plausible truth,
+before any data are seen.
 
-With g = A⁻ᵀw, the estimate of w·x has the variance Σ_v y_v g_v² - Σ_u x_u w_u² (rows held fixed, THEORY §3). For a truth x of
-one person, y = A x, this is what each person adds; N people leave a share with the standard error √(that / N).
+With g = A⁻ᵀw, the estimate of w·x has the variance Σ_v y_v g_v² - Σ_u x_u w_u² (rows held fixed,
+THEORY §3). For a truth x of one person, y = A x, this is what each person adds; N people leave a
+share with the standard error √(that / N).
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Item:
 
 
 def itemset_variance(mechanism: Mechanism, items: Sequence[Item], shares: Sequence[float]) -> float:
-    """What one person adds to the variance of an itemset's support, its items being independent with these shares."""
+    """What one person adds to the variance of an itemset's support, its items being independent
+    with these shares.
+    """
     return channel_variance(itemset_channel(mechanism, items), shares)
 
 
@@ -43,28 +47,42 @@ def channel_variance(channel: Channel, shares: Sequence[float]) -> float:
 
 
 def itemset_channel(mechanism: Mechanism, items: Sequence[Item]) -> Channel:
-    """From which of the items are true to which are reported; for cut-and-paste, from how many to how many."""
+    """From which of the items are true to which are reported; for cut-and-paste, from how many to
+    how many.
+    """
     if isinstance(mechanism, CutAndPaste):
         return _sizes(mechanism, len(items))
     if mechanism.item_keeps is not None:
         ones, zeros = mechanism.item_keeps
         numbers = [_report_item(mechanism, item) for item in items]
-        return Product.of(*(Retain.flip(float(ones[number]), float(zeros[number])) for number in numbers))
+        return Product.of(
+            *(Retain.flip(float(ones[number]), float(zeros[number])) for number in numbers)
+        )
     cells = [_item_cells(mechanism.domain[item.attribute], item.place) for item in items]
-    return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells)
+    return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(
+        cells
+    )
 
 
 def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
-    """The condition number of the table the itemset is a cell of, or of the itemset itself where items are reported."""
+    """The condition number of the table the itemset is a cell of, or of the itemset itself where
+    items are reported.
+    """
     baskets = any(isinstance(mechanism.domain[item.attribute], Items) for item in items)
     if mechanism.reports_in_items or mechanism.item_keeps is not None or baskets:
         return itemset_channel(mechanism, items).condition
     cells = [default_cells(mechanism.domain[item.attribute]) for item in items]
-    return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(cells).condition
+    return (
+        mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells])
+        .coarsen(cells)
+        .condition
+    )
 
 
 def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
-    """What one person adds to the variance of Σ weights·shares over the cells of one column, the truth being `shares`."""
+    """What one person adds to the variance of Σ weights·shares over the cells of one column, the
+    truth being `shares`.
+    """
     if mechanism.reports_in_items:
         return _flipped_variance(mechanism, cells, weights, shares)
     channel = mechanism.channel_over([mechanism.domain.axis(cells.name)]).coarsen([cells])
@@ -73,9 +91,11 @@ def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares:
 
 
 def _flipped_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
-    """Items are reported independently: Σ_i w_i²·(x_i p(1-p) + (1-x_i) q(1-q)) / (p+q-1)², one item a value.
+    """Items are reported independently: Σ_i w_i²·(x_i p(1-p) + (1-x_i) q(1-q)) / (p+q-1)², one item
+    a value.
 
-    Within one attribute this holds for cut-and-paste too: only one of its items can be kept, the others are put in by chance.
+    Within one attribute this holds for cut-and-paste too: only one of its items can be kept, the
+    others are put in by chance.
     """
     group = cells.assign(np.arange(cells.attribute.size)).astype(np.intp)
     own = [Item(cells.attribute.name, value) for value in range(len(group))]
@@ -96,7 +116,9 @@ def _single_keeps(mechanism: Mechanism, items: Sequence[Item]) -> tuple[Floats, 
 
 @lru_cache(maxsize=64)
 def _sizes(mechanism: CutAndPaste, length: int) -> Sizes:
-    """Partial supports of itemsets; baskets are taken to have six items, or as many as the itemset."""
+    """Partial supports of itemsets; baskets are taken to have six items, or as many as
+    the itemset.
+    """
     if not mechanism.domain.private.baskets:
         return mechanism.sizes(length)
     return mechanism.sizes(length, min(max(TYPICAL_BASKET, length), mechanism.universe))
@@ -106,7 +128,9 @@ def _report_item(mechanism: Mechanism, item: Item) -> int:
     attribute = mechanism.domain[item.attribute]
     if isinstance(attribute, Items):
         return item.place
-    return mechanism.private_reports.attributes[0].code(f"{attribute.name}={attribute.labels[item.place]}")
+    return mechanism.private_reports.attributes[0].code(
+        f"{attribute.name}={attribute.labels[item.place]}"
+    )
 
 
 def _item_cells(attribute: Attribute, place: int) -> Cells:
@@ -132,7 +156,9 @@ def value_count(attribute: Attribute) -> int:
 
 def even_cuts(attribute: Numeric, parts: int) -> list[float]:
     """The cuts that divide a number's range evenly."""
-    return [attribute.min + (attribute.max - attribute.min) * part / parts for part in range(1, parts)]
+    return [
+        attribute.min + (attribute.max - attribute.min) * part / parts for part in range(1, parts)
+    ]
 
 
 def _which(shares: Sequence[float]) -> NDArray[Any]:  # (2,) * items

@@ -1,7 +1,9 @@
-"""The questions a plan answers, each as the figures behind it: itemsets, range counts, means and classes of a plausible truth.
+"""The questions a plan answers, each as the figures behind it: itemsets, range counts, means and
+classes of a plausible truth.
 
-Assumed of the truth, since nothing of it is known yet: the items of an itemset are independent and equally frequent; a range
-holds half of the people; a number is spread evenly over its range; two columns are independent and evenly spread.
+Assumed of the truth, since nothing of it is known yet: the items of an itemset are independent and
+equally frequent; a range holds half of the people; a number is spread evenly over its range; two
+columns are independent and evenly spread.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True)
 class Questions:
-    """What will be asked of a release with these columns, and how well a mechanism would answer it."""
+    """What will be asked of a release with these columns, and how well a mechanism
+    would answer it.
+    """
 
     domain: Domain
     at_support: float = 0.02
@@ -70,7 +74,10 @@ class Questions:
     def _spread(self, length: int) -> Iterator[tuple[Item, ...]]:
         if self.domain.private.baskets:
             names, count = self.columns[0], min(SAMPLED, max(1, self.longest // length))
-            yield from (tuple(Item(names.name, start * length + step) for step in range(length)) for start in range(count))
+            yield from (
+                tuple(Item(names.name, start * length + step) for step in range(length))
+                for start in range(count)
+            )
             return
         choices = math.comb(len(self.columns), length)
         every = max(1, choices // SAMPLED)
@@ -78,33 +85,47 @@ class Questions:
         for turn in range(len(sets) * -(-SAMPLED // len(sets))):
             chosen = sets[turn % len(sets)]
             # A different stride for each column walks through all combinations of their values.
-            yield tuple(Item(a.name, (turn * (step + 1)) % value_count(a)) for step, a in enumerate(chosen))
+            yield tuple(
+                Item(a.name, (turn * (step + 1)) % value_count(a)) for step, a in enumerate(chosen)
+            )
 
     def itemset_spread(self, mechanism: Mechanism, length: int) -> float:
-        """√N times the standard error of the support of an itemset of this length, infinite where none can be had."""
+        """√N times the standard error of the support of an itemset of this length, infinite where
+        none can be had.
+        """
         return self.itemset_figures(mechanism, length)[0]
 
     def itemset_figures(self, mechanism: Mechanism, length: int) -> tuple[float, float]:
-        """The spread of itemsets of this length, and the worst condition number among their reconstructions."""
+        """The spread of itemsets of this length, and the worst condition number among their
+        reconstructions.
+        """
         shares = [self.at_support ** (1 / length)] * length
         try:
             channels = [itemset_channel(mechanism, items) for items in self.itemsets(length)]
             variances = [channel_variance(channel, shares) for channel in channels]
         except EstimationError:
             return math.inf, math.inf
-        return _root_mean(variances), max(itemset_condition(mechanism, items) for items in self.itemsets(length))
+        return _root_mean(variances), max(
+            itemset_condition(mechanism, items) for items in self.itemsets(length)
+        )
 
     def class_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error, relative to its share, of a cell of the tables target × column that classifiers read."""
+        """√N times the standard error, relative to its share, of a cell of the tables target ×
+        column that classifiers read.
+        """
         target = self.class_column
         others = [a for a in self.columns if a is not target and not isinstance(a, Items)]
         variances = []
         for turn, column in enumerate(others):
             sizes = value_count(column), value_count(target)
-            items = tuple(Item(a.name, turn % size) for a, size in zip((column, target), sizes, strict=True))
+            items = tuple(
+                Item(a.name, turn % size) for a, size in zip((column, target), sizes, strict=True)
+            )
             shares = [1 / size for size in sizes]
             try:
-                variances.append(itemset_variance(mechanism, items, shares) / math.prod(shares) ** 2)
+                variances.append(
+                    itemset_variance(mechanism, items, shares) / math.prod(shares) ** 2
+                )
             except EstimationError:
                 return math.inf
         return _root_mean(variances)
@@ -113,18 +134,27 @@ class Questions:
     def class_column(self) -> Attribute:
         """The column to be predicted: the one named, else the last."""
         if self.domain.private.baskets or len(self.columns) < 2:
-            raise ParameterError("a class needs a column to predict and another to predict it from; this schema has one")
+            raise ParameterError(
+                "a class needs a column to predict and another to predict it from; this schema "
+                "has one"
+            )
         found = self.columns[-1] if self.target is None else self.domain.private[self.target]
         if isinstance(found, Items):
-            raise ParameterError(f"'{found.name}' holds baskets, which are no class", hint="name another target")
+            raise ParameterError(
+                f"'{found.name}' holds baskets, which are no class", hint="name another target"
+            )
         return found
 
     def range_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of the share of people within a range that holds half of them."""
+        """√N times the standard error of the share of people within a range that holds half of
+        them.
+        """
         if self.domain.private.baskets:
             return math.sqrt(itemset_variance(mechanism, (Item(self.columns[0].name, 0),), [0.5]))
         ordered = [a for a in self.columns if isinstance(a, Numeric | Bins)] or self.columns
-        variances = [self._range_variance(mechanism, a) for a in ordered if not isinstance(a, Items)]
+        variances = [
+            self._range_variance(mechanism, a) for a in ordered if not isinstance(a, Items)
+        ]
         return _root_mean(variances)
 
     def _range_variance(self, mechanism: Mechanism, column: Attribute) -> float:
@@ -139,16 +169,27 @@ class Questions:
     def mean_spread(self, mechanism: Mechanism, column: Numeric) -> float:
         """√N times the standard error of a column's mean, in the column's own unit."""
         reported = mechanism.domain[column.name]
-        cells = reported.cells_by_cuts(even_cuts(reported, FINE_CELLS)) if isinstance(reported, Numeric) else reported.cells()
+        cells = (
+            reported.cells_by_cuts(even_cuts(reported, FINE_CELLS))
+            if isinstance(reported, Numeric)
+            else reported.cells()
+        )
         edges = _edges(reported, cells)
         shares = np.diff(edges) / (edges[-1] - edges[0])
         middles = (edges[1:] + edges[:-1]) / 2
-        return math.sqrt(max(0.0, column_variance(mechanism, cells, middles - shares @ middles, shares)))
+        return math.sqrt(
+            max(0.0, column_variance(mechanism, cells, middles - shares @ middles, shares))
+        )
 
     def relative_mean_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of a mean as a share of the column's range, over all numbers."""
+        """√N times the standard error of a mean as a share of the column's range, over
+        all numbers.
+        """
         if not self.numbers:
-            raise ParameterError("this schema has no private number, so no mean can be planned; plan for counts instead")
+            raise ParameterError(
+                "this schema has no private number, so no mean can be planned; plan for counts "
+                "instead"
+            )
         shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
         return _root_mean([share**2 for share in shares])
 
@@ -158,9 +199,13 @@ def _root_mean(variances: Sequence[float]) -> float:
 
 
 def _halves(reported: Attribute, column: Attribute) -> Cells:
-    """A range of a column and its complement: from the cut nearest to the middle up, or the second half of the values."""
+    """A range of a column and its complement: from the cut nearest to the middle up, or the second
+    half of the values.
+    """
     if isinstance(reported, Numeric):
-        cuts = column.cuts if isinstance(column, Numeric) and column.cuts else even_cuts(reported, 2)
+        cuts = (
+            column.cuts if isinstance(column, Numeric) and column.cuts else even_cuts(reported, 2)
+        )
         middle = (reported.min + reported.max) / 2
         return reported.cells_by_cuts([min(cuts, key=lambda cut: abs(cut - middle))])
     group = (np.arange(reported.size) >= _middle_place(reported)).astype(np.intp)
@@ -171,7 +216,9 @@ def _middle_place(reported: Attribute) -> int:
     if isinstance(reported, Bins):
         middle = (reported.edges[0] + reported.edges[-1]) / 2
         inner = reported.edges[1:-1]
-        return 1 + min(range(len(inner)), key=lambda place: abs(inner[place] - middle)) if inner else 0
+        return (
+            1 + min(range(len(inner)), key=lambda place: abs(inner[place] - middle)) if inner else 0
+        )
     return reported.size // 2
 
 
@@ -179,4 +226,6 @@ def _edges(reported: Attribute, cells: Cells) -> np.ndarray:
     if isinstance(reported, Bins):
         return np.array(reported.edges, dtype=np.float64)
     assert isinstance(reported, Numeric) and cells.starts is not None
-    return reported.min + reported.grid_step * (np.array([*cells.starts.tolist(), reported.size]) - 0.5)
+    return reported.min + reported.grid_step * (
+        np.array([*cells.starts.tolist(), reported.size]) - 0.5
+    )

@@ -1,7 +1,8 @@
-"""What a report reveals: exact posteriors, the (s, rho1, rho2) breaches of OLAP, and RAN-GD's determinable range.
+"""What a report reveals: exact posteriors, the (s, rho1, rho2) breaches of OLAP, and RAN-GD's
+determinable range.
 
-Sources: FRAPP (Agrawal, Haritsa and Prakash 2008) sections 3.1 and 6.1; OLAP (Agrawal, Srikant and Thomas 2005)
-sections 5, 6.2 and 7.3.
+Sources: FRAPP (Agrawal, Haritsa and Prakash 2008) sections 3.1 and 6.1; OLAP (Agrawal, Srikant and
+Thomas 2005) sections 5, 6.2 and 7.3.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ Vector = NDArray[np.float64]
 
 
 class Appliable(Protocol):
-    """Anything that carries a distribution of truths to the distribution of reports, such as a channel."""
+    """Anything that carries a distribution of truths to the distribution of reports, such as a
+    channel.
+    """
 
     def apply(self, counts: Any, /) -> Any:
         """The expected reports for these truths."""
@@ -36,26 +39,33 @@ class Appliable(Protocol):
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed of one property: before any report, and at the least and most telling report."""
+    """What is believed of one property: before any report, and at the least and most telling
+    report.
+    """
 
     prior: float
     lowest: float
     highest: float
 
     def breached_upward(self, rho1: float, rho2: float) -> bool:
-        """Whether the property was at most rho1 likely and some report makes it at least rho2 likely."""
+        """Whether the property was at most rho1 likely and some report makes it at least rho2
+        likely.
+        """
         return self.prior <= rho1 and self.highest >= rho2
 
     def breached_downward(self, rho1: float, rho2: float) -> bool:
-        """Whether the property was at least rho2 likely and some report makes it at most rho1 likely."""
+        """Whether the property was at least rho2 likely and some report makes it at most rho1
+        likely.
+        """
         return self.prior >= rho2 and self.lowest <= rho1
 
 
 def posterior(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayLike) -> Vector:
     """The probability that a property holds given each report, NaN for a report that cannot occur.
 
-    P(Q | v) = Σ_{u: Q(u)} A[v,u] P(u) / Σ_u A[v,u] P(u)  (FRAPP section 3.1). The channel is a column-stochastic matrix
-    or an object with `apply`; prior and holds have its input shape, the answer its output shape.
+    P(Q | v) = Σ_{u: Q(u)} A[v,u] P(u) / Σ_u A[v,u] P(u)  (FRAPP section 3.1). The channel is a
+    column-stochastic matrix or an object with `apply`; prior and holds have its input shape, the
+    answer its output shape.
 
     >>> posterior([0.5, 0.25, 0.25], np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]), [False, True, True])
     array([0.11111111, 0.81818182, 0.81818182])
@@ -63,14 +73,19 @@ def posterior(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayL
     truth = distribution("prior", prior)
     property_ = np.asarray(holds, dtype=bool)
     if property_.shape != truth.shape:
-        raise ParameterError(f"the property covers {property_.shape} cells, but the prior has {truth.shape}")
+        raise ParameterError(
+            f"the property covers {property_.shape} cells, but the prior has {truth.shape}"
+        )
     reports = _reports(channel, truth)
     joint = _reports(channel, truth * property_)
-    return np.asarray(np.divide(joint, reports, out=np.full(reports.shape, np.nan), where=reports > 0))
+    return np.asarray(
+        np.divide(joint, reports, out=np.full(reports.shape, np.nan), where=reports > 0)
+    )
 
 
 def belief(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayLike) -> Belief:
-    """What is believed of a property before, and after the report that speaks least and most for it.
+    """What is believed of a property before, and after the report that speaks least and most for
+    it.
 
     >>> belief([0.05, 0.95], np.array([[0.95, 0.05], [0.05, 0.95]]), [True, False])
     Belief(prior=0.05, lowest=0.0027..., highest=0.5)
@@ -81,9 +96,11 @@ def belief(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayLike
 
 
 def relative_prior(prior: ArrayLike, law: ArrayLike, holds: ArrayLike) -> float:
-    """How much more often a set of values occurs than its replacement law would draw it: p_S / m_S (OLAP definition 5).
+    """How much more often a set of values occurs than its replacement law would draw it: p_S / m_S
+    (OLAP definition 5).
 
-    Its median over all sets is 1 (OLAP theorem 3). Under identity replacement, where the law is the prior, every set has 1.
+    Its median over all sets is 1 (OLAP theorem 3). Under identity replacement, where the law is the
+    prior, every set has 1.
 
     >>> relative_prior([0.5, 0.25, 0.25, 0.0], [0.25, 0.25, 0.25, 0.25], [True, False, False, False])
     2.0
@@ -97,10 +114,12 @@ def relative_prior(prior: ArrayLike, law: ArrayLike, holds: ArrayLike) -> float:
 
 
 def retention_posterior(share: float, keep: float, mass: float) -> float:
-    """The probability that the true value lies in a set, given that the reported one does, for one replaced column.
+    """The probability that the true value lies in a set, given that the reported one does, for one
+    replaced column.
 
-    (p_S(1-p)m_S + p·p_S) / ((1-p)m_S + p·p_S), from the proof of OLAP theorem 4: keep p, share p_S of the truth in the
-    set, mass m_S that the replacement law (uniform, identity or stated) gives it.
+    (p_S(1-p)m_S + p·p_S) / ((1-p)m_S + p·p_S), from the proof of OLAP theorem 4: keep p, share p_S
+    of the truth in the set, mass m_S that the replacement law (uniform, identity or stated) gives
+    it.
 
     >>> round(retention_posterior(share=0.1, keep=0.2, mass=0.001), 3)
     0.965
@@ -127,7 +146,8 @@ def safe_relative_prior(keep: float, rho1: float, rho2: float) -> float:
 
 
 def safe_prior(relative_prior: float, keep: float, rho2: float) -> float:
-    """The prior below which one replaced column has no breach to rho2, for sets below the given relative prior.
+    """The prior below which one replaced column has no breach to rho2, for sets below the given
+    relative prior.
 
     ρ1 = ρ2 - s(1-ρ2)p / (1-p), OLAP theorem 4 solved for ρ1. Negative when no prior is safe.
 
@@ -142,8 +162,9 @@ def safe_prior(relative_prior: float, keep: float, rho2: float) -> float:
 def safe_identity_prior(keep: float, rho2: float) -> float:
     """The prior below which identity replacement has no breach to rho2, whatever the set.
 
-    ρ1 = (ρ2-p) / (1-p), OLAP lemma 1: theorem 4 at relative prior 1. Someone who knows that a value is rare enough to
-    belong to one person is not covered: a report of that value then names its owner.
+    ρ1 = (ρ2-p) / (1-p), OLAP lemma 1: theorem 4 at relative prior 1. Someone who knows that a value
+    is rare enough to belong to one person is not covered: a report of that value then names its
+    owner.
 
     >>> round(safe_identity_prior(keep=0.2, rho2=0.95), 9)
     0.9375
@@ -151,11 +172,15 @@ def safe_identity_prior(keep: float, rho2: float) -> float:
     return safe_prior(1.0, keep, rho2)
 
 
-def safe_relative_prior_of_columns(keep: float, rho1: float, rho2: float, masses: Sequence[float]) -> float:
-    """The relative prior below which a box over k separately replaced columns has no rho1-to-rho2 breach.
+def safe_relative_prior_of_columns(
+    keep: float, rho1: float, rho2: float, masses: Sequence[float]
+) -> float:
+    """The relative prior below which a box over k separately replaced columns has no rho1-to-rho2
+    breach.
 
-    ρ2(1-ρ1)(1-p)^k / ((1-ρ2) ∏((1-p)m_i + p)), OLAP theorem 5; masses m_i are what the replacement law of each column
-    gives to its side of the box (the column's own distribution under identity replacement).
+    ρ2(1-ρ1)(1-p)^k / ((1-ρ2) ∏((1-p)m_i + p)), OLAP theorem 5; masses m_i are what the replacement
+    law of each column gives to its side of the box (the column's own distribution under identity
+    replacement).
 
     >>> round(safe_relative_prior_of_columns(keep=0.2, rho1=0.1, rho2=0.95, masses=[0, 0]), 9)
     273.6
@@ -172,8 +197,8 @@ def safe_relative_prior_of_columns(keep: float, rho1: float, rho2: float, masses
 def largest_keep(relative_prior: float, rho1: float, rho2: float) -> float:
     """The largest retention at which one replaced column still has no rho1-to-rho2 breach.
 
-    p = (ρ2-ρ1) / (ρ2-ρ1 + s(1-ρ2)), OLAP theorem 4 solved for p; s = 1 for identity replacement. The theorem's
-    inequality is strict: stay below this value.
+    p = (ρ2-ρ1) / (ρ2-ρ1 + s(1-ρ2)), OLAP theorem 4 solved for p; s = 1 for identity replacement.
+    The theorem's inequality is strict: stay below this value.
 
     >>> round(largest_keep(relative_prior=68, rho1=0.1, rho2=0.95), 9)
     0.2
@@ -183,10 +208,14 @@ def largest_keep(relative_prior: float, rho1: float, rho2: float) -> float:
     return (rho2 - rho1) / (rho2 - rho1 + relative_prior * (1 - rho2))
 
 
-def largest_keep_of_columns(relative_prior: float, rho1: float, rho2: float, masses: Sequence[float]) -> float:
-    """The largest retention at which a box over k replaced columns still has no breach (OLAP figures 13 and 14).
+def largest_keep_of_columns(
+    relative_prior: float, rho1: float, rho2: float, masses: Sequence[float]
+) -> float:
+    """The largest retention at which a box over k replaced columns still has no breach (OLAP
+    figures 13 and 14).
 
-    The root in p of OLAP theorem 5, found by bisection and rounded down; 0 when no retention is safe.
+    The root in p of OLAP theorem 5, found by bisection and rounded down; 0 when no retention is
+    safe.
 
     >>> round(largest_keep_of_columns(relative_prior=15, rho1=0.5, rho2=0.95, masses=[0.1, 0.1]), 4)
     0.4103
@@ -205,26 +234,33 @@ def largest_keep_of_columns(relative_prior: float, rho1: float, rho2: float, mas
             unsafe = middle
 
 
-def determinable_range(prior: float, gamma: float, cells: int, spread: float) -> tuple[float, float]:
-    """The posteriors between which a miner cannot choose while a client's own RAN-GD matrix stays unknown.
+def determinable_range(
+    prior: float, gamma: float, cells: int, spread: float
+) -> tuple[float, float]:
+    """The posteriors between which a miner cannot choose while a client's own RAN-GD matrix stays
+    unknown.
 
-    ρ2(r) = P(γx+r) / (P(γx+r) + (1-P)(x - r/(n-1))) at r = ∓spread, x = 1/(γ+n-1), FRAPP section 6.1. This is no
-    stronger promise: to a miner who knows the law of r, the average over r is the gamma-diagonal matrix, and the
-    posterior is the one at r = 0.
+    ρ2(r) = P(γx+r) / (P(γx+r) + (1-P)(x - r/(n-1))) at r = ∓spread, x = 1/(γ+n-1), FRAPP section
+    6.1. This is no stronger promise: to a miner who knows the law of r, the average over r is the
+    gamma-diagonal matrix, and the posterior is the one at r = 0.
 
     >>> [round(end, 3) for end in determinable_range(prior=0.05, gamma=19, cells=2000, spread=19 / 2018 / 2)]
     [0.332, 0.601]
     """
     check_probability("prior", prior)
-    low, high = (_worst_posterior(prior, *_entries(gamma, cells, shift, spread)) for shift in (-spread, spread))
+    low, high = (
+        _worst_posterior(prior, *_entries(gamma, cells, shift, spread))
+        for shift in (-spread, spread)
+    )
     return low, high
 
 
 def revealed_gamma(gamma: float, cells: int, spread: float) -> float:
-    """The gamma that RAN-GD would offer if each client's draw of r were revealed, infinite when an entry can be 0.
+    """The gamma that RAN-GD would offer if each client's draw of r were revealed, infinite when an
+    entry can be 0.
 
-    The larger of (γx+α)/(x-α/(n-1)) at r = α and (x+α/(n-1))/(γx-α) at r = -α, where α is the spread: near α = γx the
-    second one wins, because a report then rules out its own value.
+    The larger of (γx+α)/(x-α/(n-1)) at r = α and (x+α/(n-1))/(γx-α) at r = -α, where α is the
+    spread: near α = γx the second one wins, because a report then rules out its own value.
 
     >>> round(revealed_gamma(gamma=19, cells=2000, spread=19 / 2018 / 2), 2)
     28.64
@@ -240,7 +276,8 @@ def _entries(gamma: float, cells: int, shift: float, spread: float) -> tuple[flo
     widest = min(gamma * off_diagonal, (cells - 1) * off_diagonal)
     if not 0 <= spread <= widest:
         raise ParameterError(
-            f"spread={spread} would make a probability negative; use 0 <= spread <= {widest:.6g}", spread=spread
+            f"spread={spread} would make a probability negative; use 0 <= spread <= {widest:.6g}",
+            spread=spread,
         )
     return gamma * off_diagonal + shift, off_diagonal - shift / (cells - 1)
 
@@ -256,7 +293,9 @@ def _ratio(larger: float, smaller: float) -> float:
 
 def _masses(masses: Sequence[float]) -> Vector:
     if not len(masses):
-        raise ParameterError("no column is given; state the replacement mass of each column's side of the box")
+        raise ParameterError(
+            "no column is given; state the replacement mass of each column's side of the box"
+        )
     return probabilities("masses", masses)
 
 
@@ -269,5 +308,7 @@ def _reports(channel: Appliable | NDArray[Any], truth: Vector) -> Vector:
     if not isinstance(channel, np.ndarray):
         return np.asarray(channel.apply(truth), dtype=np.float64)
     if channel.ndim != 2 or channel.shape[1] != truth.size:
-        raise ParameterError(f"a matrix of shape {channel.shape} does not fit a prior of {truth.size} cells")
+        raise ParameterError(
+            f"a matrix of shape {channel.shape} does not fit a prior of {truth.size} cells"
+        )
     return np.asarray(channel @ truth.ravel(), dtype=np.float64)

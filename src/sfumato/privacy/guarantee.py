@@ -1,4 +1,6 @@
-"""Guarantee: what a respondent is promised, as gamma, as epsilon, and as the breach it rules out."""
+"""Guarantee: what a respondent is promised, as gamma, as epsilon, and as the breach it
+rules out.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ Gamma = Fraction | float
 
 @dataclass(frozen=True, order=True)
 class Guarantee:
-    """No report is more than gamma times as likely under one truth as under another (gamma-amplification).
+    """No report is more than gamma times as likely under one truth as under another
+    (gamma-amplification).
 
-    Evfimievski, Gehrke and Srikant 2003; FRAPP eq. 2. Today's name is local differential privacy with epsilon = ln(gamma).
-    Gamma is kept exactly where it is known as a fraction of integers; `math.inf` promises nothing.
+    Evfimievski, Gehrke and Srikant 2003; FRAPP eq. 2. Today's name is local differential privacy
+    with epsilon = ln(gamma). Gamma is kept exactly where it is known as a fraction of integers;
+    `math.inf` promises nothing.
 
     >>> Guarantee.from_breach(rho1=0.05, rho2=0.50)
     Guarantee(gamma=19)
@@ -27,27 +31,41 @@ class Guarantee:
     gamma: Gamma
 
     def __post_init__(self) -> None:
-        if self.gamma != self.gamma or self.gamma < 1:  # NaN is not itself; a fraction may be too large for a float
-            raise ParameterError(f"gamma={_shown(self.gamma)} promises the impossible; use gamma > 1", gamma=self.gamma)
+        if (
+            self.gamma != self.gamma or self.gamma < 1
+        ):  # NaN is not itself; a fraction may be too large for a float
+            raise ParameterError(
+                f"gamma={_shown(self.gamma)} promises the impossible; use gamma > 1",
+                gamma=self.gamma,
+            )
 
     @classmethod
     def from_epsilon(cls, epsilon: float) -> Guarantee:
         """The guarantee of epsilon local differential privacy: gamma = e^epsilon."""
         if not epsilon > 0:
-            raise ParameterError(f"epsilon={epsilon} leaves no information at all; use epsilon > 0", epsilon=epsilon)
+            raise ParameterError(
+                f"epsilon={epsilon} leaves no information at all; use epsilon > 0", epsilon=epsilon
+            )
         return cls(math.exp(epsilon) if epsilon < 700 else math.inf)
 
     @classmethod
     def from_breach(cls, rho1: float, rho2: float) -> Guarantee:
-        """The largest gamma under which no prior of rho1 can become a posterior above rho2, nor 1-rho1 fall below 1-rho2.
+        """The largest gamma under which no prior of rho1 can become a posterior above rho2, nor
+        1-rho1 fall below 1-rho2.
 
-        gamma = rho2(1-rho1) / (rho1(1-rho2)), FRAPP eq. 2; computed exactly from the decimals as written.
+        gamma = rho2(1-rho1) / (rho1(1-rho2)), FRAPP eq. 2; computed exactly from the decimals as
+        written.
         """
         if not 0 < rho1 < 1 or not 0 < rho2 < 1:
-            raise ParameterError(f"rho1={rho1} and rho2={rho2} must both lie strictly between 0 and 1", rho1=rho1, rho2=rho2)
+            raise ParameterError(
+                f"rho1={rho1} and rho2={rho2} must both lie strictly between 0 and 1",
+                rho1=rho1,
+                rho2=rho2,
+            )
         if rho2 <= rho1:
             raise ParameterError(
-                f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; use rho2 > rho1",
+                f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; "
+                "use rho2 > rho1",
                 rho1=rho1,
                 rho2=rho2,
             )
@@ -57,7 +75,9 @@ class Guarantee:
     @property
     def epsilon(self) -> float:
         """ln(gamma): the epsilon of local differential privacy."""
-        if isinstance(self.gamma, Fraction):  # a product of many columns may be too large for a float
+        if isinstance(
+            self.gamma, Fraction
+        ):  # a product of many columns may be too large for a float
             return math.log(self.gamma.numerator) - math.log(self.gamma.denominator)
         return math.log(self.gamma)
 
@@ -70,11 +90,15 @@ class Guarantee:
         return 1.0 / (1.0 + math.exp(-self.epsilon) * (1.0 - prior) / prior) if prior else 0.0
 
     def least_posterior(self, prior: float) -> float:
-        """The least that someone who believed `prior` before can believe after any report (the downward breach)."""
+        """The least that someone who believed `prior` before can believe after any report (the
+        downward breach).
+        """
         return 1.0 - self.worst_posterior(1.0 - prior)
 
     def compose(self, *others: Guarantee) -> Guarantee:
-        """The guarantee of several independent reports about the same person: the gammas multiply."""
+        """The guarantee of several independent reports about the same person: the
+        gammas multiply.
+        """
         gamma = self.gamma
         for other in others:
             gamma = gamma * other.gamma if _finite(gamma, other.gamma) else math.inf
@@ -101,7 +125,9 @@ class Guarantee:
 
 
 def rounded_up(gamma: Gamma) -> float:
-    """A float that is not below the exact gamma: figures shown to people err towards the worse promise."""
+    """A float that is not below the exact gamma: figures shown to people err towards the worse
+    promise.
+    """
     try:
         value = float(gamma)
     except OverflowError:

@@ -1,8 +1,10 @@
-"""The ledger: what each person, or a whole campaign, has already given away, and a budget that refuses to give more.
+"""The ledger: what each person, or a whole campaign, has already given away, and a budget that
+refuses to give more.
 
-Every release that depends on a person's record counts in full: guarantees of reports about the same record multiply, so
-epsilons add, whether the same question is asked again, two questions share an attribute, or they share none (an attribute may
-betray another). People are independent, so a ledger of many keys is as bad as its worst key.
+Every release that depends on a person's record counts in full: guarantees of reports about the same
+record multiply, so epsilons add, whether the same question is asked again, two questions share an
+attribute, or they share none (an attribute may betray another). People are independent, so a ledger
+of many keys is as bad as its worst key.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ from sfumato.privacy.guarantee import Guarantee
 
 VERSION = 1
 
-# Sums of rounded logarithms differ from the exact sum by a few units in the last place; three times 0.1 must fit in 0.3.
+# Sums of rounded logarithms differ from the exact sum by a few units in the last place; three times
+# 0.1 must fit in 0.3.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One release about one key: what was asked, of which attributes, what it cost, and the report that was sent."""
+    """One release about one key: what was asked, of which attributes, what it cost, and the report
+    that was sent.
+    """
 
     key: str
     release: str
@@ -44,7 +49,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """What a ledger holds: its entries, and the budget of epsilon that no key may exceed (infinite when none is set).
+    """What a ledger holds: its entries, and the budget of epsilon that no key may exceed (infinite
+    when none is set).
 
     >>> seen = Account((Entry("k", "spring", 1.25, ("age",), ""), Entry("k", "autumn", 0.4, ("age", "sex"), "")), budget=2.0)
     >>> round(seen.spent("k"), 2), round(seen.left("k"), 2), round(seen.spent_on("k", ["sex"]), 2)
@@ -60,7 +66,9 @@ class Account:
 
     def find(self, key: str, release: str) -> Entry | None:
         """The entry of this key in this release, if it has answered."""
-        return next((entry for entry in self.entries if (entry.key, entry.release) == (key, release)), None)
+        return next(
+            (entry for entry in self.entries if (entry.key, entry.release) == (key, release)), None
+        )
 
     def spent(self, key: str) -> float:
         """The epsilon that all reports of this key compose to: their sum."""
@@ -69,8 +77,8 @@ class Account:
     def spent_on(self, key: str, attributes: Collection[str]) -> float:
         """The epsilon of the reports that any of these attributes entered.
 
-        It bounds what is learned about these attributes by someone who already knows all the others; for everyone else only
-        `spent` does, because the others may betray them.
+        It bounds what is learned about these attributes by someone who already knows all the
+        others; for everyone else only `spent` does, because the others may betray them.
         """
         wanted = set(attributes)
         return math.fsum(entry.epsilon for entry in self.of(key) if wanted & set(entry.attributes))
@@ -89,7 +97,8 @@ class Account:
             return
         count = len(self.of(key))
         raise PrivacyError(
-            f"this release costs epsilon {cost:.2f}, but {self.left(key):.2f} is left of {self.budget:.2f} "
+            f"this release costs epsilon {cost:.2f}, but {self.left(key):.2f} is left of "
+            f"{self.budget:.2f} "
             f"({count} {'entry' if count == 1 else 'entries'} in the ledger)",
             cost=cost,
             left=self.left(key),
@@ -104,10 +113,12 @@ class Account:
 
 
 class Ledger:
-    """A ledger in a JSON file that several processes may use: each change is made under a lock and replaces the file whole.
+    """A ledger in a JSON file that several processes may use: each change is made under a lock and
+    replaces the file whole.
 
-    A budget given at creation is kept in the file; opening it later with another one is refused. The key is whatever
-    `pseudonym` made, or the name of a campaign whose respondents are not told apart: then every release counts against all.
+    A budget given at creation is kept in the file; opening it later with another one is refused.
+    The key is whatever `pseudonym` made, or the name of a campaign whose respondents are not told
+    apart: then every release counts against all.
     """
 
     def __init__(self, path: str | Path, budget: Guarantee | None = None) -> None:
@@ -121,21 +132,32 @@ class Ledger:
         """What the file holds now."""
         return _read(self.path) if self.path.exists() else Account(budget=self._budget)
 
-    def charge(self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()) -> Entry:
-        """Enter the cost of one more release, or refuse it with the figures; the same release again costs again."""
+    def charge(
+        self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
+    ) -> Entry:
+        """Enter the cost of one more release, or refuse it with the figures; the same release again
+        costs again.
+        """
         with self._locked():
             entry = _entry(key, release, guarantee, attributes, report=None)
             self._write(self.account.with_entry(entry))
         return entry
 
     def answer(
-        self, key: str, release: str, guarantee: Guarantee, draw: Callable[[], Any], attributes: Collection[str] = ()
+        self,
+        key: str,
+        release: str,
+        guarantee: Guarantee,
+        draw: Callable[[], Any],
+        attributes: Collection[str] = (),
     ) -> Any:
-        """The report of this key in this release: drawn and paid for once, repeated for nothing ever after.
+        """The report of this key in this release: drawn and paid for once, repeated for nothing
+        ever after.
 
-        `draw` perturbs the record and returns the report as JSON values. It runs only if the budget allows, and its report is
-        on disk before it is returned, so no interruption leads to a second draw. A person whose truth has changed repeats
-        the old report too, until they are asked in a new release.
+        `draw` perturbs the record and returns the report as JSON values. It runs only if the budget
+        allows, and its report is on disk before it is returned, so no interruption leads to a
+        second draw. A person whose truth has changed repeats the old report too, until they are
+        asked in a new release.
         """
         with self._locked():
             account = self.account
@@ -152,7 +174,8 @@ class Ledger:
             self._write(Account(budget=self._budget))
         elif given and not math.isclose(self.account.budget, self._budget, rel_tol=ROUNDING):
             raise ParameterError(
-                f"the ledger {self.path.name} has a budget of epsilon {self.account.budget:.2f}, not {self._budget:.2f}",
+                f"the ledger {self.path.name} has a budget of epsilon {self.account.budget:.2f}, "
+                f"not {self._budget:.2f}",
                 hint="open it without a budget, or start a new ledger",
                 budget=self.account.budget,
             )
@@ -164,11 +187,15 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock file beside the ledger; the ledger itself is replaced, so it cannot carry the lock."""
+        """Hold the lock file beside the ledger; the ledger itself is replaced, so it cannot carry
+        the lock.
+        """
         try:
             file = self.path.with_name(self.path.name + ".lock").open("a+")
         except OSError as error:
-            raise FileError(f"the ledger cannot be kept in {self.path.parent}: {error.strerror}") from error
+            raise FileError(
+                f"the ledger cannot be kept in {self.path.parent}: {error.strerror}"
+            ) from error
         with file:
             _lock(file)
             yield
@@ -177,17 +204,22 @@ class Ledger:
 def pseudonym(secret: bytes, scope: str) -> str:
     """The key under which a person appears in one scope, from a secret that stays at their side.
 
-    HMAC-SHA-256 of the scope under the secret: stable within a scope, and unlinkable between scopes without the secret.
+    HMAC-SHA-256 of the scope under the secret: stable within a scope, and unlinkable between scopes
+    without the secret.
 
     >>> pseudonym(b"a secret of at least 16 bytes", "spring survey")
     '22d49eb755a9941de9fa6f691ac37ef9'
     """
     if len(secret) < 16:
-        raise ParameterError(f"a secret of {len(secret)} bytes can be guessed; use at least 16 random bytes")
+        raise ParameterError(
+            f"a secret of {len(secret)} bytes can be guessed; use at least 16 random bytes"
+        )
     return hmac.new(secret, scope.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def _entry(key: str, release: str, guarantee: Guarantee, attributes: Collection[str], report: Any) -> Entry:
+def _entry(
+    key: str, release: str, guarantee: Guarantee, attributes: Collection[str], report: Any
+) -> Entry:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Entry(key, release, guarantee.epsilon, tuple(sorted(attributes)), now, report)
 
@@ -200,7 +232,8 @@ def _repeated(known: Entry, guarantee: Guarantee) -> Any:
         )
     if not math.isclose(known.epsilon, guarantee.epsilon, rel_tol=1e-9):
         raise PrivacyError(
-            f"release '{known.release}' was answered at epsilon {known.epsilon:.2f} and is now asked at "
+            f"release '{known.release}' was answered at epsilon {known.epsilon:.2f} and is now "
+            "asked at "
             f"{guarantee.epsilon:.2f}",
             hint="a different question needs a release of its own",
         )
@@ -208,14 +241,17 @@ def _repeated(known: Entry, guarantee: Guarantee) -> Any:
 
 
 def _as_json(report: Any) -> Any:
-    """The report as it will be read back, so that the first answer and every repetition are the same value."""
+    """The report as it will be read back, so that the first answer and every repetition are the
+    same value.
+    """
     if report is None:
         raise ParameterError("a report cannot be None; return what is to be sent")
     try:
         return json.loads(json.dumps(report, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            "a report must be made of JSON values", hint="turn arrays into lists of numbers or labels"
+            "a report must be made of JSON values",
+            hint="turn arrays into lists of numbers or labels",
         ) from error
 
 
@@ -233,17 +269,29 @@ def _read(path: Path) -> Account:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored["version"] != VERSION:
-            raise FileError(f"{path.name} is a ledger of version {stored['version']}; this program reads version {VERSION}")
-        return Account(tuple(_entry_of(row) for row in stored["entries"]), _epsilon_of(stored["budget"]))
+            raise FileError(
+                f"{path.name} is a ledger of version {stored['version']}; this program reads "
+                f"version {VERSION}"
+            )
+        return Account(
+            tuple(_entry_of(row) for row in stored["entries"]), _epsilon_of(stored["budget"])
+        )
     except (ValueError, KeyError, TypeError) as error:
-        raise FileError(f"{path.name} is not a ledger", hint="restore it from a copy: it says what was spent") from error
+        raise FileError(
+            f"{path.name} is not a ledger", hint="restore it from a copy: it says what was spent"
+        ) from error
 
 
 def _entry_of(row: dict[str, Any]) -> Entry:
     fields = Entry.__dataclass_fields__
     if unknown := set(row) - set(fields):
-        raise FileError(f"an entry of the ledger has fields this program does not know: {listing(sorted(unknown))}")
-    return Entry(**{**row, "epsilon": _epsilon_of(row["epsilon"]), "attributes": tuple(row["attributes"])})
+        raise FileError(
+            "an entry of the ledger has fields this program does not know: "
+            f"{listing(sorted(unknown))}"
+        )
+    return Entry(
+        **{**row, "epsilon": _epsilon_of(row["epsilon"]), "attributes": tuple(row["attributes"])}
+    )
 
 
 def _epsilon_of(value: float | None) -> float:

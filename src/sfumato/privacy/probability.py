@@ -13,13 +13,19 @@ TOTAL_TOLERANCE = 1e-9
 def check_probability(name: str, value: float) -> None:
     """Raise unless 0 <= value <= 1."""
     if not 0 <= value <= 1:
-        raise ParameterError(f"{name}={value} is not a probability; use a number from 0 to 1", parameter=name, found=value)
+        raise ParameterError(
+            f"{name}={value} is not a probability; use a number from 0 to 1",
+            parameter=name,
+            found=value,
+        )
 
 
 def check_strictly_between(name: str, value: float) -> None:
     """Raise unless 0 < value < 1."""
     if not 0 < value < 1:
-        raise ParameterError(f"{name}={value} must lie strictly between 0 and 1", parameter=name, found=value)
+        raise ParameterError(
+            f"{name}={value} must lie strictly between 0 and 1", parameter=name, found=value
+        )
 
 
 def check_breach(rho1: float, rho2: float) -> None:
@@ -28,7 +34,8 @@ def check_breach(rho1: float, rho2: float) -> None:
     check_strictly_between("rho2", rho2)
     if rho2 <= rho1:
         raise ParameterError(
-            f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; use rho2 > rho1",
+            f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; use "
+            "rho2 > rho1",
             rho1=rho1,
             rho2=rho2,
         )
@@ -37,7 +44,9 @@ def check_breach(rho1: float, rho2: float) -> None:
 def check_count(name: str, value: int, least: int) -> None:
     """Raise unless value >= least."""
     if value < least:
-        raise ParameterError(f"{name}={value} is too small; use {name} >= {least}", parameter=name, found=value)
+        raise ParameterError(
+            f"{name}={value} is too small; use {name} >= {least}", parameter=name, found=value
+        )
 
 
 def probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -49,7 +58,9 @@ def probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         outside = array[~((array >= 0) & (array <= 1))].flat[0]
-        raise ParameterError(f"{name} holds {outside:g}, which is not a probability; use numbers from 0 to 1")
+        raise ParameterError(
+            f"{name} holds {outside:g}, which is not a probability; use numbers from 0 to 1"
+        )
     return array
 
 

@@ -1,7 +1,9 @@
-"""What several reports of the same record give away: the composed guarantee, and FRAPP's guessing bound beside it.
+"""What several reports of the same record give away: the composed guarantee, and FRAPP's guessing
+bound beside it.
 
-Source: FRAPP (Agrawal, Haritsa and Prakash 2008) section 5.1.1. The guessing bound speaks of one attacker who names
-the most frequent report; the composed guarantee speaks of every attacker. Show both, never the bound alone.
+Source: FRAPP (Agrawal, Haritsa and Prakash 2008) section 5.1.1. The guessing bound speaks of one
+attacker who names the most frequent report; the composed guarantee speaks of every attacker. Show
+both, never the bound alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ class SiblingAccount:
 
     def __str__(self) -> str:
         return (
-            f"{self.copies} reports of one record together promise epsilon {self.guarantee.epsilon:.3g}; "
+            f"{self.copies} reports of one record together promise epsilon "
+            f"{self.guarantee.epsilon:.3g}; "
             f"naming the most frequent one is right with probability at most {self.guess_bound:.2f}"
         )
 
@@ -49,7 +52,8 @@ def attribute_account(guarantee: Guarantee, cells: int, values: int, copies: int
 
 
 def record_stays(guarantee: Guarantee, cells: int) -> float:
-    """The probability that the gamma-diagonal matrix reports a record as it is: γ / (γ + n - 1)  (FRAPP eq. 12).
+    """The probability that the gamma-diagonal matrix reports a record as it is: γ / (γ + n - 1)
+    (FRAPP eq. 12).
 
     >>> round(record_stays(Guarantee(19), cells=2000), 6)
     0.009415
@@ -61,7 +65,8 @@ def record_stays(guarantee: Guarantee, cells: int) -> float:
 def attribute_stays(guarantee: Guarantee, cells: int, values: int) -> float:
     """The probability that the gamma-diagonal matrix reports one attribute as it is.
 
-    γx + (n/n_1 - 1)x with x = 1/(γ + n - 1), n cells and n_1 values of the attribute  (FRAPP section 5.1.1).
+    γx + (n/n_1 - 1)x with x = 1/(γ + n - 1), n cells and n_1 values of the attribute  (FRAPP
+    section 5.1.1).
 
     >>> round(attribute_stays(Guarantee(19), cells=2000, values=2), 6)
     0.50446
@@ -74,8 +79,8 @@ def attribute_stays(guarantee: Guarantee, cells: int, values: int) -> float:
 def guess_bound(stays: float, values: int, copies: int) -> float:
     """An upper bound on the chance that the most frequent of m reports is the truth.
 
-    1 - Σ_{k=0}^{L} C(m,k) p^k (1-p)^{m-k}, L = ⌊m/n⌋, with p the probability to stay and n values. FRAPP's eq. 17
-    starts the sum at k = 1; P(n_u <= L) includes k = 0, as its own eq. 18 does.
+    1 - Σ_{k=0}^{L} C(m,k) p^k (1-p)^{m-k}, L = ⌊m/n⌋, with p the probability to stay and n values.
+    FRAPP's eq. 17 starts the sum at k = 1; P(n_u <= L) includes k = 0, as its own eq. 18 does.
 
     >>> round(guess_bound(stays=19 / 2018, values=2000, copies=50), 4)
     0.3769
@@ -93,10 +98,12 @@ def guess_bound_as_printed(stays: float, values: int, copies: int) -> float:
 
 
 def outright_guess_bound(stays: float, values: int, copies: int) -> float:
-    """An upper bound on the chance that the truth is more frequent than every other report; FRAPP's figure 1 draws it.
+    """An upper bound on the chance that the truth is more frequent than every other report; FRAPP's
+    figure 1 draws it.
 
-    As `guess_bound`, with L the largest k that some other value must equal or exceed: k <= ⌈(m-k)/(n-1)⌉. A truth seen
-    once among two or more reports is only tied, so this bound is sharper; it holds for an attacker who passes on a tie.
+    As `guess_bound`, with L the largest k that some other value must equal or exceed: k <=
+    ⌈(m-k)/(n-1)⌉. A truth seen once among two or more reports is only tied, so this bound is
+    sharper; it holds for an attacker who passes on a tie.
 
     >>> [round(outright_guess_bound(19 / 2018, 2000, copies), 3) for copies in (50, 100)]
     [0.081, 0.243]
@@ -105,7 +112,9 @@ def outright_guess_bound(stays: float, values: int, copies: int) -> float:
 
 
 def _most_hopeless(values: int, copies: int) -> int:
-    """The largest k with k <= ⌈(copies-k)/(values-1)⌉: so many sightings leave room for a tie or worse, always."""
+    """The largest k with k <= ⌈(copies-k)/(values-1)⌉: so many sightings leave room for a tie or
+    worse, always.
+    """
     others = values - 1
     start = copies // values
     return max(k for k in range(start, start + 2) if k <= -((k - copies) // others))

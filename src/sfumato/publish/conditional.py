@@ -20,9 +20,14 @@ _LEAF = 20
 
 
 def simple_bayes(
-    keys: Sequence[Coded], confidential: Coded, rows: NDArray[np.int64], *, pseudo_count: float = 0.0
+    keys: Sequence[Coded],
+    confidential: Coded,
+    rows: NDArray[np.int64],
+    *,
+    pseudo_count: float = 0.0,
 ) -> NDArray[np.float64]:  # (len(rows), values)
-    """Posteriors p(y | x) ∝ p(y) ∏ p(x_j | y), frequencies over all records (Li and Sarkar 2004, eq. 10).
+    """Posteriors p(y | x) ∝ p(y) ∏ p(x_j | y), frequencies over all records (Li and Sarkar 2004,
+    eq. 10).
 
     The paper uses raw frequencies, `pseudo_count` 0; Laplace's rule is 1.
     """
@@ -42,17 +47,25 @@ def simple_bayes(
 
 
 def smoothed_tree(
-    keys: Sequence[Coded], confidential: Coded, rows: NDArray[np.int64], *, pseudo_count: float = 2.0
+    keys: Sequence[Coded],
+    confidential: Coded,
+    rows: NDArray[np.int64],
+    *,
+    pseudo_count: float = 2.0,
 ) -> NDArray[np.float64]:  # (len(rows), values)
-    """Posteriors of a decision tree that has not seen the record, its leaves pulled towards the marginal.
+    """Posteriors of a decision tree that has not seen the record, its leaves pulled towards the
+    marginal.
 
-    Five-fold cross-fitting keeps a record's own value out of its posterior; a leaf with n records of which n_y have value y
-    gives (n_y + m·p(y)) / (n + m), m = `pseudo_count` (the m-estimate of Cestnik 1990).
+    Five-fold cross-fitting keeps a record's own value out of its posterior; a leaf with n records
+    of which n_y have value y gives (n_y + m·p(y)) / (n + m), m = `pseudo_count` (the m-estimate of
+    Cestnik 1990).
     """
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
-        raise MissingExtraError("the tree posterior needs scikit-learn", hint="pip install 'sfumato[learn]'") from None
+        raise MissingExtraError(
+            "the tree posterior needs scikit-learn", hint="pip install 'sfumato[learn]'"
+        ) from None
 
     features = np.stack([column.codes for column in keys], axis=1)
     prior = confidential.counts() / len(confidential.codes)
@@ -61,10 +74,14 @@ def smoothed_tree(
     fold = np.arange(len(confidential.codes)) % _FOLDS
     for held_out in range(_FOLDS):
         train = fold != held_out
-        tree = DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=0).fit(features[train], confidential.codes[train])
+        tree = DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=0).fit(
+            features[train], confidential.codes[train]
+        )
         leaves = np.zeros((tree.tree_.node_count, confidential.size))
         np.add.at(leaves, (tree.apply(features[train]), confidential.codes[train]), 1.0)
-        leaves = (leaves + pseudo_count * prior) / (leaves.sum(axis=1, keepdims=True) + pseudo_count)
+        leaves = (leaves + pseudo_count * prior) / (
+            leaves.sum(axis=1, keepdims=True) + pseudo_count
+        )
         posterior[~train] = leaves[tree.apply(features[~train])]
     return posterior[rows]
 
@@ -75,13 +92,18 @@ CONDITIONALS: dict[str, Conditional] = {"bayes": simple_bayes, "tree": smoothed_
 def conditional_named(name: str) -> Conditional:
     """The conditional model with this name."""
     if name not in CONDITIONALS:
-        raise ParameterError(f"no conditional model '{name}'", hint=f"use one of {', '.join(CONDITIONALS)}")
+        raise ParameterError(
+            f"no conditional model '{name}'", hint=f"use one of {', '.join(CONDITIONALS)}"
+        )
     return CONDITIONALS[name]
 
 
-def _log_likelihood(column: Coded, confidential: Coded, pseudo_count: float) -> NDArray[np.float64]:  # (column.size, values)
+def _log_likelihood(
+    column: Coded, confidential: Coded, pseudo_count: float
+) -> NDArray[np.float64]:  # (column.size, values)
     joint = np.bincount(
-        column.codes.astype(np.int64) * confidential.size + confidential.codes, minlength=column.size * confidential.size
+        column.codes.astype(np.int64) * confidential.size + confidential.codes,
+        minlength=column.size * confidential.size,
     ).reshape(column.size, confidential.size)
     smoothed = joint + pseudo_count
     with np.errstate(divide="ignore"):

@@ -14,7 +14,16 @@ from sfumato.publish.identify import Risk, Status, risk_of, status_of
 from sfumato.publish.microdata import Coded
 from sfumato.randomness import seeded
 
-__all__ = ["Attack", "Classification", "Cost", "attack", "classification", "joint_divergence", "measure", "two_way_changes"]
+__all__ = [
+    "Attack",
+    "Classification",
+    "Cost",
+    "attack",
+    "classification",
+    "joint_divergence",
+    "measure",
+    "two_way_changes",
+]
 
 ClassifierName = Literal["tree", "bayes", "none"]
 _MOST_CLASSIFIED = 50_000
@@ -40,7 +49,9 @@ class Classification:
 
 @dataclass(frozen=True)
 class Attack:
-    """Share of right guesses by one who knows a person's keys and takes the commonest value the table shows for them."""
+    """Share of right guesses by one who knows a person's keys and takes the commonest value the
+    table shows for them.
+    """
 
     identifiable: float | None
     everyone: float
@@ -79,7 +90,10 @@ class Cost:
             "classification": self.classification.to_dict() if self.classification else None,
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
-            "attack": {"before": self.attack_before.to_dict(), "after": self.attack_after.to_dict()},
+            "attack": {
+                "before": self.attack_before.to_dict(),
+                "after": self.attack_after.to_dict(),
+            },
         }
 
 
@@ -99,7 +113,9 @@ def measure(
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
         two_way=two_way_changes(keys, truth, release),
-        classification=None if classifier == "none" else classification(keys, truth, release, model=classifier, folds=folds),
+        classification=None
+        if classifier == "none"
+        else classification(keys, truth, release, model=classifier, folds=folds),
         before=risk_of(keys, truth),
         after=risk_of(keys, release),
         attack_before=attack(status, truth, truth),
@@ -107,18 +123,27 @@ def measure(
     )
 
 
-def joint_divergence(pattern: NDArray[np.int64], truth: Coded, release: Coded) -> tuple[float, float]:
-    """I-divergence Σ P log(P/P̃) of the joint distribution (eq. 2) and the Jensen–Shannon divergence, in nats.
+def joint_divergence(
+    pattern: NDArray[np.int64], truth: Coded, release: Coded
+) -> tuple[float, float]:
+    """I-divergence Σ P log(P/P̃) of the joint distribution (eq. 2) and the Jensen–Shannon
+    divergence, in nats.
 
-    A changed unique record empties its cell, so eq. 2 as printed is infinite; half a record is therefore added to every cell
-    that is occupied before or after. The Jensen–Shannon divergence needs no such help.
+    A changed unique record empties its cell, so eq. 2 as printed is infinite; half a record is
+    therefore added to every cell that is occupied before or after. The Jensen–Shannon divergence
+    needs no such help.
     """
-    cells = np.concatenate([pattern * truth.size + truth.codes, pattern * truth.size + release.codes])
+    cells = np.concatenate(
+        [pattern * truth.size + truth.codes, pattern * truth.size + release.codes]
+    )
     occupied, number = np.unique(cells, return_inverse=True)
     rows = len(pattern)
     before = np.bincount(number[:rows], minlength=len(occupied)).astype(np.float64)
     after = np.bincount(number[rows:], minlength=len(occupied)).astype(np.float64)
-    smooth_before, smooth_after = (before + 0.5) / (before + 0.5).sum(), (after + 0.5) / (after + 0.5).sum()
+    smooth_before, smooth_after = (
+        (before + 0.5) / (before + 0.5).sum(),
+        (after + 0.5) / (after + 0.5).sum(),
+    )
     divergence = float((smooth_before * np.log(smooth_before / smooth_after)).sum())
     middle = (before + after) / (2 * rows)
     halves = [_cross_entropy_gain(part / rows, middle) for part in (before, after)]
@@ -131,7 +156,9 @@ def _cross_entropy_gain(share: NDArray[np.float64], middle: NDArray[np.float64])
 
 
 def two_way_changes(keys: Sequence[Coded], truth: Coded, release: Coded) -> dict[str, float]:
-    """Total variation distance between the true and the released table of each key with the confidential column."""
+    """Total variation distance between the true and the released table of each key with the
+    confidential column.
+    """
     changes = {}
     for column in keys:
         before, after = (pair_counts(column, other) for other in (truth, release))
@@ -141,11 +168,16 @@ def two_way_changes(keys: Sequence[Coded], truth: Coded, release: Coded) -> dict
 
 def pair_counts(first: Coded, second: Coded) -> NDArray[np.int64]:  # (first.size * second.size,)
     """How many records have each pair of values of two columns."""
-    return np.bincount(first.codes.astype(np.int64) * second.size + second.codes, minlength=first.size * second.size)
+    return np.bincount(
+        first.codes.astype(np.int64) * second.size + second.codes,
+        minlength=first.size * second.size,
+    )
 
 
 def attack(status: Status, truth: Coded, shown: Coded) -> Attack:
-    """Guess everyone's value as the commonest one shown for their pattern; ties are guessed at random (in expectation)."""
+    """Guess everyone's value as the commonest one shown for their pattern; ties are guessed at
+    random (in expectation).
+    """
     key = status.pattern * truth.size
     cells, counts = np.unique(key + shown.codes, return_counts=True)
     group = cells // truth.size
@@ -157,7 +189,9 @@ def attack(status: Status, truth: Coded, shown: Coded) -> Attack:
     right = (cells[place] == key + truth.codes) & winner[place]
     chance = right / winners[status.pattern]
     identifiable = status.identifiable
-    return Attack(float(chance[identifiable].mean()) if identifiable.any() else None, float(chance.mean()))
+    return Attack(
+        float(chance[identifiable].mean()) if identifiable.any() else None, float(chance.mean())
+    )
 
 
 def classification(
@@ -168,10 +202,12 @@ def classification(
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
 ) -> Classification:
-    """Error of a classifier trained on the truth, and of one trained on the release, both judged on held-out truth.
+    """Error of a classifier trained on the truth, and of one trained on the release, both judged on
+    held-out truth.
 
-    `within_release` is the paper's figure: trained and judged on the release. At most 50,000 records take part. The folds
-    are the same for every release of a table, so that two releases differ by their values alone.
+    `within_release` is the paper's figure: trained and judged on the release. At most 50,000
+    records take part. The folds are the same for every release of a table, so that two releases
+    differ by their values alone.
     """
     chosen = seeded(0).permutation(len(truth.codes))[:_MOST_CLASSIFIED]
     folds = min(folds, len(chosen))
@@ -183,10 +219,20 @@ def classification(
         test, train = fold == held_out, fold != held_out
         by_truth = _predicted(model, features[train], true[train], features[test])
         by_release = _predicted(model, features[train], released[train], features[test])
-        wrong += [(by_truth != true[test]).sum(), (by_release != true[test]).sum(), (by_release != released[test]).sum()]
+        wrong += [
+            (by_truth != true[test]).sum(),
+            (by_release != true[test]).sum(),
+            (by_release != released[test]).sum(),
+        ]
     errors = wrong / len(chosen)
-    leaves = [_leaves(features, codes) for codes in (true, released)] if model == "tree" else [None, None]
-    return Classification(model, folds, len(chosen), float(errors[0]), float(errors[1]), float(errors[2]), *leaves)
+    leaves = (
+        [_leaves(features, codes) for codes in (true, released)]
+        if model == "tree"
+        else [None, None]
+    )
+    return Classification(
+        model, folds, len(chosen), float(errors[0]), float(errors[1]), float(errors[2]), *leaves
+    )
 
 
 def _tree() -> Any:
@@ -194,13 +240,18 @@ def _tree() -> Any:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
         raise MissingExtraError(
-            "the classification error needs scikit-learn", hint="pip install 'sfumato[learn]', or choose classifier bayes"
+            "the classification error needs scikit-learn",
+            hint="pip install 'sfumato[learn]', or choose classifier bayes",
         ) from None
     # Like C4.5: entropy, leaves of two or more, and light pruning.
-    return DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0)
+    return DecisionTreeClassifier(
+        criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
+    )
 
 
-def _predicted(model: str, features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]) -> NDArray[Any]:
+def _predicted(
+    model: str, features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
+) -> NDArray[Any]:
     if model == "tree":
         predicted: NDArray[Any] = _tree().fit(features, labels).predict(wanted)
         return predicted
@@ -209,13 +260,22 @@ def _predicted(model: str, features: NDArray[Any], labels: NDArray[Any], wanted:
     raise ParameterError(f"no classifier '{model}'", hint="use tree, bayes or none")
 
 
-def _bayes_predicted(features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.intp]:
+def _bayes_predicted(
+    features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
+) -> NDArray[np.intp]:
     """Naive Bayes with Laplace's rule on integer features."""
     values = int(labels.max()) + 1
-    scores = np.log(np.bincount(labels, minlength=values) + 1.0)[None, :].repeat(len(wanted), axis=0)
+    scores = np.log(np.bincount(labels, minlength=values) + 1.0)[None, :].repeat(
+        len(wanted), axis=0
+    )
     for position in range(features.shape[1]):
         size = int(max(features[:, position].max(), wanted[:, position].max())) + 1
-        table = np.bincount(features[:, position].astype(np.int64) * values + labels, minlength=size * values) + 1.0
+        table = (
+            np.bincount(
+                features[:, position].astype(np.int64) * values + labels, minlength=size * values
+            )
+            + 1.0
+        )
         table = table.reshape(size, values)
         scores += np.log(table / table.sum(axis=0))[wanted[:, position]]
     best: NDArray[np.intp] = scores.argmax(axis=1)

@@ -1,10 +1,13 @@
-"""Hiding with few losses: removals chosen by what the frequent itemsets around them can still afford.
+"""Hiding with few losses: removals chosen by what the frequent itemsets around them can still
+afford.
 
-Each restriction needs its items separated in so many baskets; each removal of an item from a basket takes one from the count
-of every itemset of the basket that has the item. A lawful itemset F can lose count(F) − min_count before a miner misses it;
-that slack is its budget. Removals are chosen in rounds by the price Σ_F m_F / (slack_F + 1) of what they take, per restriction
-they serve, so that prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts again
-with the lost itemsets given up from the outset, and with dearer ones, and the best outcome within the time is kept.
+Each restriction needs its items separated in so many baskets; each removal of an item from a basket
+takes one from the count of every itemset of the basket that has the item. A lawful itemset F can
+lose count(F) − min_count before a miner misses it; that slack is its budget. Removals are chosen in
+rounds by the price Σ_F m_F / (slack_F + 1) of what they take, per restriction they serve, so that
+prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts
+again with the lost itemsets given up from the outset, and with dearer ones, and the best outcome
+within the time is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ class _Links:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Moves (basket, item), what they take from lawful itemsets, and what they do for restrictions."""
+    """Moves (basket, item), what they take from lawful itemsets, and what they do for
+    restrictions.
+    """
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
@@ -67,7 +72,9 @@ def cover(
     *,
     seconds: float = 5.0,
 ) -> Cells:
-    """Removals after which no restriction is held by more than its `most_left` baskets, losing few lawful itemsets."""
+    """Removals after which no restriction is held by more than its `most_left` baskets, losing few
+    lawful itemsets.
+    """
     started = time.monotonic()
     problem = _problem(bits, restrictions, most_left, lawful, min_count, rng)
     best = _choose(problem, np.ones(len(lawful)))
@@ -98,7 +105,9 @@ def _problem(
     place = np.full(bits.rows, -1, dtype=np.int64)
     place[baskets] = np.arange(len(baskets))
     victims = sorted({item for restriction in restrictions for item in restriction.victims})
-    used = sorted({item for items, _ in lawful for item in items if set(items) & set(victims)} | set(victims))
+    used = sorted(
+        {item for items, _ in lawful for item in items if set(items) & set(victims)} | set(victims)
+    )
     column = {item: bits.column(item)[baskets] for item in used}
     keys = [
         place[rows] * bits.items + item
@@ -106,7 +115,10 @@ def _problem(
         for item in restriction.victims
     ]
     moves = np.unique(np.concatenate(keys))
-    secret = [(np.sort(place[rows]), restriction.victims) for restriction, rows in zip(restrictions, holders, strict=True)]
+    secret = [
+        (np.sort(place[rows]), restriction.victims)
+        for restriction, rows in zip(restrictions, holders, strict=True)
+    ]
     lawful_baskets = [(_held(column, items, victims), items) for items, _ in lawful]
     return _Problem(
         rows=baskets[moves // bits.items],
@@ -114,11 +126,14 @@ def _problem(
         lawful=_links(moves, bits.items, lawful_baskets, victims),
         secret=_links(moves, bits.items, secret, victims),
         slack=np.array([count - min_count for _, count in lawful], dtype=np.int64),
-        need=np.array([len(rows) for rows in holders], dtype=np.int64) - np.asarray(most_left, dtype=np.int64),
+        need=np.array([len(rows) for rows in holders], dtype=np.int64)
+        - np.asarray(most_left, dtype=np.int64),
     )
 
 
-def _held(column: dict[int, NDArray[np.bool_]], items: tuple[int, ...], victims: Sequence[int]) -> NDArray[np.intp]:
+def _held(
+    column: dict[int, NDArray[np.bool_]], items: tuple[int, ...], victims: Sequence[int]
+) -> NDArray[np.intp]:
     """The sensitive baskets that hold an itemset; none matter if no victim is in it."""
     if not set(items) & set(victims):
         return np.zeros(0, dtype=np.intp)
@@ -160,13 +175,20 @@ def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
     """Removals in rounds, cheapest per restriction served first, until every need is met."""
     lawful, secret = problem.lawful, problem.secret
     slack, need = problem.slack.copy(), problem.need.copy()
-    lawful_alive, secret_alive = np.ones(len(lawful.owner), dtype=bool), np.ones(len(secret.owner), dtype=bool)
+    lawful_alive, secret_alive = (
+        np.ones(len(lawful.owner), dtype=bool),
+        np.ones(len(secret.owner), dtype=bool),
+    )
     free = np.ones(len(problem.rows), dtype=bool)
     portion = max(1, int(np.maximum(need, 0).sum()) // _ROUNDS)
     chosen: list[NDArray[np.int64]] = []
     while (need > 0).any():
         rate = np.where(slack >= 0, price / (np.maximum(slack, 0) + 1.0), 0.0)
-        cost = np.bincount(lawful.move, weights=(lawful_alive * rate[lawful.owner])[lawful.pair], minlength=len(free))
+        cost = np.bincount(
+            lawful.move,
+            weights=(lawful_alive * rate[lawful.owner])[lawful.pair],
+            minlength=len(free),
+        )
         serves = secret_alive & (need > 0)[secret.owner]
         gain = np.bincount(secret.move, weights=serves[secret.pair], minlength=len(free)) * free
         able = np.flatnonzero(gain)
@@ -182,9 +204,15 @@ def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
 
 
 def _portion(
-    problem: _Problem, order: NDArray[np.int64], serves: NDArray[np.bool_], need: NDArray[np.int64], portion: int
+    problem: _Problem,
+    order: NDArray[np.int64],
+    serves: NDArray[np.bool_],
+    need: NDArray[np.int64],
+    portion: int,
 ) -> NDArray[np.int64]:
-    """The first moves of the order, one a basket, as long as they serve a need that the earlier ones left open."""
+    """The first moves of the order, one a basket, as long as they serve a need that the earlier
+    ones left open.
+    """
     _, first = np.unique(problem.rows[order], return_index=True)
     order = order[np.sort(first)][:portion]
     secret = problem.secret
@@ -199,7 +227,9 @@ def _portion(
     return np.unique(secret.move[useful])
 
 
-def _strike(links: _Links, taken: NDArray[np.int64], alive: NDArray[np.bool_], budget: NDArray[np.int64]) -> None:
+def _strike(
+    links: _Links, taken: NDArray[np.int64], alive: NDArray[np.bool_], budget: NDArray[np.int64]
+) -> None:
     """Separate the pairs that the moves touch and take them off the budgets of their owners."""
     marked = np.zeros(int(links.move.max(initial=-1)) + 1, dtype=bool)
     marked[taken[taken < len(marked)]] = True

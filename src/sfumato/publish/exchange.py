@@ -1,17 +1,21 @@
-"""The cheapest way to give records other values with every total kept: solved exactly, with a proof.
+"""The cheapest way to give records other values with every total kept: solved exactly, with a
+proof.
 
-Each unit i (a record, or one member of a group) holds value t and may be given another value r at price
-d_i(t, r) = p_i(t) − p_i(r), p_i its posterior (Li and Sarkar 2004, eq. 11). Exactly `changes` of the units that may stay are
-changed, every other unit must change, and as many units end with each value as began with it.
+Each unit i (a record, or one member of a group) holds value t and may be given another value r at
+price d_i(t, r) = p_i(t) − p_i(r), p_i its posterior (Li and Sarkar 2004, eq. 11). Exactly `changes`
+of the units that may stay are changed, every other unit must change, and as many units end with
+each value as began with it.
 
 Relaxing those totals leaves one multiplier per value (μ) and one for the number of changes (λ):
 
     L(λ, μ) = Σ_i min_r (d_i(t, r) + λ·[i may stay and r ≠ t] − μ_r) + Σ_r μ_r N_r − λ·changes
 
-a lower bound for every (λ, μ), evaluated in one vectorised sweep. What an assignment costs above L(λ, μ) is the sum of its
-reduced costs, all of them ≥ 0; so an assignment built from choices of reduced cost ≤ θ whose excess is ≤ θ cannot be beaten
-by any that uses a choice beyond θ. So a tiny integer programme over the few nearly tied choices is a proof for all records.
-Units alike in posterior, value and leave to stay are one kind with a number, so that equal records are no tie to be broken.
+a lower bound for every (λ, μ), evaluated in one vectorised sweep. What an assignment costs above
+L(λ, μ) is the sum of its reduced costs, all of them ≥ 0; so an assignment built from choices of
+reduced cost ≤ θ whose excess is ≤ θ cannot be beaten by any that uses a choice beyond θ. So a tiny
+integer programme over the few nearly tied choices is a proof for all records. Units alike in
+posterior, value and leave to stay are one kind with a number, so that equal records are no tie to
+be broken.
 """
 
 from __future__ import annotations
@@ -35,12 +39,16 @@ _FIRST_CHOICES = 64  # kinds in the first integer programme
 _SAMPLING = 16  # each coarser problem has a sixteenth of the units
 _LOOK = 4_096  # units looked at to see whether many are alike
 _TIE = 1e-9  # reduced costs nearer than this are equal
-_SECONDS = 60.0  # for one integer programme; without its proof the answer says that it is not proved
+_SECONDS = (
+    60.0  # for one integer programme; without its proof the answer says that it is not proved
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """Units with posteriors, true values, leave to stay, and how many of those that may stay must change."""
+    """Units with posteriors, true values, leave to stay, and how many of those that may stay must
+    change.
+    """
 
     posterior: NDArray[np.float64]  # (units, values)
     true: NDArray[np.intp]  # (units,)
@@ -87,7 +95,9 @@ class Assignment:
 
     @property
     def gap(self) -> float:
-        """Objective above the Lagrangian bound; positive also when the optimum is proved, for integers may not reach it."""
+        """Objective above the Lagrangian bound; positive also when the optimum is proved, for
+        integers may not reach it.
+        """
         return max(0.0, self.objective - self.bound)
 
 
@@ -104,8 +114,12 @@ class _Kinds:
     drift: int
 
     @classmethod
-    def of(cls, exchange: Exchange, first: NDArray[np.intp], number: NDArray[np.int64], drift: int) -> _Kinds:
-        """The kinds whose first members and numbers are given, with leave to drift this much, or as much as must be."""
+    def of(
+        cls, exchange: Exchange, first: NDArray[np.intp], number: NDArray[np.int64], drift: int
+    ) -> _Kinds:
+        """The kinds whose first members and numbers are given, with leave to drift this much, or as
+        much as must be.
+        """
         return cls(
             exchange.posterior[first],
             exchange.true[first],
@@ -126,7 +140,9 @@ class _Kinds:
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """The cheapest choice of every kind under given multipliers, how much the second costs more, and the bound."""
+    """The cheapest choice of every kind under given multipliers, how much the second costs more,
+    and the bound.
+    """
 
     base: NDArray[np.intp]
     margin: NDArray[np.float64]
@@ -135,7 +151,9 @@ class _Sweep:
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """The choices beside the cheapest whose reduced cost is below `reach`: all there are, for all kinds."""
+    """The choices beside the cheapest whose reduced cost is below `reach`: all there are, for all
+    kinds.
+    """
 
     kind: NDArray[np.intp]
     target: NDArray[np.intp]
@@ -145,7 +163,9 @@ class _Moves:
 
 @dataclass(frozen=True, eq=False)
 class _Settled:
-    """How many units make each move, what that costs above the bound, and whether nothing within the moves is cheaper."""
+    """How many units make each move, what that costs above the bound, and whether nothing within
+    the moves is cheaper.
+    """
 
     taken: NDArray[np.int64]
     excess: float
@@ -155,7 +175,8 @@ class _Settled:
 def solve(exchange: Exchange, *, drift: int = 0, progress: Progress | None = None) -> Assignment:
     """The minimum of Σ d_i(t, r) with every total kept as nearly as can be, and its proof.
 
-    `drift` lets the totals move by Σ_r |N′_r − N_r| up to that much, which cannot make the minimum larger.
+    `drift` lets the totals move by Σ_r |N′_r − N_r| up to that much, which cannot make the minimum
+    larger.
     """
     if exchange.units == 0:
         return Assignment(exchange.true.copy(), 0.0, 0.0, True, 0)
@@ -171,20 +192,25 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Progress | None = Non
         settled = _settle(kinds, multipliers, sweep, moves)
         if settled is not None and settled.excess <= moves.reach:
             assigned = _spread(sweep.base[member], member, moves, settled.taken)
-            moved = int(np.abs(np.bincount(assigned, minlength=exchange.values) - exchange.totals()).sum())
+            moved = int(
+                np.abs(np.bincount(assigned, minlength=exchange.values) - exchange.totals()).sum()
+            )
             return Assignment(assigned, exchange.cost(assigned), sweep.bound, settled.proved, moved)
         if not np.isfinite(moves.reach):
             raise EstimationError(
-                f"no exchange was found within {_SECONDS:g} s", hint="use the greedy method, or a lower proportion"
+                f"no exchange was found within {_SECONDS:g} s",
+                hint="use the greedy method, or a lower proportion",
             )
         limit *= 8
 
 
 def least_drift(exchange: Exchange) -> int:
-    """The smallest possible Σ_r |N′_r − N_r|, the objective of the paper's phase I over U and V together.
+    """The smallest possible Σ_r |N′_r − N_r|, the objective of the paper's phase I over U and V
+    together.
 
-    With T changes in all and a_k of them leaving value k, what enters k comes from elsewhere: at most T − a_k. So no total
-    moves iff every a_k ≤ T/2; the least possible largest a_k is found by filling all values to one level.
+    With T changes in all and a_k of them leaving value k, what enters k comes from elsewhere: at
+    most T − a_k. So no total moves iff every a_k ≤ T/2; the least possible largest a_k is found by
+    filling all values to one level.
     """
     forced = np.bincount(exchange.true[~exchange.may_stay], minlength=exchange.values)
     most = exchange.totals()
@@ -200,7 +226,8 @@ def least_drift(exchange: Exchange) -> int:
 
 
 def _alike(exchange: Exchange) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """First member of each kind, the kind of each unit, the number of each kind: equal by a 64-bit hash of the row.
+    """First member of each kind, the kind of each unit, the number of each kind: equal by a 64-bit
+    hash of the row.
 
     Where a look at a few thousand units finds hardly any alike, every unit is a kind of its own.
     """
@@ -223,13 +250,17 @@ def _hashed(exchange: Exchange, some: slice) -> NDArray[np.uint64]:
 
 
 def _guess(exchange: Exchange, drift: int, progress: Progress | None) -> Multipliers:
-    """Multipliers to start from: the best ones for a sixteenth of the units, unless there are few."""
+    """Multipliers to start from: the best ones for a sixteenth of the units, unless
+    there are few.
+    """
     if exchange.units <= _SMALLEST_BAND:
         return Multipliers(np.zeros(exchange.values), 0.0)
     some = slice(None, None, _SAMPLING)
     may_stay = exchange.may_stay[some]
     share = may_stay.sum() / max(1, exchange.may_stay.sum())
-    part = Exchange(exchange.posterior[some], exchange.true[some], may_stay, round(exchange.changes * share))
+    part = Exchange(
+        exchange.posterior[some], exchange.true[some], may_stay, round(exchange.changes * share)
+    )
     start = _guess(part, drift // _SAMPLING, progress)
     if progress:
         progress(f"multipliers from {part.units} records")
@@ -238,10 +269,12 @@ def _guess(exchange: Exchange, drift: int, progress: Progress | None) -> Multipl
 
 
 def _refined(kinds: _Kinds, multipliers: Multipliers, most_steps: int = 100) -> Multipliers:
-    """Climb the bound by trust regions: inside one, the linear programme over the choices near a tie is the bound itself.
+    """Climb the bound by trust regions: inside one, the linear programme over the choices near a
+    tie is the bound itself.
 
-    Multipliers that move by at most ω change a difference of reduced costs by at most 4ω, so the choices within 4ω decide all;
-    the programme's own slack, at price ω, keeps the step in the region. No slack left means the maximum was inside.
+    Multipliers that move by at most ω change a difference of reduced costs by at most 4ω, so the
+    choices within 4ω decide all; the programme's own slack, at price ω, keeps the step in the
+    region. No slack left means the maximum was inside.
     """
     band = min(max(len(kinds) // _SAMPLING, _SMALLEST_BAND), _LARGEST_BAND)
     for _ in range(most_steps):
@@ -256,8 +289,12 @@ def _refined(kinds: _Kinds, multipliers: Multipliers, most_steps: int = 100) -> 
     return multipliers
 
 
-def _reduced(kinds: _Kinds, multipliers: Multipliers, chosen: Any) -> NDArray[np.float64]:  # (chosen, values)
-    """Reduced cost of every choice of these kinds, infinite where a unit must change but would stay."""
+def _reduced(
+    kinds: _Kinds, multipliers: Multipliers, chosen: Any
+) -> NDArray[np.float64]:  # (chosen, values)
+    """Reduced cost of every choice of these kinds, infinite where a unit must change but would
+    stay.
+    """
     true, may_stay, posterior = kinds.true[chosen], kinds.may_stay[chosen], kinds.posterior[chosen]
     rows = np.arange(len(true))
     reduced: NDArray[np.float64] = -posterior
@@ -286,7 +323,9 @@ def _sweep(kinds: _Kinds, multipliers: Multipliers) -> _Sweep:
 
 
 def _moves(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, limit: int) -> _Moves:
-    """The choices of the `limit` kinds nearest to a tie, and of all that tie with the last of them."""
+    """The choices of the `limit` kinds nearest to a tie, and of all that tie with the
+    last of them.
+    """
     reach = float("inf")
     if len(kinds) > limit:
         beyond = sweep.margin > np.partition(sweep.margin, limit)[limit] + _TIE
@@ -300,7 +339,9 @@ def _moves(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, limit: int) -
     return _Moves(near[row], target, np.maximum(excess[row, target], 0.0), reach)
 
 
-def _step(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves, radius: float) -> tuple[Multipliers, bool]:
+def _step(
+    kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves, radius: float
+) -> tuple[Multipliers, bool]:
     """How far the multipliers move inside the radius, and whether the maximum lies inside."""
     from scipy.optimize import linprog
     from scipy.sparse import eye_array, hstack
@@ -309,7 +350,10 @@ def _step(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves,
     # Rows 0..values are the totals and the changes: only these have multipliers to bound.
     elastic = eye_array(matrix.shape[0], kinds.values + 1, format="csr")
     columns = hstack([matrix, elastic, -elastic], format="csc")
-    cost = np.concatenate([moves.excess, drift_price, np.full(2 * (kinds.values + 1), radius)]) / radius
+    cost = (
+        np.concatenate([moves.excess, drift_price, np.full(2 * (kinds.values + 1), radius)])
+        / radius
+    )
     at_most, room = _room(kinds, moves, columns.shape[1])
     result = linprog(
         cost,
@@ -319,7 +363,8 @@ def _step(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves,
         b_ub=room,
         bounds=np.stack([np.zeros(len(cost)), _upper(kinds, moves, len(cost))], axis=1),
         method="highs",
-        # Presolve compares columns with each other: a second on columns that the simplex settles in milliseconds.
+        # Presolve compares columns with each other: a second on columns that the simplex settles in
+        # milliseconds.
         options={"presolve": False},
     )
     if result.x is None:
@@ -329,7 +374,9 @@ def _step(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves,
     return Multipliers(price[:-1], -float(price[-1])), slack < 1e-6
 
 
-def _settle(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves) -> _Settled | None:
+def _settle(
+    kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves
+) -> _Settled | None:
     """The cheapest whole assignment within these moves, or None if there is none."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -354,25 +401,35 @@ def _settle(kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Move
     if result.x is None:
         return None
     whole = np.round(result.x)
-    return _Settled(whole[: len(moves.kind)].astype(np.int64), float(cost @ whole), result.status == 0)
+    return _Settled(
+        whole[: len(moves.kind)].astype(np.int64), float(cost @ whole), result.status == 0
+    )
 
 
 def _balance(
     kinds: _Kinds, multipliers: Multipliers, sweep: _Sweep, moves: _Moves
 ) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
-    """Rows of the programme: what each move does to the totals and the changes, what is wanted, and the price of drift.
+    """Rows of the programme: what each move does to the totals and the changes, what is wanted, and
+    the price of drift.
 
-    After the moves come the columns of drift, gained and lost per value, if there is any; two more rows fix its size. A value
-    that gains and loses at once leaves that much of the allowance unused.
+    After the moves come the columns of drift, gained and lost per value, if there is any; two more
+    rows fix its size. A value that gains and loses at once leaves that much of the allowance
+    unused.
     """
     from scipy.sparse import csc_array
 
     values, count = kinds.values, len(moves.kind)
     source, true = sweep.base[moves.kind], kinds.true[moves.kind]
-    change = np.where(kinds.may_stay[moves.kind], (moves.target != true).astype(np.int64) - (source != true), 0)
+    change = np.where(
+        kinds.may_stay[moves.kind], (moves.target != true).astype(np.int64) - (source != true), 0
+    )
     column = np.arange(count)
     one = np.ones(count)
-    entries = [(moves.target, column, one), (source, column, -one), (np.full(count, values), column, change)]
+    entries = [
+        (moves.target, column, one),
+        (source, column, -one),
+        (np.full(count, values), column, change),
+    ]
     reached = np.bincount(sweep.base, weights=kinds.number, minlength=values)
     changed = kinds.number @ (kinds.may_stay & (sweep.base != kinds.true))
     wanted = np.append(kinds.totals - reached, kinds.changes - changed)
@@ -381,22 +438,41 @@ def _balance(
         value, one = np.arange(values), np.ones(values)
         gained, lost = count + value, count + values + value
         entries += [(value, gained, -one), (value, lost, one)]
-        entries += [(np.full(values, values + 1), gained, one), (np.full(values, values + 2), lost, one)]
+        entries += [
+            (np.full(values, values + 1), gained, one),
+            (np.full(values, values + 2), lost, one),
+        ]
         wanted = np.append(wanted, [kinds.drift // 2, kinds.drift // 2])
         rows, columns = values + 3, count + 2 * values
-        price = np.concatenate([multipliers.value - multipliers.value.min(), multipliers.value.max() - multipliers.value])
+        price = np.concatenate(
+            [
+                multipliers.value - multipliers.value.min(),
+                multipliers.value.max() - multipliers.value,
+            ]
+        )
     row, col, data = (np.concatenate(part) for part in zip(*entries, strict=True))
-    places = row.astype(np.int32), col.astype(np.int32)  # HiGHS in SciPy 1.13 takes no other indices
-    return csc_array((data.astype(np.float64), places), shape=(rows, columns)), wanted.astype(np.float64), price
+    places = (
+        row.astype(np.int32),
+        col.astype(np.int32),
+    )  # HiGHS in SciPy 1.13 takes no other indices
+    return (
+        csc_array((data.astype(np.float64), places), shape=(rows, columns)),
+        wanted.astype(np.float64),
+        price,
+    )
 
 
 def _upper(kinds: _Kinds, moves: _Moves, columns: int) -> NDArray[np.float64]:
     """Largest value of each column: the number of the kind that moves, no limit on the rest."""
-    return np.append(kinds.number[moves.kind].astype(np.float64), np.full(columns - len(moves.kind), np.inf))
+    return np.append(
+        kinds.number[moves.kind].astype(np.float64), np.full(columns - len(moves.kind), np.inf)
+    )
 
 
 def _room(kinds: _Kinds, moves: _Moves, columns: int) -> tuple[Any, NDArray[np.float64] | None]:
-    """Rows that keep a kind with several moves from moving more units than it has; None when no kind has several."""
+    """Rows that keep a kind with several moves from moving more units than it has; None when no
+    kind has several.
+    """
     from scipy.sparse import csr_array
 
     kind, position, times = np.unique(moves.kind, return_inverse=True, return_counts=True)
@@ -411,8 +487,12 @@ def _room(kinds: _Kinds, moves: _Moves, columns: int) -> tuple[Any, NDArray[np.f
     return at_most, kinds.number[kind[several]].astype(np.float64)
 
 
-def _spread(base: NDArray[np.intp], member: NDArray[np.intp], moves: _Moves, taken: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Each unit's value: those of a kind that move are its first members, in the order in which the units came."""
+def _spread(
+    base: NDArray[np.intp], member: NDArray[np.intp], moves: _Moves, taken: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Each unit's value: those of a kind that move are its first members, in the order in which the
+    units came.
+    """
     assigned = base.copy()
     used = np.flatnonzero(taken)
     used = used[np.argsort(moves.kind[used], kind="stable")]
@@ -421,6 +501,10 @@ def _spread(base: NDArray[np.intp], member: NDArray[np.intp], moves: _Moves, tak
     start = np.searchsorted(member[order], kind)
     before = np.cumsum(count) - count
     first_of_kind = np.searchsorted(kind, kind)
-    within = np.arange(count.sum()) - np.repeat(before, count) + np.repeat(before - before[first_of_kind], count)
+    within = (
+        np.arange(count.sum())
+        - np.repeat(before, count)
+        + np.repeat(before - before[first_of_kind], count)
+    )
     assigned[order[np.repeat(start, count) + within]] = np.repeat(moves.target[used], count)
     return assigned

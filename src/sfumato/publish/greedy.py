@@ -1,4 +1,6 @@
-"""The two phases of Li and Sarkar (2004): a linear programme for the totals, then swaps of negative cost."""
+"""The two phases of Li and Sarkar (2004): a linear programme for the totals, then swaps of negative
+cost.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,20 @@ __all__ = ["FlowPlan", "phase_one", "phase_two", "plan_flows"]
 
 @dataclass(frozen=True, eq=False)
 class FlowPlan:
-    """How many records go from each value to each other value, and the drift Σ(s⁻ + s⁺) that this leaves."""
+    """How many records go from each value to each other value, and the drift Σ(s⁻ + s⁺) that this
+    leaves.
+    """
 
     flows: NDArray[np.int64]  # (values, values): from row to column
     drift: float
 
 
 def plan_flows(holders: NDArray[np.int64], changes: int) -> FlowPlan:
-    """Phase I, eq. (1a)–(1d): flows n_kh with Σ n_kh = changes, Σ_h n_kh ≤ N_k, and the totals kept as nearly as can be.
+    """Phase I, eq. (1a)–(1d): flows n_kh with Σ n_kh = changes, Σ_h n_kh ≤ N_k, and the totals kept
+    as nearly as can be.
 
-    `holders` is the paper's N_k. The paper rounds fractional flows; here whole flows are asked for, so that no drift is added.
+    `holders` is the paper's N_k. The paper rounds fractional flows; here whole flows are asked for,
+    so that no drift is added.
 
     >>> plan_flows(np.array([2, 2, 2]), 3).flows.sum()
     np.int64(3)
@@ -53,16 +59,23 @@ def plan_flows(holders: NDArray[np.int64], changes: int) -> FlowPlan:
         method="highs",
     )
     if result.x is None:
-        raise EstimationError(f"phase I cannot change {changes} of {int(holders.sum())} records: {result.message}")
+        raise EstimationError(
+            f"phase I cannot change {changes} of {int(holders.sum())} records: {result.message}"
+        )
     flows = np.zeros((values, values), dtype=np.int64)
     flows[source, target] = np.round(result.x[:pairs])
     return FlowPlan(flows, float(result.fun))
 
 
 def phase_one(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
-    """A first assignment: the flows of phase I for U and for V on their own, the records drawn at random."""
+    """A first assignment: the flows of phase I for U and for V on their own, the records drawn at
+    random.
+    """
     assigned = exchange.true.copy()
-    for members, changes in ((exchange.may_stay, exchange.changes), (~exchange.may_stay, int((~exchange.may_stay).sum()))):
+    for members, changes in (
+        (exchange.may_stay, exchange.changes),
+        (~exchange.may_stay, int((~exchange.may_stay).sum())),
+    ):
         units = np.flatnonzero(members)
         plan = plan_flows(np.bincount(exchange.true[units], minlength=exchange.values), changes)
         for value in range(exchange.values):
@@ -76,11 +89,13 @@ def phase_one(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
 def phase_two(
     exchange: Exchange, assigned: NDArray[np.intp], *, progress: Callable[[str], None] | None = None
 ) -> NDArray[np.intp]:
-    """Swap confidential values while an admissible swap of negative cost is left (table 2, steps 3 and 4).
+    """Swap confidential values while an admissible swap of negative cost is left (table 2, steps 3
+    and 4).
 
-    One pass takes the swaps in ascending order of cost, each record at most once, as the paper's sorted list does. A swap
-    between two classes of records (set, true value, current value) costs f_i + g_j, so the list need not be written out:
-    each pair of classes is two sorted columns, and a heap over the pairs gives the next cheapest swap.
+    One pass takes the swaps in ascending order of cost, each record at most once, as the paper's
+    sorted list does. A swap between two classes of records (set, true value, current value) costs
+    f_i + g_j, so the list need not be written out: each pair of classes is two sorted columns, and
+    a heap over the pairs gives the next cheapest swap.
     """
     assigned = assigned.copy()
     number = 0
@@ -115,7 +130,9 @@ def _classes(exchange: Exchange, assigned: NDArray[np.intp]) -> list[_Class]:
         if len(units):
             unit = units[0]
             true, current = int(exchange.true[unit]), int(assigned[unit])
-            classes.append(_Class(true == current, bool(exchange.may_stay[unit]), true, current, units))
+            classes.append(
+                _Class(true == current, bool(exchange.may_stay[unit]), true, current, units)
+            )
     return classes
 
 
@@ -125,7 +142,10 @@ def _admissible(first: _Class, second: _Class) -> bool:
         return False
     if first.stays or second.stays:
         return first.may_stay and second.may_stay and first.true == second.true
-    return first.true == second.true or len({first.true, first.current, second.true, second.current}) == 4
+    return (
+        first.true == second.true
+        or len({first.true, first.current, second.true, second.current}) == 4
+    )
 
 
 def _one_pass(exchange: Exchange, assigned: NDArray[np.intp]) -> Iterator[tuple[int, int]]:
@@ -137,7 +157,10 @@ def _one_pass(exchange: Exchange, assigned: NDArray[np.intp]) -> Iterator[tuple[
         """Units of a class and what moving each to `target` costs, cheapest first."""
         if (index, target) not in sorted_by_gain:
             units = classes[index].units
-            cost = exchange.posterior[units, classes[index].current] - exchange.posterior[units, target]
+            cost = (
+                exchange.posterior[units, classes[index].current]
+                - exchange.posterior[units, target]
+            )
             order = np.argsort(cost, kind="stable")
             sorted_by_gain[index, target] = units[order].tolist(), cost[order].tolist()
         return sorted_by_gain[index, target]

@@ -1,4 +1,6 @@
-"""Release baskets from which chosen patterns can no longer be mined, and say what that cost the others."""
+"""Release baskets from which chosen patterns can no longer be mined, and say what that cost the
+others.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,9 @@ class Hidden:
 class HideReport:
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
-    `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′ ∖ P|/|P′|,
-    `dissimilarity` the item occurrences taken out or put in, as a share of all. A frequent itemset that contains a secret one
-    cannot stay and is no miss.
+    `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′
+    ∖ P|/|P′|, `dissimilarity` the item occurrences taken out or put in, as a share of all. A
+    frequent itemset that contains a secret one cannot stay and is no miss.
     """
 
     method: str
@@ -77,14 +79,25 @@ class HideReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        plain = {name: value for name, value in self.__dict__.items() if name not in ("patterns", "lost", "notes")}
+        plain = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("patterns", "lost", "notes")
+        }
         patterns = [pattern.to_dict() for pattern in self.patterns]
-        return {**plain, "patterns": patterns, "lost": [list(items) for items in self.lost], "notes": list(self.notes)}
+        return {
+            **plain,
+            "patterns": patterns,
+            "lost": [list(items) for items in self.lost],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class HideRelease:
-    """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are for the owner alone."""
+    """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are
+    for the owner alone.
+    """
 
     bits: Bits
     report: HideReport
@@ -105,12 +118,14 @@ def hide(
     rng: Keystream | None = None,
     progress: Progress | None = None,
 ) -> HideRelease:
-    """A copy of the baskets in which the restrictions are not found at `min_count` (and `min_confidence` for rules).
+    """A copy of the baskets in which the restrictions are not found at `min_count` (and
+    `min_confidence` for rules).
 
-    `naive`, `minfia`, `maxfia` and `iga` sanitise a share 1 − ψ of each restriction's baskets, ψ = `disclosure` (0 unless
-    given); they hide for certain only if ψ is small enough. `cover` removes no more than hiding needs, from where it hurts
-    least; given ψ, it also leaves at most that share of the sensitive baskets alone. Where removals would hide the reverse of a
-    rule as well, it puts the antecedent into other baskets instead.
+    `naive`, `minfia`, `maxfia` and `iga` sanitise a share 1 − ψ of each restriction's baskets, ψ =
+    `disclosure` (0 unless given); they hide for certain only if ψ is small enough. `cover` removes
+    no more than hiding needs, from where it hurts least; given ψ, it also leaves at most that share
+    of the sensitive baskets alone. Where removals would hide the reverse of a rule as well, it puts
+    the antecedent into other baskets instead.
     """
     _check(restrictions, method, disclosure, min_confidence)
     rng = rng or secure()
@@ -130,35 +145,69 @@ def hide(
     if active:
         if progress:
             progress(f"hiding {len(active)} patterns by {method}")
-        released, removed, added = _hidden(bits, active, limits, lawful, (method, disclosure, seconds), rng)
+        released, removed, added = _hidden(
+            bits, active, limits, lawful, (method, disclosure, seconds), rng
+        )
     elapsed = time.perf_counter() - started
     after = _frequent(released, names, min_count, progress, "the released baskets")
-    outcomes = tuple(_outcome(restriction, bits, released, limits, names) for restriction in restrictions)
+    outcomes = tuple(
+        _outcome(restriction, bits, released, limits, names) for restriction in restrictions
+    )
     changes = (removed, added)
-    report = _report(bits, changes, before, after, lawful, outcomes, names, limits, (method, disclosure, elapsed, notes))
+    report = _report(
+        bits,
+        changes,
+        before,
+        after,
+        lawful,
+        outcomes,
+        names,
+        limits,
+        (method, disclosure, elapsed, notes),
+    )
     return HideRelease(released, report, removed, added)
 
 
 def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
-    """The largest ψ at which every restriction is surely hidden: min over them of what may stay / what there is."""
+    """The largest ψ at which every restriction is surely hidden: min over them of what may stay /
+    what there is.
+    """
     shares = [r.most_left(bits, limits) / max(1, len(r.holders(bits))) for r in restrictions]
     return min(1.0, *shares) if shares else 1.0
 
 
-def _check(restrictions: Sequence[Restriction], method: str, disclosure: float | None, min_confidence: float | None) -> None:
+def _check(
+    restrictions: Sequence[Restriction],
+    method: str,
+    disclosure: float | None,
+    min_confidence: float | None,
+) -> None:
     if method not in HIDING_METHODS:
-        raise ParameterError(f"no hiding method '{method}'", hint=f"use one of {', '.join(HIDING_METHODS)}")
+        raise ParameterError(
+            f"no hiding method '{method}'", hint=f"use one of {', '.join(HIDING_METHODS)}"
+        )
     if disclosure is not None and not 0 <= disclosure <= 1:
-        raise ParameterError(f"disclosure={disclosure:g} lies outside [0, 1]; it is the share ψ left alone")
+        raise ParameterError(
+            f"disclosure={disclosure:g} lies outside [0, 1]; it is the share ψ left alone"
+        )
     if min_confidence is None and any(restriction.consequent for restriction in restrictions):
-        raise ParameterError("to hide a rule, say from which confidence on it holds", hint="give min_confidence")
+        raise ParameterError(
+            "to hide a rule, say from which confidence on it holds", hint="give min_confidence"
+        )
 
 
 def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Restriction]) -> None:
-    never = [restriction.named(names) for restriction in restrictions if not len(restriction.holders(bits))]
+    never = [
+        restriction.named(names)
+        for restriction in restrictions
+        if not len(restriction.holders(bits))
+    ]
     if never:
         listed = "; ".join(never)
-        raise DataError(f"{len(never)} pattern(s) never occur in these baskets: {listed}", hint="remove them from the file")
+        raise DataError(
+            f"{len(never)} pattern(s) never occur in these baskets: {listed}",
+            hint="remove them from the file",
+        )
 
 
 def _hidden(
@@ -186,13 +235,19 @@ def _covered(
     seconds: float,
     rng: Keystream,
 ) -> tuple[Bits, Cells, Cells]:
-    """Repeated where hiding one restriction took antecedents away from a rule and so raised its confidence again."""
+    """Repeated where hiding one restriction took antecedents away from a rule and so raised its
+    confidence again.
+    """
     share = 1.0 if disclosure is None else disclosure
     caps = [math.floor(share * len(restriction.holders(bits)) + 1e-9) for restriction in active]
-    released, added = lift(bits, active, limits, rng) if disclosure is None else (bits, Cells.joined([]))
+    released, added = (
+        lift(bits, active, limits, rng) if disclosure is None else (bits, Cells.joined([]))
+    )
     parts: list[Cells] = []
     for _ in range(_REPAIRS):
-        left = [min(r.most_left(released, limits), cap) for r, cap in zip(active, caps, strict=True)]
+        left = [
+            min(r.most_left(released, limits), cap) for r, cap in zip(active, caps, strict=True)
+        ]
         if all(len(r.holders(released)) <= most for r, most in zip(active, left, strict=True)):
             break
         parts.append(cover(released, active, left, lawful, limits.min_count, rng, seconds=seconds))
@@ -213,17 +268,31 @@ def _frequent(
     counts: dict[tuple[int, ...], int] = {}
     for tier, rows in zip(found.tiers, found.chosen, strict=True):
         itemsets: NDArray[np.int32] = tier.itemsets[rows]
-        counts.update(zip(map(tuple, itemsets.tolist()), np.rint(tier.measured.count[rows]).astype(int).tolist(), strict=True))
+        counts.update(
+            zip(
+                map(tuple, itemsets.tolist()),
+                np.rint(tier.measured.count[rows]).astype(int).tolist(),
+                strict=True,
+            )
+        )
     return counts
 
 
-def _lawful(frequent: dict[tuple[int, ...], int], restrictions: Sequence[Restriction]) -> dict[tuple[int, ...], int]:
+def _lawful(
+    frequent: dict[tuple[int, ...], int], restrictions: Sequence[Restriction]
+) -> dict[tuple[int, ...], int]:
     """The frequent itemsets that contain no secret itemset."""
     secret = [set(restriction.items) for restriction in restrictions if not restriction.consequent]
-    return {items: count for items, count in frequent.items() if not any(part <= set(items) for part in secret)}
+    return {
+        items: count
+        for items, count in frequent.items()
+        if not any(part <= set(items) for part in secret)
+    }
 
 
-def _outcome(restriction: Restriction, true: Bits, released: Bits, limits: Limits, names: Sequence[str]) -> Hidden:
+def _outcome(
+    restriction: Restriction, true: Bits, released: Bits, limits: Limits, names: Sequence[str]
+) -> Hidden:
     return Hidden(
         restriction.named(names),
         len(restriction.holders(true)),

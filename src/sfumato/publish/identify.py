@@ -18,8 +18,9 @@ __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_o
 class Status:
     """Who is identifiable (Li and Sarkar 2004, definition 2).
 
-    A record is identifiable if its non-confidential pattern determines its confidential value: `unique` when it is alone with
-    its pattern (the paper's U), `collective` when a whole group shares pattern and value (V).
+    A record is identifiable if its non-confidential pattern determines its confidential value:
+    `unique` when it is alone with its pattern (the paper's U), `collective` when a whole group
+    shares pattern and value (V).
     """
 
     pattern: NDArray[np.int64]  # number of each record's non-confidential pattern
@@ -77,7 +78,9 @@ class Risk:
 
 @dataclass(frozen=True)
 class ColumnRole:
-    """What one key column contributes: identifiable records if it were dropped, or cut into a few bins."""
+    """What one key column contributes: identifiable records if it were dropped, or cut into a few
+    bins.
+    """
 
     name: str
     values: int
@@ -94,7 +97,9 @@ class ColumnRole:
 
 @dataclass(frozen=True)
 class Identification:
-    """The state of a table before release: risk by confidential column, and the columns in order of what they give away."""
+    """The state of a table before release: risk by confidential column, and the columns in order of
+    what they give away.
+    """
 
     confidential: tuple[str, ...]
     risks: tuple[Risk, ...]
@@ -107,14 +112,24 @@ class Identification:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""
-        by_name = {name: risk.to_dict() for name, risk in zip(self.confidential, self.risks, strict=True)}
-        return {**self.risk.to_dict(), "by_confidential": by_name, "columns": [role.to_dict() for role in self.columns]}
+        by_name = {
+            name: risk.to_dict() for name, risk in zip(self.confidential, self.risks, strict=True)
+        }
+        return {
+            **self.risk.to_dict(),
+            "by_confidential": by_name,
+            "columns": [role.to_dict() for role in self.columns],
+        }
 
 
-def identify(microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None) -> Identification:
-    """Which records can be told apart for each confidential column (and their combination), and by which keys.
+def identify(
+    microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None
+) -> Identification:
+    """Which records can be told apart for each confidential column (and their combination), and by
+    which keys.
 
-    `bins` is the number of equal-frequency classes tried for each numeric or long column when asking what binning would save.
+    `bins` is the number of equal-frequency classes tried for each numeric or long column when
+    asking what binning would save.
     """
     views = [microdata.alone(position) for position in range(len(microdata.confidential))]
     if len(views) > 1:
@@ -140,8 +155,9 @@ def _status(pattern: NDArray[np.int64], codes: NDArray[np.int32]) -> Status:
 def risk_of(keys: Sequence[Coded], confidential: Coded) -> Risk:
     """The risk measures for one confidential column.
 
-    k-anonymity is the smallest group sharing a pattern, l-diversity the fewest confidential values in a group, entropy
-    l-diversity exp of the smallest entropy of a group (Machanavajjhala et al. 2007), sample uniques the groups of one.
+    k-anonymity is the smallest group sharing a pattern, l-diversity the fewest confidential values
+    in a group, entropy l-diversity exp of the smallest entropy of a group (Machanavajjhala et al.
+    2007), sample uniques the groups of one.
     """
     status = status_of(keys, confidential)
     distinct, entropy = _diversity(status, confidential)
@@ -160,7 +176,9 @@ def risk_of(keys: Sequence[Coded], confidential: Coded) -> Risk:
     )
 
 
-def _extremes(pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _extremes(
+    pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The smallest and the largest confidential code of each pattern."""
     low = np.full(groups, np.iinfo(np.int32).max, dtype=np.int32)
     high = np.full(groups, -1, dtype=np.int32)
@@ -169,9 +187,13 @@ def _extremes(pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int)
     return low, high
 
 
-def _diversity(status: Status, confidential: Coded) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _diversity(
+    status: Status, confidential: Coded
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Number of confidential values in each pattern, and their entropy in nats."""
-    cells, counts = np.unique(status.pattern * confidential.size + confidential.codes, return_counts=True)
+    cells, counts = np.unique(
+        status.pattern * confidential.size + confidential.codes, return_counts=True
+    )
     group = cells // confidential.size
     share = counts / status.size[group]
     distinct: NDArray[np.int64] = np.bincount(group, minlength=len(status.size))
@@ -209,7 +231,9 @@ def _role(microdata: Microdata, position: int, identifiable: int, bins: int) -> 
 
 
 def _coarsened(column: Coded, bins: int) -> Coded | None:
-    """The column cut into `bins` classes: by value if it is a number, else its commonest values and the rest."""
+    """The column cut into `bins` classes: by value if it is a number, else its commonest values and
+    the rest.
+    """
     if column.size <= bins:
         return None
     values = _numbers(column.values)

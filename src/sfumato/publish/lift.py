@@ -1,4 +1,6 @@
-"""Weakening a rule without touching the one that reads backwards: its antecedent is put where the consequent is not."""
+"""Weakening a rule without touching the one that reads backwards: its antecedent is put where the
+consequent is not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ __all__ = ["lift", "reverse_would_fall"]
 def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> bool:
     """Whether removals alone would hide the reverse rule too, although it holds and is no secret.
 
-    Taking the consequent C out of x of the s baskets with A∪C leaves C → A the confidence (s − x)/(count(C) − x).
+    Taking the consequent C out of x of the s baskets with A∪C leaves C → A the confidence (s −
+    x)/(count(C) − x).
     """
     before = restriction.reverse_confidence(bits)
     if before is None or limits.min_confidence is None or before < limits.min_confidence:
@@ -28,11 +31,14 @@ def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> 
     return (together - removed) < limits.min_confidence * (consequent - removed)
 
 
-def lift(bits: Bits, restrictions: Sequence[Restriction], limits: Limits, rng: Keystream) -> tuple[Bits, Cells]:
+def lift(
+    bits: Bits, restrictions: Sequence[Restriction], limits: Limits, rng: Keystream
+) -> tuple[Bits, Cells]:
     """The baskets with the antecedents of such rules put into others, and what was put in.
 
-    A → C has confidence s/count(A): it falls below the limit once count(A) > s/limit, while s, count(C) and so C → A stay as
-    they are. The baskets that lack fewest items of A go first, then the smallest, where the fewest other patterns come about.
+    A → C has confidence s/count(A): it falls below the limit once count(A) > s/limit, while s,
+    count(C) and so C → A stay as they are. The baskets that lack fewest items of A go first, then
+    the smallest, where the fewest other patterns come about.
     """
     parts = []
     for restriction in restrictions:

@@ -1,4 +1,6 @@
-"""An owner's true records with every column coded by small integers: what identifying and swapping work on."""
+"""An owner's true records with every column coded by small integers: what identifying and swapping
+work on.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _LARGEST_KEY = 1 << 62
 
 @dataclass(frozen=True)
 class Binning:
-    """How a numeric column is cut into classes: `width` or `frequency` into `count` bins, or at given `cuts`.
+    """How a numeric column is cut into classes: `width` or `frequency` into `count` bins, or at
+    given `cuts`.
 
     >>> Binning.parse("frequency:3").edges(np.arange(9.0)).tolist()
     [3.0, 6.0]
@@ -35,8 +38,12 @@ class Binning:
 
     def __post_init__(self) -> None:
         if self.method not in ("width", "frequency", "cuts"):
-            raise ParameterError(f"no way of binning called '{self.method}'", hint="use width, frequency or cuts")
-        if self.method == "cuts" and (not self.cuts or any(b <= a for a, b in zip(self.cuts, self.cuts[1:], strict=False))):
+            raise ParameterError(
+                f"no way of binning called '{self.method}'", hint="use width, frequency or cuts"
+            )
+        if self.method == "cuts" and (
+            not self.cuts or any(b <= a for a, b in zip(self.cuts, self.cuts[1:], strict=False))
+        ):
             raise ParameterError(f"cuts must be one or more ascending numbers; found {self.cuts}")
         if self.method != "cuts" and self.count < 2:
             raise ParameterError(f"a column is cut into 2 bins or more; found {self.count}")
@@ -52,7 +59,9 @@ class Binning:
         except ValueError as error:
             if isinstance(error, ParameterError):
                 raise
-            raise ParameterError(f"cannot read the binning '{text}'", hint="write frequency:5, width:5 or 35,55,75") from None
+            raise ParameterError(
+                f"cannot read the binning '{text}'", hint="write frequency:5, width:5 or 35,55,75"
+            ) from None
 
     def edges(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inner edges of the bins; each belongs to the bin above it."""
@@ -64,7 +73,9 @@ class Binning:
 
 
 def _equal_frequency(numbers: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Inner edges that share the records evenly; a value held by many is a bin of its own and the rest is shared anew."""
+    """Inner edges that share the records evenly; a value held by many is a bin of its own and the
+    rest is shared anew.
+    """
     values, times = np.unique(numbers, return_counts=True)
     ends = np.cumsum(times)
     edges: list[int] = []
@@ -103,7 +114,9 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class Microdata:
-    """True records split into keys (what an intruder may know of a person) and confidential columns."""
+    """True records split into keys (what an intruder may know of a person) and confidential
+    columns.
+    """
 
     table: pa.Table
     keys: tuple[Coded, ...]
@@ -119,7 +132,8 @@ class Microdata:
         bins: Mapping[str, Binning] | None = None,
         nulls: Literal["value", "error"] = "value",
     ) -> Microdata:
-        """The records of an Arrow table or a data frame; a column that is not confidential is a key, unless `keys` names them.
+        """The records of an Arrow table or a data frame; a column that is not confidential is a
+        key, unless `keys` names them.
 
         >>> people = pa.table({"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]})
         >>> data = Microdata.read(people, ["ill"], bins={"age": Binning.parse("40")})
@@ -133,16 +147,24 @@ class Microdata:
         if not confidential:
             raise ParameterError("no confidential column was named", hint="name one or more")
         names = [name for name in (keys or table.column_names) if name not in confidential]
-        coded = {name: _encode(name, table[name], bins.get(name), nulls) for name in [*names, *confidential]}
+        coded = {
+            name: _encode(name, table[name], bins.get(name), nulls)
+            for name in [*names, *confidential]
+        }
         for name in confidential:
             if coded[name].size < 2:
                 raise DataError(
-                    f"confidential column '{name}' has {coded[name].size} value(s), so there is nothing to exchange",
+                    f"confidential column '{name}' has {coded[name].size} value(s), so there is "
+                    "nothing to exchange",
                     hint="name a column with two or more values",
                 )
         if not names:
-            raise ParameterError("every column is confidential, so no record can be told apart by the others")
-        return cls(table, tuple(coded[name] for name in names), tuple(coded[name] for name in confidential))
+            raise ParameterError(
+                "every column is confidential, so no record can be told apart by the others"
+            )
+        return cls(
+            table, tuple(coded[name] for name in names), tuple(coded[name] for name in confidential)
+        )
 
     @property
     def rows(self) -> int:
@@ -150,20 +172,27 @@ class Microdata:
         return int(self.table.num_rows)
 
     def combined(self) -> Microdata:
-        """The same records with all confidential columns joined into one, whose values are the combinations that occur."""
+        """The same records with all confidential columns joined into one, whose values are the
+        combinations that occur.
+        """
         numbers = pattern_numbers(self.confidential)
         _, first = np.unique(numbers, return_index=True)
-        values = tuple(tuple(column.values[column.codes[row]] for column in self.confidential) for row in first)
+        values = tuple(
+            tuple(column.values[column.codes[row]] for column in self.confidential) for row in first
+        )
         name = " × ".join(column.name for column in self.confidential)
         return Microdata(self.table, self.keys, (Coded(name, numbers.astype(np.int32), values),))
 
     def alone(self, position: int) -> Microdata:
-        """The same records with one of the confidential columns; the others are neither key nor confidential."""
+        """The same records with one of the confidential columns; the others are neither key nor
+        confidential.
+        """
         return Microdata(self.table, self.keys, (self.confidential[position],))
 
 
 def pattern_numbers(columns: Sequence[Coded]) -> NDArray[np.int64]:
-    """A number 0, 1, … for each record's combination of values, equal combinations having equal numbers.
+    """A number 0, 1, … for each record's combination of values, equal combinations having equal
+    numbers.
 
     Mixed radix, renumbered whenever the next column could overflow 62 bits.
     """
@@ -181,7 +210,11 @@ def _renumbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     new = np.empty(len(key), dtype=np.int64)
-    starts = np.concatenate([[False], ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, dtype=bool)
+    starts = (
+        np.concatenate([[False], ordered[1:] != ordered[:-1]])
+        if len(key)
+        else np.zeros(0, dtype=bool)
+    )
     ranks = np.cumsum(starts)
     new[order] = ranks
     return new, int(ranks[-1]) + 1 if len(key) else 0
@@ -191,13 +224,17 @@ def _check_names(table: pa.Table, names: Sequence[str]) -> None:
     for name in names:
         if name not in table.column_names:
             raise SchemaError(
-                f"no column '{name}' in this table ({listing(table.column_names)})", hint=near_miss(name, table.column_names)
+                f"no column '{name}' in this table ({listing(table.column_names)})",
+                hint=near_miss(name, table.column_names),
             )
 
 
 def _encode(name: str, column: pa.ChunkedArray, binning: Binning | None, nulls: str) -> Coded:
     if column.null_count and nulls == "error":
-        raise DataError(f"column '{name}' has {column.null_count} nulls", hint="fill them, or let null be a value of its own")
+        raise DataError(
+            f"column '{name}' has {column.null_count} nulls",
+            hint="fill them, or let null be a value of its own",
+        )
     if binning is not None:
         return _encode_binned(name, column, binning)
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -213,9 +250,13 @@ def _encode(name: str, column: pa.ChunkedArray, binning: Binning | None, nulls: 
 
 def _encode_binned(name: str, column: pa.ChunkedArray, binning: Binning) -> Coded:
     try:
-        column = column.cast(pa.float64())  # words that read as numbers, as a CSV file has them, will do
+        column = column.cast(
+            pa.float64()
+        )  # words that read as numbers, as a CSV file has them, will do
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"column '{name}' does not hold numbers only, so it cannot be cut into bins") from None
+        raise DataError(
+            f"column '{name}' does not hold numbers only, so it cannot be cut into bins"
+        ) from None
     missing = column.is_null().to_numpy()
     numbers = pc.fill_null(column, 0.0).to_numpy()
     present = numbers[~missing]

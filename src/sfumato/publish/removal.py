@@ -1,4 +1,6 @@
-"""The removals of Oliveira and Zaïane (2002): which item leaves which sensitive basket, by four simple rules."""
+"""The removals of Oliveira and Zaïane (2002): which item leaves which sensitive basket, by four
+simple rules.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Cells:
         """The pairs of all parts."""
         none = np.zeros(0, dtype=np.int64)
         return cls.of(
-            np.concatenate([none, *(part.rows for part in parts)]), np.concatenate([none, *(part.items for part in parts)])
+            np.concatenate([none, *(part.rows for part in parts)]),
+            np.concatenate([none, *(part.items for part in parts)]),
         )
 
     def __len__(self) -> int:
@@ -42,7 +45,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sensitive:
-    """Baskets that hold a restriction, by restriction, with the degree of conflict of every basket."""
+    """Baskets that hold a restriction, by restriction, with the degree of conflict of
+    every basket.
+    """
 
     restrictions: tuple[Restriction, ...]
     holders: tuple[NDArray[np.intp], ...]
@@ -51,7 +56,9 @@ class Sensitive:
 
     @classmethod
     def find(cls, bits: Bits, restrictions: Sequence[Restriction], rng: Keystream) -> Sensitive:
-        """The sensitive baskets, each list in random order so that no tie depends on the order of the file."""
+        """The sensitive baskets, each list in random order so that no tie depends on the order of
+        the file.
+        """
         holders = []
         for restriction in restrictions:
             rows = restriction.holders(bits)
@@ -78,16 +85,22 @@ def remove(bits: Bits, cells: Cells) -> Bits:
 def add(bits: Bits, cells: Cells) -> Bits:
     """The baskets with the items put in."""
     words = bits.words.copy()
-    np.bitwise_or.at(words, (cells.items, cells.rows // 64), np.uint64(1) << (cells.rows % 64).astype(np.uint64))
+    np.bitwise_or.at(
+        words, (cells.items, cells.rows // 64), np.uint64(1) << (cells.rows % 64).astype(np.uint64)
+    )
     return Bits(words, bits.rows)
 
 
 def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
-    """Every victim item leaves the sensitive basket; of a basket that would be left empty the commonest item stays."""
+    """Every victim item leaves the sensitive basket; of a basket that would be left empty the
+    commonest item stays.
+    """
     sizes = bits.sizes()
     rows, items = [], []
     for restriction, holders in zip(sensitive.restrictions, sensitive.holders, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=True)[: number_to_sanitise(len(holders), disclosure)]
+        chosen = _by_conflict(sensitive, holders, ascending=True)[
+            : number_to_sanitise(len(holders), disclosure)
+        ]
         commonest = max(restriction.victims, key=lambda item: int(sensitive.supports[item]))
         for item in restriction.victims:
             kept = item == commonest and len(restriction.victims) > 1
@@ -99,24 +112,33 @@ def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
 
 def min_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """The rarest item of the restriction leaves; baskets of least conflict first."""
-    victims = [min(r.victims, key=lambda item: (int(sensitive.supports[item]), item)) for r in sensitive.restrictions]
+    victims = [
+        min(r.victims, key=lambda item: (int(sensitive.supports[item]), item))
+        for r in sensitive.restrictions
+    ]
     return _one_victim_each(sensitive, victims, disclosure, ascending=True)
 
 
 def max_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
     """The commonest item of the restriction leaves; baskets of least conflict first."""
-    victims = [max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item)) for r in sensitive.restrictions]
+    victims = [
+        max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item))
+        for r in sensitive.restrictions
+    ]
     return _one_victim_each(sensitive, victims, disclosure, ascending=True)
 
 
 def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
-    """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most conflict first."""
+    """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most
+    conflict first.
+    """
     shared: dict[int, int] = {}
     for restriction in sensitive.restrictions:
         for item in restriction.victims:
             shared[item] = shared.get(item, 0) + 1
     victims = [
-        min(r.victims, key=lambda item: (-shared[item], int(sensitive.supports[item]), item)) for r in sensitive.restrictions
+        min(r.victims, key=lambda item: (-shared[item], int(sensitive.supports[item]), item))
+        for r in sensitive.restrictions
     ]
     return _one_victim_each(sensitive, victims, disclosure, ascending=False)
 
@@ -129,15 +151,21 @@ RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, float], Cells]] = {
 }
 
 
-def _by_conflict(sensitive: Sensitive, holders: NDArray[np.intp], *, ascending: bool) -> NDArray[np.intp]:
+def _by_conflict(
+    sensitive: Sensitive, holders: NDArray[np.intp], *, ascending: bool
+) -> NDArray[np.intp]:
     conflict = sensitive.conflict[holders]
     return holders[np.argsort(conflict if ascending else -conflict, kind="stable")]
 
 
-def _one_victim_each(sensitive: Sensitive, victims: Sequence[int], disclosure: float, *, ascending: bool) -> Cells:
+def _one_victim_each(
+    sensitive: Sensitive, victims: Sequence[int], disclosure: float, *, ascending: bool
+) -> Cells:
     rows, items = [], []
     for victim, holders in zip(victims, sensitive.holders, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=ascending)[: number_to_sanitise(len(holders), disclosure)]
+        chosen = _by_conflict(sensitive, holders, ascending=ascending)[
+            : number_to_sanitise(len(holders), disclosure)
+        ]
         rows.append(chosen)
         items.append(np.full(len(chosen), victim))
     return Cells.of(np.concatenate(rows), np.concatenate(items))

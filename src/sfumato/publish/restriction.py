@@ -1,4 +1,6 @@
-"""What must not be found in released baskets: itemsets, and rules of which only one direction is secret."""
+"""What must not be found in released baskets: itemsets, and rules of which only one direction is
+secret.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,20 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
-            raise ParameterError(f"min_count={self.min_count} makes everything frequent; use 1 or more")
+            raise ParameterError(
+                f"min_count={self.min_count} makes everything frequent; use 1 or more"
+            )
         if self.min_confidence is not None and not 0 < self.min_confidence <= 1:
             raise ParameterError(f"min_confidence={self.min_confidence:g} lies outside (0, 1]")
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """A secret itemset (`consequent` empty), or a secret rule antecedent → consequent; items are numbers.
+    """A secret itemset (`consequent` empty), or a secret rule antecedent → consequent; items are
+    numbers.
 
-    An itemset is hidden when fewer than `min_count` baskets hold it, a rule also when its confidence falls below
-    `min_confidence` while the itemset behind it stays frequent.
+    An itemset is hidden when fewer than `min_count` baskets hold it, a rule also when its
+    confidence falls below `min_confidence` while the itemset behind it stays frequent.
     """
 
     antecedent: tuple[int, ...]
@@ -82,12 +87,15 @@ class Restriction:
 
     def named(self, names: Sequence[str]) -> str:
         """As it was written: items by name."""
-        left, right = (" ".join(names[item] for item in side) for side in (self.antecedent, self.consequent))
+        left, right = (
+            " ".join(names[item] for item in side) for side in (self.antecedent, self.consequent)
+        )
         return f"{left} -> {right}" if right else left
 
 
 def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restriction, ...]:
-    """The restrictions of a patterns file: one a line, `39 48` an itemset, `39 48 -> 41` a rule, `#` starts a remark.
+    """The restrictions of a patterns file: one a line, `39 48` an itemset, `39 48 -> 41` a rule,
+    `#` starts a remark.
 
     >>> read_restrictions(["tea milk", "tea -> jam  # not the other way round"], ["jam", "milk", "tea"])
     (Restriction(antecedent=(1, 2), consequent=()), Restriction(antecedent=(2,), consequent=(0,)))
@@ -99,18 +107,27 @@ def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restr
         if text:
             found[_parsed(text, place, number)] = None
     if not found:
-        raise FileError("the patterns file names no pattern", hint="write one itemset or rule a line, such as 39 48")
+        raise FileError(
+            "the patterns file names no pattern",
+            hint="write one itemset or rule a line, such as 39 48",
+        )
     return tuple(found)
 
 
 def _parsed(text: str, place: int, number: dict[str, int]) -> Restriction:
     sides = _ARROW.split(text)
     if len(sides) > 2 or not all(side.strip() for side in sides):
-        raise DataError(f"line {place}: '{text}' is no pattern", hint="write an itemset as A B, a rule as A B -> C")
+        raise DataError(
+            f"line {place}: '{text}' is no pattern",
+            hint="write an itemset as A B, a rule as A B -> C",
+        )
     words = [re.split(r"[\s,]+", side.strip()) for side in sides]
     for word in words[0] + (words[1] if len(words) > 1 else []):
         if word not in number:
-            raise DataError(f"line {place}: item '{word}' never occurs in these baskets", hint=near_miss(word, number))
+            raise DataError(
+                f"line {place}: item '{word}' never occurs in these baskets",
+                hint=near_miss(word, number),
+            )
     left, *right = [tuple(sorted({number[word] for word in side})) for side in words]
     if right and set(left) & set(right[0]):
         raise DataError(f"line {place}: '{text}' has an item on both sides of the arrow")

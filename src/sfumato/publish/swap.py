@@ -1,4 +1,6 @@
-"""Release true records with some confidential values exchanged, so that no one's keys give their value away for certain."""
+"""Release true records with some confidential values exchanged, so that no one's keys give their
+value away for certain.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ MethodName = Literal["optimal", "greedy", "random"]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The records that may be changed: all of U, and one member drawn from each group of V, in random order."""
+    """The records that may be changed: all of U, and one member drawn from each group of V, in
+    random order.
+    """
 
     rows: NDArray[np.int64]
     may_stay: NDArray[np.bool_]  # True for U
@@ -73,13 +77,17 @@ class SwapReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        plain = {name: value for name, value in self.__dict__.items() if name not in ("cost", "notes")}
+        plain = {
+            name: value for name, value in self.__dict__.items() if name not in ("cost", "notes")
+        }
         return {**plain, **self.cost.to_dict(), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True, eq=False)
 class SwapRelease:
-    """The table to hand out and the report; `changed` says which records differ and is for the owner alone."""
+    """The table to hand out and the report; `changed` says which records differ and is for the
+    owner alone.
+    """
 
     table: pa.Table
     reports: tuple[SwapReport, ...]
@@ -87,7 +95,9 @@ class SwapRelease:
     changed: NDArray[np.bool_] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: one attribute's report at the top, or the sums with all reports under `attributes`."""
+        """The JSON form: one attribute's report at the top, or the sums with all reports under
+        `attributes`.
+        """
         together = {
             "changed": int(self.changed.sum()),
             "objective": sum(report.objective for report in self.reports),
@@ -113,24 +123,34 @@ def swap(
     rng: Keystream | None = None,
     progress: Progress | None = None,
 ) -> SwapRelease:
-    """A copy of the records in which a proportion of U and one record of each group of V have another confidential value.
+    """A copy of the records in which a proportion of U and one record of each group of V have
+    another confidential value.
 
-    Li and Sarkar (2004): the totals of the confidential column are kept, and the change in p(y | x) is made small; `optimal`
-    makes it as small as can be and proves it, with totals that may move by `drift` records in all (0: as little as can be).
-    Several confidential columns are treated in turn, or `jointly` as one.
+    Li and Sarkar (2004): the totals of the confidential column are kept, and the change in p(y | x)
+    is made small; `optimal` makes it as small as can be and proves it, with totals that may move by
+    `drift` records in all (0: as little as can be). Several confidential columns are treated in
+    turn, or `jointly` as one.
     """
     if method not in METHODS:
-        raise ParameterError(f"no swapping method '{method}'", hint=f"use one of {', '.join(METHODS)}")
+        raise ParameterError(
+            f"no swapping method '{method}'", hint=f"use one of {', '.join(METHODS)}"
+        )
     rng = rng or secure()
     model = conditional_named(conditional)
-    views = [microdata.combined()] if jointly else [microdata.alone(i) for i in range(len(microdata.confidential))]
+    views = (
+        [microdata.combined()]
+        if jointly
+        else [microdata.alone(i) for i in range(len(microdata.confidential))]
+    )
     for view in views:
         check_proportion(proportion, view.confidential[0])
     chosen = _method(method, drift)
     reports, columns = [], {}
     changed = np.zeros(microdata.rows, dtype=bool)
     for view in views:
-        report, codes = _swap_one(view, proportion, chosen, (conditional, model), (classifier, folds), rng, progress)
+        report, codes = _swap_one(
+            view, proportion, chosen, (conditional, model), (classifier, folds), rng, progress
+        )
         reports.append(report)
         changed |= codes != view.confidential[0].codes
         columns.update(_released(microdata, view.confidential[0], codes, jointly))
@@ -141,16 +161,21 @@ def swap(
 def check_proportion(proportion: float, confidential: Coded) -> None:
     """Refuse a proportion outside (0, 1], and 1 where flipping everything back would undo it."""
     if not 0 < proportion <= 1:
-        raise ParameterError(f"proportion={proportion:g} lies outside (0, 1]", hint="use for instance 0.5")
+        raise ParameterError(
+            f"proportion={proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
+        )
     if proportion == 1 and confidential.size == 2:
         raise PrivacyError(
-            f"'{confidential.name}' has two values, so changing every unique record can be undone by flipping them back",
+            f"'{confidential.name}' has two values, so changing every unique record can be undone "
+            "by flipping them back",
             hint="use a proportion below 1, such as 0.5",
         )
 
 
 def units_of(microdata: Microdata, rng: Keystream) -> Units:
-    """The records of U and a random member of each group of V, shuffled so that no tie depends on the order of the table."""
+    """The records of U and a random member of each group of V, shuffled so that no tie depends on
+    the order of the table.
+    """
     status = status_of(microdata.keys, microdata.confidential[0])
     members = np.flatnonzero(status.collective)
     members = members[rng.permutation(len(members))]
@@ -164,7 +189,9 @@ def exchange_of(microdata: Microdata, units: Units, changes: int, model: Conditi
     """The optimisation problem of these units."""
     confidential = microdata.confidential[0]
     posterior = model(microdata.keys, confidential, units.rows)
-    return Exchange(posterior, confidential.codes[units.rows].astype(np.intp), units.may_stay, changes)
+    return Exchange(
+        posterior, confidential.codes[units.rows].astype(np.intp), units.may_stay, changes
+    )
 
 
 def _optimal(exchange: Exchange, rng: Keystream, progress: Progress | None) -> Assignment:
@@ -176,7 +203,9 @@ def _greedy(exchange: Exchange, rng: Keystream, progress: Progress | None) -> As
 
 
 def _random(exchange: Exchange, rng: Keystream, progress: Progress | None) -> Assignment:
-    """The paper's baseline: who changes is drawn at random, the new value from the marginal without the true one."""
+    """The paper's baseline: who changes is drawn at random, the new value from the marginal without
+    the true one.
+    """
     order = rng.permutation(exchange.units)
     free = order[exchange.may_stay[order]]
     changing = np.concatenate([free[: exchange.changes], np.flatnonzero(~exchange.may_stay)])
@@ -198,7 +227,10 @@ METHODS: dict[str, Method] = {
 
 def _method(name: str, drift: int) -> tuple[str, Method]:
     if drift < 0 or (drift and name != "optimal"):
-        raise ParameterError(f"drift={drift} with method {name}", hint="a drift of 0 or more is for the optimal method")
+        raise ParameterError(
+            f"drift={drift} with method {name}",
+            hint="a drift of 0 or more is for the optimal method",
+        )
     if drift:
         return name, lambda exchange, rng, progress: solve(exchange, drift=drift, progress=progress)
     return name, METHODS[name]
@@ -209,11 +241,18 @@ def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
     return Assignment(assigned, exchange.cost(assigned), -math.inf, False, int(drift))
 
 
-def number_of_changes(units: Units, proportion: float, confidential: Coded) -> tuple[int, tuple[str, ...]]:
-    """p·|U| rounded up, but never all of U where the column has two values and flipping back would undo it."""
+def number_of_changes(
+    units: Units, proportion: float, confidential: Coded
+) -> tuple[int, tuple[str, ...]]:
+    """p·|U| rounded up, but never all of U where the column has two values and flipping back would
+    undo it.
+    """
     changes = math.ceil(proportion * units.unique - 1e-9)
     if confidential.size == 2 and changes == units.unique and changes:
-        return changes - 1, (f"one unique record is left as it is, or flipping all {changes} back would undo the swap",)
+        return changes - 1, (
+            f"one unique record is left as it is, or flipping all {changes} back would undo the "
+            "swap",
+        )
     return changes, ()
 
 
@@ -225,7 +264,11 @@ def _drift_notes(exchange: Exchange) -> tuple[str, ...]:
     low, high = 0, exchange.changes
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if least_drift(replace(exchange, changes=middle)) <= exchange.values else (low, middle - 1)
+        low, high = (
+            (middle, high)
+            if least_drift(replace(exchange, changes=middle)) <= exchange.values
+            else (low, middle - 1)
+        )
     kept = low / max(1, int(exchange.may_stay.sum()))
     advice = f"; up to a proportion of {kept:.2f} they can stay" if low else ""
     return (f"one value is held by so many that the totals must move by {drift} records{advice}",)
@@ -283,10 +326,16 @@ def _swap_one(
     return report, codes
 
 
-def _released(microdata: Microdata, confidential: Coded, codes: NDArray[np.int32], jointly: bool) -> dict[str, pa.Array]:
+def _released(
+    microdata: Microdata, confidential: Coded, codes: NDArray[np.int32], jointly: bool
+) -> dict[str, pa.Array]:
     """The released columns as Arrow arrays, of the original type unless the column was binned."""
     if not jointly:
-        return {confidential.name: _decoded(microdata.table, confidential.name, confidential.values, codes)}
+        return {
+            confidential.name: _decoded(
+                microdata.table, confidential.name, confidential.values, codes
+            )
+        }
     parts = zip(*confidential.values, strict=True)
     return {
         column.name: _decoded(microdata.table, column.name, tuple(values), codes)
@@ -294,7 +343,9 @@ def _released(microdata: Microdata, confidential: Coded, codes: NDArray[np.int32
     }
 
 
-def _decoded(table: pa.Table, name: str, values: tuple[Any, ...], codes: NDArray[np.int32]) -> pa.Array:
+def _decoded(
+    table: pa.Table, name: str, values: tuple[Any, ...], codes: NDArray[np.int32]
+) -> pa.Array:
     original = table.schema.field(name).type
     kind = original.value_type if pa.types.is_dictionary(original) else original
     try:
@@ -311,7 +362,9 @@ def _with_columns(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
 
 
 def _risks_as_released(table: pa.Table, microdata: Microdata) -> dict[str, Risk]:
-    """Risk on the values as they go out: finer than the keys where those were binned for the swap."""
+    """Risk on the values as they go out: finer than the keys where those were binned
+    for the swap.
+    """
     names = [column.name for column in microdata.confidential]
     again = Microdata.read(table, names, keys=[column.name for column in microdata.keys])
     return {column.name: risk_of(again.keys, column) for column in again.confidential}

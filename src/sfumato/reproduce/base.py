@@ -1,4 +1,6 @@
-"""Reproduction: a table of a paper, its numbers beside ours, and notes where the two cannot agree."""
+"""Reproduction: a table of a paper, its numbers beside ours, and notes where the two
+cannot agree.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ LENGTH = "length"  # the label that makes a reproduction drawable
 WIDTH = 120  # of a line of text
 MARK = "≠"
 MEANING_OF_MARK = (
-    f"{MARK} marks a printed number that is not our exact one, or that lies outside the {LEVEL:.0%} prediction interval of our "
+    f"{MARK} marks a printed number that is not our exact one, or that lies outside the "
+    f"{LEVEL:.0%} prediction interval of our "
     "runs (by chance one in a hundred does)"
 )
 
@@ -30,7 +33,9 @@ Label = str | int | float
 
 @dataclass(frozen=True)
 class Settings:
-    """How a reproduction is run: where the data are, over how many seeds, and whether on small data to try it out."""
+    """How a reproduction is run: where the data are, over how many seeds, and whether on small data
+    to try it out.
+    """
 
     data: str | Path | None = None
     seeds: int = 3
@@ -53,7 +58,8 @@ class Settings:
 
 @dataclass(frozen=True)
 class Runs:
-    """One quantity measured once a seed; None where a run did not define it (no itemset found, say).
+    """One quantity measured once a seed; None where a run did not define it (no itemset found,
+    say).
 
     `grain` is the step in which it can change: one itemset more or less.
 
@@ -85,7 +91,8 @@ class Runs:
         return spread if spread > 1e-12 * abs(mean) else 0.0
 
     def excludes(self, printed: float) -> bool:
-        """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1 + 1/seeds) + 3 grains.
+        """Whether one more run would hardly ever give this number: |printed - mean| > t·spread·√(1
+        + 1/seeds) + 3 grains.
 
         Runs that all agree tell nothing about their spread unless the grain is known.
         """
@@ -104,7 +111,9 @@ class Runs:
 
 @dataclass(frozen=True)
 class Cell:
-    """What the paper prints (None where it prints nothing) and what we find: runs over seeds, or an exact number."""
+    """What the paper prints (None where it prints nothing) and what we find: runs over seeds, or an
+    exact number.
+    """
 
     paper: float | None
     ours: Runs | float | None
@@ -168,13 +177,16 @@ class Reproduction:
     quantities: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    logarithmic: tuple[str, ...] = field(default=(), kw_only=True)  # quantities drawn on a logarithmic axis
+    logarithmic: tuple[str, ...] = field(
+        default=(), kw_only=True
+    )  # quantities drawn on a logarithmic axis
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.labels) != len(self.labels) or len(row.cells) != len(self.quantities):
                 raise ParameterError(
-                    f"'{self.name}': a row has {len(row.labels)} labels and {len(row.cells)} cells, "
+                    f"'{self.name}': a row has {len(row.labels)} labels and {len(row.cells)} "
+                    "cells, "
                     f"where {len(self.labels)} and {len(self.quantities)} are named"
                 )
 
@@ -193,9 +205,15 @@ class Reproduction:
         return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
 
     def to_text(self) -> str:
-        """A plain text table: for each quantity the paper's number (where it prints any) and ours."""
+        """A plain text table: for each quantity the paper's number (where it prints
+        any) and ours.
+        """
         lines = _laid_out(self.labels, list(self._groups()), self.rows)
-        marked = [MEANING_OF_MARK] if any(cell.differs for row in self.rows for cell in row.cells) else []
+        marked = (
+            [MEANING_OF_MARK]
+            if any(cell.differs for row in self.rows for cell in row.cells)
+            else []
+        )
         return "\n".join([self.title, *lines, *(_note(note) for note in [*marked, *self.notes])])
 
     def blocks(self) -> list[Block]:
@@ -213,7 +231,11 @@ class Reproduction:
         from sfumato.plots import errors_by_length
 
         lengths = sorted({int(row.labels[-1]) for row in self.rows})
-        lines = {quantity: self._lines(quantity, lengths) for quantity in self.quantities if "%" in quantity}
+        lines = {
+            quantity: self._lines(quantity, lengths)
+            for quantity in self.quantities
+            if "%" in quantity
+        }
         if not lines:
             return None
         axes = errors_by_length(lengths, lines)
@@ -224,16 +246,31 @@ class Reproduction:
         return axes
 
     def _lines(self, quantity: str, lengths: Sequence[int]) -> list[Any]:
-        """Our means with their standard errors, a line for each set of the other labels; the paper's where there is one set."""
+        """Our means with their standard errors, a line for each set of the other labels; the
+        paper's where there is one set.
+        """
         from sfumato.plots import Series
 
         place = self.quantities.index(quantity)
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
             cells = {int(row.labels[-1]): row.cells[place] for row in rows}
-            lines.append(Series(" ".join(map(str, labels)) or "ours", *_means([cells.get(length) for length in lengths])))
+            lines.append(
+                Series(
+                    " ".join(map(str, labels)) or "ours",
+                    *_means([cells.get(length) for length in lengths]),
+                )
+            )
             if not labels:
-                lines.append(Series("paper", [_or_nan(cells[length].paper if length in cells else None) for length in lengths]))
+                lines.append(
+                    Series(
+                        "paper",
+                        [
+                            _or_nan(cells[length].paper if length in cells else None)
+                            for length in lengths
+                        ],
+                    )
+                )
         return lines
 
     def _groups(self) -> Iterator[tuple[str, bool, list[Cell]]]:
@@ -249,10 +286,15 @@ class Reproduction:
             yield cell.shown()
 
 
-def over_runs(measure: Callable[[int], Sequence[Sequence[float | None]]], seeds: Iterable[int]) -> list[list[Runs]]:
+def over_runs(
+    measure: Callable[[int], Sequence[Sequence[float | None]]], seeds: Iterable[int]
+) -> list[list[Runs]]:
     """A table of runs from a table of numbers a seed: same rows, same columns."""
     tables = [measure(seed) for seed in seeds]
-    return [[Runs(tuple(values)) for values in zip(*rows, strict=True)] for rows in zip(*tables, strict=True)]
+    return [
+        [Runs(tuple(values)) for values in zip(*rows, strict=True)]
+        for rows in zip(*tables, strict=True)
+    ]
 
 
 def page(reproductions: Sequence[Reproduction]) -> Page:
@@ -262,15 +304,19 @@ def page(reproductions: Sequence[Reproduction]) -> Page:
         blocks += reproduction.blocks()
         axes = reproduction.draw()
         if axes is not None:
-            across = "itemset length" if reproduction.labels[-1] == LENGTH else reproduction.labels[-1]
+            across = (
+                "itemset length" if reproduction.labels[-1] == LENGTH else reproduction.labels[-1]
+            )
             blocks.append(Picture.of(axes, f"{reproduction.title}: by {across}"))
     return Page("The papers' tables, theirs beside ours", blocks, lead=MEANING_OF_MARK)
 
 
 def rounding(printed: float) -> float:
-    """By how much a printed number may differ from the true one: two units in its last decimal place, half a whole number.
+    """By how much a printed number may differ from the true one: two units in its last decimal
+    place, half a whole number.
 
-    Two, since papers cut digits off as often as they round, and from numbers that were rounded before.
+    Two, since papers cut digits off as often as they round, and from numbers that were rounded
+    before.
 
     >>> rounding(5.89), rounding(249)
     (0.02, 0.5)
@@ -286,9 +332,16 @@ def _decimals(printed: float) -> int:
     return 0 if printed == round(printed) else len(repr(float(printed)).partition(".")[2])
 
 
-def _laid_out(labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]) -> list[str]:
-    """Head and body lines: label columns to the left, then for each quantity its paper and our columns."""
-    columns = [_column("", name, [_number(row.labels[place]) for row in rows]) for place, name in enumerate(labels)]
+def _laid_out(
+    labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]
+) -> list[str]:
+    """Head and body lines: label columns to the left, then for each quantity its paper and our
+    columns.
+    """
+    columns = [
+        _column("", name, [_number(row.labels[place]) for row in rows])
+        for place, name in enumerate(labels)
+    ]
     for quantity, printed, cells in groups:
         ours = _column("" if printed else quantity, "ours", [cell.shown() for cell in cells])
         if printed:
@@ -340,5 +393,7 @@ def _means(cells: Sequence[Cell | None]) -> tuple[list[float], list[float]]:
     for cell in cells:
         runs = cell.ours if cell is not None and isinstance(cell.ours, Runs) else None
         values.append(_or_nan(cell.value if cell is not None else None))
-        errors.append((runs.spread or 0) / math.sqrt(len(runs.defined)) if runs and runs.defined else 0)
+        errors.append(
+            (runs.spread or 0) / math.sqrt(len(runs.defined)) if runs and runs.defined else 0
+        )
     return values, errors

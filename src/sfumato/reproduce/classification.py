@@ -32,28 +32,41 @@ PRINTED: dict[str, tuple[float | None, float | None]] = {
 }
 OWN, CELLS = "tree from counts", "ByClass cells, then a tree"
 NOTES = (
-    "attributes of table 4, γ = 19, one version, the class public; 75 % of the people for training, drawn anew each run",
-    f"{OWN}: our tree, which splits only where chance is no explanation; {CELLS}: FRAPP's way (zeroed and rescaled cells), "
+    "attributes of table 4, γ = 19, one version, the class public; 75 % of the people for "
+    "training, drawn anew each run",
+    f"{OWN}: our tree, which splits only where chance is no explanation; {CELLS}: FRAPP's way "
+    "(zeroed and rescaled cells), "
     "with scikit-learn's tree in place of Weka's C4.5",
     "BOTH: both classifiers right (or both wrong) on the same record",
-    "accuracy says little here: giving everyone the same label is hardly beaten even by DIRECT; look at balanced accuracy "
+    "accuracy says little here: giving everyone the same label is hardly beaten even by DIRECT; "
+    "look at balanced accuracy "
     "(50 % is chance) and AUC (50 % is chance) beside it",
 )
 
 
 def table_5(settings: Settings) -> Reproduction:
-    """Accuracy of classifiers learnt from perturbed and from true records, and where the two concur."""
+    """Accuracy of classifiers learnt from perturbed and from true records, and where the two
+    concur.
+    """
     table = Table.from_arrow(*salary(settings.data))
     table = table.slice(0, QUICK_PEOPLE) if settings.quick else table
     ways = [OWN, CELLS] if _learnable() else [OWN]
     runs = over_runs(lambda seed: _figures(table, ways, seed), settings.runs)
     labels = [(way, part) for way in ways for part in PRINTED]
     rows = [
-        Row(label, tuple(Cell(printed, run) for printed, run in zip((*PRINTED[label[1]], None, None), figures, strict=True)))
+        Row(
+            label,
+            tuple(
+                Cell(printed, run)
+                for printed, run in zip((*PRINTED[label[1]], None, None), figures, strict=True)
+            ),
+        )
         for label, figures in zip(labels, runs, strict=True)
     ]
     title = f"FRAPP table 5: classification accuracy, γ = {GAMMA}, {settings.counted}"
-    return Reproduction("frapp-table-5", title, ("classifier", "technique"), QUANTITIES, tuple(rows), NOTES)
+    return Reproduction(
+        "frapp-table-5", title, ("classifier", "technique"), QUANTITIES, tuple(rows), NOTES
+    )
 
 
 def _learnable() -> bool:
@@ -76,10 +89,23 @@ def _public_class(domain: Domain) -> Domain:
 
 
 def _lines(way: str, truth: Exact, release: Release, test: Table) -> list[list[float | None]]:
-    private, direct = _classifier(way).fit(release).quality(test), _classifier(way).fit(truth).quality(test)
+    private, direct = (
+        _classifier(way).fit(release).quality(test),
+        _classifier(way).fit(truth).quality(test),
+    )
     both = Agreement.between(private, direct)
-    majority: list[float | None] = [100 * private.baseline, 100 * (1 - private.baseline), 50.0, 50.0]
-    return [_line(private), _line(direct), [100 * both.both_right, 100 * both.both_wrong, None, None], majority]
+    majority: list[float | None] = [
+        100 * private.baseline,
+        100 * (1 - private.baseline),
+        50.0,
+        50.0,
+    ]
+    return [
+        _line(private),
+        _line(direct),
+        [100 * both.both_right, 100 * both.both_wrong, None, None],
+        majority,
+    ]
 
 
 def _line(quality: Quality) -> list[float | None]:

@@ -1,4 +1,6 @@
-"""FRAPP's table 3 and the quantities of its figures 2 and 4 to 7: four mechanisms under one γ on CENSUS."""
+"""FRAPP's table 3 and the quantities of its figures 2 and 4 to 7: four mechanisms under one γ on
+CENSUS.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ MIN_SUPPORT = 0.02
 VERSIONS, QUICK_VERSIONS = 50, 5
 CUTOFF, INSERT = 3, 0.494  # the paper's best cut-and-paste at γ = 19
 TRAINING_ROWS = 32_561
-PRINTED_FREQUENT = {"CENSUS": (19, 102, 203, 165, 64, 10), "HEALTH": (23, 123, 292, 361, 250, 86, 12)}
+PRINTED_FREQUENT = {
+    "CENSUS": (19, 102, 203, 165, 64, 10),
+    "HEALTH": (23, 123, 292, 361, 250, 86, 12),
+}
 FIGURES = {"frapp-figure-2": "19", "frapp-figure-4": "13.28", "frapp-figure-5": "9"}
 BREACHES = {"19": (5, 50), "13.28": (5, 41), "9": (5, 32)}
 SPREADS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -43,7 +48,9 @@ QUANTITIES = ("|F|", "support error (%)", "σ- (%)", "σ+ (%)")
 DET, RAN, MASK, CUT_PASTE = "DET-GD", "RAN-GD", "MASK", "C&P"
 FOUND_UP_TO = {MASK: 4, CUT_PASTE: 3}  # §9.1.5: what they find on CENSUS at γ = 19
 
-NO_NUMBERS = "the paper draws these errors and prints no numbers; its text is quoted where it states one"
+NO_NUMBERS = (
+    "the paper draws these errors and prints no numbers; its text is quoted where it states one"
+)
 
 
 def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction]:
@@ -75,15 +82,24 @@ def table_3(settings: Settings) -> Reproduction:
         for length, printed in enumerate(PRINTED_FREQUENT[data], start=1):
             ours = float(found.get(length, 0))
             # The stand-in is other data, so that a difference means nothing.
-            rows.append(Row((title, length), (Cell(printed, Runs((ours,)) if data == "HEALTH" else ours),)))
+            rows.append(
+                Row((title, length), (Cell(printed, Runs((ours,)) if data == "HEALTH" else ours),))
+            )
     notes = (
-        "no part of the public file (all rows, training, test, complete rows), cut on the left or on the right, gives the "
-        "printed 203 165 64 10 exactly; these two are nearest, an itemset or two away at the threshold",
+        "no part of the public file (all rows, training, test, complete rows), cut on the left "
+        "or on the right, gives the "
+        "printed 203 165 64 10 exactly; these two are nearest, an itemset or two away at the "
+        "threshold",
         "table 1 prints the third interval of fnlwgt as [1e5-3e5); [2e5-3e5) is meant",
         "HEALTH is not public: the stand-in has its shape, and its counts are not comparable",
     )
     return Reproduction(
-        "frapp-table-3", "FRAPP table 3: frequent itemsets at 2 %", ("data", LENGTH), ("frequent itemsets",), tuple(rows), notes
+        "frapp-table-3",
+        "FRAPP table 3: frequent itemsets at 2 %",
+        ("data", LENGTH),
+        ("frequent itemsets",),
+        tuple(rows),
+        notes,
     )
 
 
@@ -104,21 +120,36 @@ def errors_figure(name: str, settings: Settings) -> Reproduction:
     cases = _cases(table, gamma, versions)
     rows = [row for case in cases for row in _case_rows(case, table, truth, settings, gamma)]
     title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({settings.counted})"
-    notes = (*_notes(gamma, versions, cases), *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()))
-    return Reproduction(name, title, ("mechanism", LENGTH), QUANTITIES, tuple(rows), notes, logarithmic=QUANTITIES[1:2])
+    notes = (
+        *_notes(gamma, versions, cases),
+        *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()),
+    )
+    return Reproduction(
+        name,
+        title,
+        ("mechanism", LENGTH),
+        QUANTITIES,
+        tuple(rows),
+        notes,
+        logarithmic=QUANTITIES[1:2],
+    )
 
 
 def mechanism_errors(
     table: Table, truth: Itemsets, mechanism: Mechanism, seed: int, versions: int = VERSIONS
 ) -> dict[int, LengthErrors]:
-    """The errors by length of itemsets mined from so many versions of the records, pruned at the threshold as FRAPP does."""
+    """The errors by length of itemsets mined from so many versions of the records, pruned at the
+    threshold as FRAPP does.
+    """
     release = perturb(table, mechanism, seeded(seed), copies=versions)
     found = frequent_itemsets(release, MIN_SUPPORT, prune_errors=0)
     return {errors.length: errors for errors in itemset_errors(found, truth)}
 
 
 def figure_6(settings: Settings) -> Reproduction:
-    """RAN-GD by its randomisation: the range of the posterior, and the support error at length 4."""
+    """RAN-GD by its randomisation: the range of the posterior, and the support error at
+    length 4.
+    """
     table = _census(settings)
     truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
     versions = QUICK_VERSIONS if settings.quick else VERSIONS
@@ -126,17 +157,35 @@ def figure_6(settings: Settings) -> Reproduction:
     rows = []
     for spread in SPREADS:
         mechanism = RandomizedGamma(table.domain.binned(), 19, spread)
-        runs = [mechanism_errors(table, truth, mechanism, seed, versions)[FIGURE_6_LENGTH] for seed in settings.runs]
+        runs = [
+            mechanism_errors(table, truth, mechanism, seed, versions)[FIGURE_6_LENGTH]
+            for seed in settings.runs
+        ]
         papers = printed.get(spread, (None, None))
-        posterior = [Cell(paper, 100 * bound) for paper, bound in zip(papers, mechanism.posterior_range(0.05), strict=True)]
-        rows.append(Row((spread,), (*posterior, Cell(None, Runs(tuple(errors.support_error for errors in runs))))))
+        posterior = [
+            Cell(paper, 100 * bound)
+            for paper, bound in zip(papers, mechanism.posterior_range(0.05), strict=True)
+        ]
+        rows.append(
+            Row(
+                (spread,),
+                (*posterior, Cell(None, Runs(tuple(errors.support_error for errors in runs)))),
+            )
+        )
     notes = (
-        "§9.1.5 prints a worst determinable breach of 33 % at α = γx/2 against 50 % without randomisation",
-        "the miner who knows the law of r faces DET-GD whatever α is, so the guarantee stays γ = 19 (posterior 50 %)",
-        "the caption gives panel b to HEALTH and c to CENSUS, the text the other way round; CENSUS here",
+        "§9.1.5 prints a worst determinable breach of 33 % at α = γx/2 against 50 % without "
+        "randomisation",
+        "the miner who knows the law of r faces DET-GD whatever α is, so the guarantee stays γ = "
+        "19 (posterior 50 %)",
+        "the caption gives panel b to HEALTH and c to CENSUS, the text the other way round; "
+        "CENSUS here",
     )
     title = f"FRAPP figure 6: RAN-GD on CENSUS, γ = 19, {versions} versions ({settings.counted})"
-    quantities = ("least posterior (%)", "largest posterior (%)", f"support error at length {FIGURE_6_LENGTH} (%)")
+    quantities = (
+        "least posterior (%)",
+        "largest posterior (%)",
+        f"support error at length {FIGURE_6_LENGTH} (%)",
+    )
     return Reproduction("frapp-figure-6", title, ("α/γx",), quantities, tuple(rows), notes)
 
 
@@ -151,11 +200,16 @@ def figure_7() -> Reproduction:
             CUT_PASTE: by_length(cut_paste, attributes),
         }
         for mechanism, numbers in conditions.items():
-            rows += [Row((data, mechanism, length), (Cell(None, number),)) for length, number in enumerate(numbers, start=1)]
+            rows += [
+                Row((data, mechanism, length), (Cell(None, number),))
+                for length, number in enumerate(numbers, start=1)
+            ]
     notes = (
-        "the paper draws these and prints no numbers: constant for DET-GD and RAN-GD (1 + n/(γ-1), its eq. 15), growing "
+        "the paper draws these and prints no numbers: constant for DET-GD and RAN-GD (1 + "
+        "n/(γ-1), its eq. 15), growing "
         "exponentially for MASK and C&P",
-        f"C&P with cutoff {CUTOFF} keeps nothing of longer itemsets: the matrix is singular beyond length {CUTOFF}",
+        f"C&P with cutoff {CUTOFF} keeps nothing of longer itemsets: the matrix is singular "
+        f"beyond length {CUTOFF}",
     )
     return Reproduction(
         "frapp-figure-7",
@@ -173,7 +227,11 @@ def _census(settings: Settings) -> Table:
 
 def _cases(table: Table, gamma: str, versions: int) -> list[Case]:
     promise, domain = Guarantee(Fraction(gamma)), table.domain
-    cut_paste = CutAndPaste(domain, CUTOFF, INSERT) if gamma == "19" else CutAndPaste.promising(promise, domain)
+    cut_paste = (
+        CutAndPaste(domain, CUTOFF, INSERT)
+        if gamma == "19"
+        else CutAndPaste.promising(promise, domain)
+    )
     cases = [
         Case(DET, GammaDiagonal.promising(promise, domain), versions),
         Case(RAN, RandomizedGamma.promising(promise, domain), versions),
@@ -185,8 +243,13 @@ def _cases(table: Table, gamma: str, versions: int) -> list[Case]:
     return cases
 
 
-def _case_rows(case: Case, table: Table, truth: Itemsets, settings: Settings, gamma: str) -> Iterator[Row]:
-    runs = [mechanism_errors(table, truth, case.mechanism, seed, case.versions) for seed in settings.runs]
+def _case_rows(
+    case: Case, table: Table, truth: Itemsets, settings: Settings, gamma: str
+) -> Iterator[Row]:
+    runs = [
+        mechanism_errors(table, truth, case.mechanism, seed, case.versions)
+        for seed in settings.runs
+    ]
     known = FOUND_UP_TO.get(case.label) if gamma == "19" else None
     for length, frequent in truth.by_length().items():
         errors = [run[length] for run in runs]
@@ -195,7 +258,10 @@ def _case_rows(case: Case, table: Table, truth: Itemsets, settings: Settings, ga
             (
                 Cell(PRINTED_FREQUENT["CENSUS"][length - 1], Runs((float(frequent),))),
                 Cell(None, Runs(tuple(one.support_error for one in errors))),
-                Cell(100.0 if known is not None and length > known else None, _runs(errors, "false_negatives")),
+                Cell(
+                    100.0 if known is not None and length > known else None,
+                    _runs(errors, "false_negatives"),
+                ),
                 Cell(None, _runs(errors, "false_positives")),
             ),
         )
@@ -211,14 +277,23 @@ def _notes(gamma: str, versions: int, cases: Sequence[Case]) -> list[str]:
     cut_paste = next(case.mechanism for case in cases if case.label == CUT_PASTE)
     assert isinstance(cut_paste, CutAndPaste)
     account = record_account(Guarantee(float(gamma)), cells=2_000, copies=versions)
-    notes = [NO_NUMBERS, f"C&P with cutoff {cut_paste.cutoff}, insert {cut_paste.insert:.3f}: {cut_paste.guarantee}"]
+    notes = [
+        NO_NUMBERS,
+        f"C&P with cutoff {cut_paste.cutoff}, insert {cut_paste.insert:.3f}: {cut_paste.guarantee}",
+    ]
     if gamma == "19":
         notes[1] += ", stricter than asked for; the paper found these best"
         notes.append(
-            "§9.1.5: DET-GD errs by 'the order of 10 % for the longer itemsets', MASK finds none beyond length 4 and C&P none "
+            "§9.1.5: DET-GD errs by 'the order of 10 % for the longer itemsets', MASK finds none "
+            "beyond length 4 and C&P none "
             "beyond 3 (their σ- is then 100)"
         )
-        notes.append("MASK and C&P are the better ones for one and two items, as their condition numbers (figure 7) say")
+        notes.append(
+            "MASK and C&P are the better ones for one and two items, as their condition numbers "
+            "(figure 7) say"
+        )
     else:
-        notes.append(f"({low} %, {high} %) gives γ = {exact:.2f}, not {gamma}: the paper's ρ2 is rounded")
+        notes.append(
+            f"({low} %, {high} %) gives γ = {exact:.2f}, not {gamma}: the paper's ρ2 is rounded"
+        )
     return [*notes, f"the guarantee shown is that of one version; {account}"]

@@ -1,4 +1,6 @@
-"""Li and Sarkar (2004): the worked example of tables 1–3, and the Census experiment of table 4, theirs beside ours."""
+"""Li and Sarkar (2004): the worked example of tables 1–3, and the Census experiment of table 4,
+theirs beside ours.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from sfumato.publish.microdata import Binning, Microdata
 from sfumato.publish.swap import METHODS, SwapReport, swap
 from sfumato.randomness import Keystream, seeded
 
-__all__ = ["PAPER_TABLE_4", "WorkedExample", "census", "census_microdata", "insurance", "worked_example"]
+__all__ = [
+    "PAPER_TABLE_4",
+    "WorkedExample",
+    "census",
+    "census_microdata",
+    "insurance",
+    "worked_example",
+]
 
 PAPER_TABLE_4 = {
     "original": {"error": 0.1901, "leaves": 507, "seconds": None},
@@ -42,7 +51,9 @@ _PHASE_ONE = {1: "High", 13: "Med", 16: "Low", 2: "Med", 4: "High", 11: "Low"}
 
 @dataclass(frozen=True, eq=False)
 class WorkedExample:
-    """Every figure of the paper's example, computed: table 3's posteriors and the sums of d before and after swapping."""
+    """Every figure of the paper's example, computed: table 3's posteriors and the sums of d before
+    and after swapping.
+    """
 
     risk: Risk
     flows: FlowPlan
@@ -56,7 +67,10 @@ class WorkedExample:
     def to_dict(self) -> dict[str, Any]:
         """Theirs beside ours."""
         return {
-            "identifiable": {"paper": {"unique": 6, "collective": 6, "groups": 3}, "ours": self.risk.to_dict()},
+            "identifiable": {
+                "paper": {"unique": 6, "collective": 6, "groups": 3},
+                "ours": self.risk.to_dict(),
+            },
             "phase_one_drift": {"paper": 0, "ours": self.flows.drift},
             "objective_after_phase_one": {"paper": 4.0718, "ours": self.phase_one},
             "objective_after_phase_two": {"paper": 2.4237, "ours": self.phase_two},
@@ -80,9 +94,16 @@ def worked_example() -> WorkedExample:
     status = status_of(data.keys, amount)
     posterior = simple_bayes(data.keys, amount, rows)
     problem = Exchange(posterior, amount.codes[rows].astype(np.intp), status.unique[rows], 3)
-    first = np.array([amount.values.index(_PHASE_ONE.get(no, amount.values[amount.codes[no - 1]])) for no in _TABLE_3])
+    first = np.array(
+        [
+            amount.values.index(_PHASE_ONE.get(no, amount.values[amount.codes[no - 1]]))
+            for no in _TABLE_3
+        ]
+    )
     holders = np.bincount(amount.codes[status.unique], minlength=3)
-    apart = sum(solve(_only(problem, members, changes)).objective for members, changes in _halves(problem))
+    apart = sum(
+        solve(_only(problem, members, changes)).objective for members, changes in _halves(problem)
+    )
     return WorkedExample(
         risk=risk_of(data.keys, amount),
         flows=plan_flows(holders, 3),
@@ -95,25 +116,34 @@ def worked_example() -> WorkedExample:
     )
 
 
-def _halves(problem: Exchange) -> tuple[tuple[NDArray[np.bool_], int], tuple[NDArray[np.bool_], int]]:
+def _halves(
+    problem: Exchange,
+) -> tuple[tuple[NDArray[np.bool_], int], tuple[NDArray[np.bool_], int]]:
     return (problem.may_stay, problem.changes), (~problem.may_stay, 0)
 
 
 def _only(problem: Exchange, members: NDArray[np.bool_], changes: int) -> Exchange:
-    return Exchange(problem.posterior[members], problem.true[members], problem.may_stay[members], changes)
+    return Exchange(
+        problem.posterior[members], problem.true[members], problem.may_stay[members], changes
+    )
 
 
 def census_microdata(data: Path, rng: Keystream) -> Microdata:
-    """The paper's working Census: 25,049 records, those of ≤50K thinned at random, numbers in equal-frequency bins.
+    """The paper's working Census: 25,049 records, those of ≤50K thinned at random, numbers in
+    equal-frequency bins.
 
-    The paper states neither the number of bins nor which columns took part. With four bins, and the sampling weight fnlwgt
-    left out, about 18,120 records are identifiable and 11,510 unique, against the paper's 18,278 and 11,470.
+    The paper states neither the number of bins nor which columns took part. With four bins, and the
+    sampling weight fnlwgt left out, about 18,120 records are identifiable and 11,510 unique,
+    against the paper's 18,278 and 11,470.
     """
     from pyarrow import csv
 
     path = data / "adult.csv.gz"
     if not path.exists():
-        raise FileError("no adult.csv.gz in the data folder", hint="point --data at the folder of the public data sets")
+        raise FileError(
+            "no adult.csv.gz in the data folder",
+            hint="point --data at the folder of the public data sets",
+        )
     table = csv.read_csv(path).drop(["split", "fnlwgt"])
     rich = np.asarray(table["income"].to_pylist()) == ">50K"
     poor = np.flatnonzero(~rich)
@@ -123,8 +153,12 @@ def census_microdata(data: Path, rng: Keystream) -> Microdata:
     return Microdata.read(table.take(pa.array(chosen)), ["income"], bins=bins)
 
 
-def census(data: Path, *, seed: int = 1, folds: int = 10, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Table 4 for the Census data, p = 0.5, ten-fold cross-validation of a tree like C4.5; theirs beside ours."""
+def census(
+    data: Path, *, seed: int = 1, folds: int = 10, progress: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Table 4 for the Census data, p = 0.5, ten-fold cross-validation of a tree like C4.5; theirs
+    beside ours.
+    """
     microdata = census_microdata(data, seeded(seed))
     reports: dict[str, SwapReport] = {}
     for method in METHODS:
@@ -133,9 +167,15 @@ def census(data: Path, *, seed: int = 1, folds: int = 10, progress: Callable[[st
         release = swap(microdata, 0.5, method=method, folds=folds, rng=seeded(seed + 1))  # type: ignore[arg-type]
         reports[method] = release.reports[0]
     # Greedy lets the totals of V drift; at the same drift the optimum is never above it.
-    equal = swap(microdata, 0.5, drift=reports["greedy"].marginal_drift, folds=folds, rng=seeded(seed + 1))
+    equal = swap(
+        microdata, 0.5, drift=reports["greedy"].marginal_drift, folds=folds, rng=seeded(seed + 1)
+    )
     reports["optimal at greedy's drift"] = equal.reports[0]
-    return {"identifiable": _identifiable(reports["optimal"].cost.before), "rows": _rows(reports), "note": OFFER_NOTE}
+    return {
+        "identifiable": _identifiable(reports["optimal"].cost.before),
+        "rows": _rows(reports),
+        "note": OFFER_NOTE,
+    }
 
 
 def _identifiable(risk: Risk) -> dict[str, Any]:
@@ -149,7 +189,11 @@ def _rows(reports: dict[str, SwapReport]) -> list[dict[str, Any]]:
         {
             "method": "original",
             "paper": PAPER_TABLE_4["original"],
-            "ours": {"error": original.trained_on_truth, "leaves": original.leaves_truth, "seconds": None},
+            "ours": {
+                "error": original.trained_on_truth,
+                "leaves": original.leaves_truth,
+                "seconds": None,
+            },
         }
     ]
     for method, report in reports.items():

@@ -1,4 +1,6 @@
-"""MASK's tables 2 to 11: errors of itemsets mined from flipped baskets, synthetic and real, with and without relaxation."""
+"""MASK's tables 2 to 11: errors of itemsets mined from flipped baskets, synthetic and real, with
+and without relaxation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from sfumato.table import Table, read
 
 QUANTITIES = ("|F|", "support error (%)", "σ- (%)", "σ+ (%)")
 REPEATS = 10  # of every BMS-WebView-1 visit, as the paper scales it
-QUICK_LENGTH = 2  # of itemsets in a quick run: few baskets flipped at p = 0.7 have millions of longer candidates
+# of itemsets in a quick run: few baskets flipped at p = 0.7 have millions of longer candidates
+QUICK_LENGTH = 2
 DATA_SEED = 1_000  # Quest baskets of a run are drawn from another stream than their noise
 
 Errors = tuple[float | None, float | None, float | None, float | None]  # in the order of QUANTITIES
@@ -120,7 +123,12 @@ BMS: dict[str, Experiment] = {
         0.9,
         0.25,
         0.0,
-        ((249, 5.89, 4.02, 2.81), (239, 3.87, 6.69, 7.11), (73, 2.60, 10.96, 9.59), (4, 1.41, 0, 25.0)),
+        (
+            (249, 5.89, 4.02, 2.81),
+            (239, 3.87, 6.69, 7.11),
+            (73, 2.60, 10.96, 9.59),
+            (4, 1.41, 0, 25.0),
+        ),
     ),
     "mask-table-8": Experiment(
         0.9,
@@ -128,40 +136,63 @@ BMS: dict[str, Experiment] = {
         0.1,
         ((249, 6.12, 1.2, 0.40), (239, 4.04, 1.26, 23.43), (73, 2.93, 0, 45.21), (4, 1.41, 0, 75)),
         (
-            "σ+ of single items is printed as 0.40, below the 2.81 of table 7, although relaxing the threshold can only add "
+            "σ+ of single items is printed as 0.40, below the 2.81 of table 7, although relaxing "
+            "the threshold can only add "
             "itemsets: the two cannot both be right",
         ),
     ),
-    "mask-table-9": Experiment(0.9, 0.5, 0.0, ((150, 4.23, 0.67, 4.67), (45, 2.42, 2.22, 4.44), (6, 1.07, 0, 16.66))),
-    "mask-table-10": Experiment(0.9, 0.5, 0.1, ((150, 4.27, 0, 8), (45, 2.56, 0, 37.77), (6, 1.07, 0, 66.66))),
+    "mask-table-9": Experiment(
+        0.9, 0.5, 0.0, ((150, 4.23, 0.67, 4.67), (45, 2.42, 2.22, 4.44), (6, 1.07, 0, 16.66))
+    ),
+    "mask-table-10": Experiment(
+        0.9, 0.5, 0.1, ((150, 4.27, 0, 8), (45, 2.56, 0, 37.77), (6, 1.07, 0, 66.66))
+    ),
     "mask-table-11": Experiment(
         0.7,
         0.25,
         0.1,
-        ((249, 18.96, 7.23, 15.66), (239, 33.59, 20.08, 1907.53), (73, 32.87, 30.14, 2308.22), (4, 7.55, 50, 400)),
+        (
+            (249, 18.96, 7.23, 15.66),
+            (239, 33.59, 20.08, 1907.53),
+            (73, 32.87, 30.14, 2308.22),
+            (4, 7.55, 50, 400),
+        ),
     ),
 }
 
-PRIVACY = {("quest", 0.9): 85, ("quest", 0.7): 96, ("bms", 0.9): 89, ("bms", 0.7): 97}  # MASK §6.2, by its eq. 1
+PRIVACY = {
+    ("quest", 0.9): 85,
+    ("quest", 0.7): 96,
+    ("bms", 0.9): 89,
+    ("bms", 0.7): 97,
+}  # MASK §6.2, by its eq. 1
 
 COMMON_NOTES = (
-    "mined as the paper does: an itemset below the threshold is dropped with all its supersets (prune_errors = 0)",
+    "mined as the paper does: an itemset below the threshold is dropped with all its supersets "
+    "(prune_errors = 0)",
     "σ moves in steps of one itemset, 100/|F| per cent: large ones where |F| is small",
 )
 QUEST_NOTE = (
-    "other baskets than the paper's, which are not public: each seed draws its own from our generator "
-    "(correlation 0.25, corruption variance 0.01, nearest to the public T10I4D100K), so |F| differs, most at long lengths"
+    "other baskets than the paper's, which are not public: each seed draws its own from our "
+    "generator "
+    "(correlation 0.25, corruption variance 0.01, nearest to the public T10I4D100K), so |F| "
+    "differs, most at long lengths"
 )
 FLOOR_NOTE = (
-    "the paper's |F| follow from the floor of the minimum count (0.25 % of 59,602 is 149.005, taken as 149); "
+    "the paper's |F| follow from the floor of the minimum count (0.25 % of 59,602 is 149.005, "
+    "taken as 149); "
     "rounding up gives 248 236 72 4"
 )
 
 
 def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction]:
-    """The tables asked for; those on the same baskets share them and their noise, as the paper's experiments do."""
+    """The tables asked for; those on the same baskets share them and their noise, as the paper's
+    experiments do.
+    """
     if any(name in BMS for name in names):
-        basket_path("bms-webview-1", settings.data)  # a missing file is told before the synthetic baskets are drawn
+        basket_path(
+            "bms-webview-1", settings.data
+        )  # a missing file is told before the synthetic baskets are drawn
     for data, experiments in (("quest", QUEST), ("bms", BMS)):
         wanted = {name: experiments[name] for name in names if name in experiments}
         if wanted:
@@ -169,11 +200,15 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
 
 
 def baskets(data: str, settings: Settings, seed: int) -> Table:
-    """The true baskets of a run: BMS-WebView-1 with every visit repeated, or synthetic ones drawn for this seed."""
+    """The true baskets of a run: BMS-WebView-1 with every visit repeated, or synthetic ones drawn
+    for this seed.
+    """
     if data == "bms":
         return repeated_visits(settings.data, 1 if settings.quick else REPEATS)
     recipe = Quest.from_name(
-        "T10.I4.D20K.N1K" if settings.quick else "T10.I4.D1M.N1K", correlation=0.25, corruption_variance=0.01
+        "T10.I4.D20K.N1K" if settings.quick else "T10.I4.D1M.N1K",
+        correlation=0.25,
+        corruption_variance=0.01,
     )
     drawn = recipe.generate(seeded(DATA_SEED + seed))
     return Table(drawn.domain, (drawn.bits(),))
@@ -185,7 +220,8 @@ def repeated_visits(directory: str | Path | None, repeats: int) -> Table:
 
 
 def minimum_count(rows: int, percent: float) -> int:
-    """The smallest count that MASK takes for frequent: the floor of the percentage, not its ceiling.
+    """The smallest count that MASK takes for frequent: the floor of the percentage, not its
+    ceiling.
 
     >>> minimum_count(59_602, 0.25)
     149
@@ -193,13 +229,17 @@ def minimum_count(rows: int, percent: float) -> int:
     return int(rows * percent / 100 + 1e-9)
 
 
-def _tables(data: str, experiments: dict[str, Experiment], settings: Settings) -> Iterator[Reproduction]:
+def _tables(
+    data: str, experiments: dict[str, Experiment], settings: Settings
+) -> Iterator[Reproduction]:
     runs, privacies = [], []
     longest = QUICK_LENGTH if settings.quick else None
     for seed in settings.runs:
         truth = baskets(data, settings, seed)
         runs.append(_measured(truth, experiments, seed, longest))
-        privacies.append({keep: _privacy(truth, keep) for keep in {case.keep for case in experiments.values()}})
+        privacies.append(
+            {keep: _privacy(truth, keep) for keep in {case.keep for case in experiments.values()}}
+        )
     for name, case in experiments.items():
         private = Runs(tuple(run[case.keep] for run in privacies)).mean
         notes = (
@@ -207,18 +247,30 @@ def _tables(data: str, experiments: dict[str, Experiment], settings: Settings) -
             *((QUEST_NOTE,) if data == "quest" else (FLOOR_NOTE,) if case.percent == 0.25 else ()),
             f"privacy of ones by eq. 1: {PRIVACY[data, case.keep]} % in §6.2, {private:.1f} % here",
             *COMMON_NOTES,
-            *(("quick run on small data: not comparable with the paper",) if settings.quick else ()),
+            *(
+                ("quick run on small data: not comparable with the paper",)
+                if settings.quick
+                else ()
+            ),
         )
         rows = _rows(case.printed[:longest], [run[name] for run in runs])
-        yield Reproduction(name, _title(name, data, case, settings), (LENGTH,), QUANTITIES, rows, notes)
+        yield Reproduction(
+            name, _title(name, data, case, settings), (LENGTH,), QUANTITIES, rows, notes
+        )
 
 
 def _measured(
     truth: Table, experiments: dict[str, Experiment], seed: int, longest: int | None
 ) -> dict[str, list[LengthErrors]]:
     """The errors of every experiment on these baskets, one release for each keep."""
-    exact, counts = Exact(truth), {case.percent: minimum_count(truth.rows, case.percent) for case in experiments.values()}
-    frequent = {percent: frequent_itemsets(exact, min_count=count, max_length=longest) for percent, count in counts.items()}
+    exact, counts = (
+        Exact(truth),
+        {case.percent: minimum_count(truth.rows, case.percent) for case in experiments.values()},
+    )
+    frequent = {
+        percent: frequent_itemsets(exact, min_count=count, max_length=longest)
+        for percent, count in counts.items()
+    }
     found: dict[str, list[LengthErrors]] = {}
     for keep in sorted({case.keep for case in experiments.values()}):
         release = perturb(truth, BitFlip(truth.domain, keep, keep), seeded(seed))
@@ -230,7 +282,9 @@ def _measured(
 
 def _mined(release: Release, case: Experiment, longest: int | None) -> Itemsets:
     count = minimum_count(release.rows, case.percent)
-    return frequent_itemsets(release, min_count=count, relax=case.relax, prune_errors=0, max_length=longest)
+    return frequent_itemsets(
+        release, min_count=count, relax=case.relax, prune_errors=0, max_length=longest
+    )
 
 
 def _rows(table: Printed, runs: Sequence[Sequence[LengthErrors]]) -> tuple[Row, ...]:
@@ -241,7 +295,12 @@ def _rows(table: Printed, runs: Sequence[Sequence[LengthErrors]]) -> tuple[Row, 
         fewest = min(frequent or 0 for frequent, *_ in measured)
         grains = (1.0, 0.0, *(100 / max(fewest, 1),) * 2)  # one itemset more or less
         columns = zip(printed, grains, zip(*measured, strict=True), strict=True)
-        rows.append(Row((length,), tuple(Cell(paper, Runs(values, grain)) for paper, grain, values in columns)))
+        rows.append(
+            Row(
+                (length,),
+                tuple(Cell(paper, Runs(values, grain)) for paper, grain, values in columns),
+            )
+        )
     return tuple(rows)
 
 

@@ -1,4 +1,6 @@
-"""OLAP's figures 4 to 14: errors of reconstructed counts against retention, columns and rows, and how much may be retained."""
+"""OLAP's figures 4 to 14: errors of reconstructed counts against retention, columns and rows, and
+how much may be retained.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ ADULT = Domain(
     ),
     title="Adult (OLAP §7)",
 )
-PREDICATES = {"age": (25, 45), "fnlwgt": (100_000, 1_000_000), "hours_per_week": (30, 60), "education_num": (5, 10)}
+PREDICATES = {
+    "age": (25, 45),
+    "fnlwgt": (100_000, 1_000_000),
+    "hours_per_week": (30, 60),
+    "education_num": (5, 10),
+}
 ADULT_ROWS = 32_561  # the training part: "about 32,000 rows"
 KEEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 CURVES = (0.2, 0.4, 0.6, 0.8)  # retention probabilities with a curve of their own
@@ -44,20 +51,24 @@ ZIPF_ROWS, ZIPF_COLUMNS, FIGURE_10_COLUMNS = (1_000, 10_000, 100_000), 10, 8
 QUICK_ROWS, QUICK_COLUMNS = (1_000, 10_000), 5
 LEAST_FREQUENT, EXPONENT = 5, 0.5  # of the Zipfian columns
 WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
-DRAWS = 25  # perturbations behind each point of figures 11 and 12, where one error is a single number
+DRAWS = (
+    25  # perturbations behind each point of figures 11 and 12, where one error is a single number
+)
 RHO2, PRIORS = 0.95, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 BOXES = 10  # intervals a column in figures 13 and 14
 LARGEST_PRINTED = {2: 15.0, 3: 30.0}  # relative priors of the commonest box, §7.3
 DATA_SEED = 1_000  # data are drawn from another stream than their noise
-TOLERANCE, STEPS = 1e-5, 6_000  # of iterative Bayes: within one unit of the log-likelihood of 100,000 reports
+TOLERANCE, STEPS = (
+    1e-5,
+    6_000,
+)  # of iterative Bayes: within one unit of the log-likelihood of 100,000 reports
 
 RANDOMIZED, ITERATIVE, INVERSION, UNFINISHED = "randomized", "iterative", "inversion", "unfinished"
 NO_NUMBERS = "the paper draws these curves and prints no numbers; its sentences are tested instead"
-ITERATED = (
-    "iterative Bayes is run to its fixed point (accelerated), where the paper stops once two iterates 'do not differ much'"
-)
+ITERATED = "iterative Bayes is run to its fixed point (accelerated), where the paper stops once two iterates 'do not differ much'"
 ZIPF_NOTE = (
-    "values are the ranks; a predicate takes the commonest values up to half of the rows, a quarter of the domain (the paper "
+    "values are the ranks; a predicate takes the commonest values up to half of the rows, a "
+    "quarter of the domain (the paper "
     "states the selectivity of 0.5, not which values have it)"
 )
 QUICK_NOTE = "quick run on fewer rows or columns than the paper's"
@@ -65,7 +76,9 @@ QUICK_NOTE = "quick run on fewer rows or columns than the paper's"
 
 @dataclass(frozen=True)
 class Curves(Reproduction):
-    """A figure as a table: the last label goes along the axis, every quantity is a line for each set of the others."""
+    """A figure as a table: the last label goes along the axis, every quantity is a line for each
+    set of the others.
+    """
 
     error: str = field(default="reconstruction error", kw_only=True)
     drawn: tuple[str, ...] = field(default=(), kw_only=True)  # all quantities, unless stated
@@ -81,12 +94,29 @@ class Curves(Reproduction):
             for quantity in self.drawn or self.quantities:
                 number = self.quantities.index(quantity)
                 words = [
-                    f"{name} {label:g}" for name, label in zip(self.labels, labels, strict=False) if not isinstance(label, str)
+                    f"{name} {label:g}"
+                    for name, label in zip(self.labels, labels, strict=False)
+                    if not isinstance(label, str)
                 ]
-                values = [cells[place][number].value if place in cells else None for place in places]
+                values = [
+                    cells[place][number].value if place in cells else None for place in places
+                ]
                 shown = [quantity] if len(self.drawn or self.quantities) > 1 or not words else []
-                lines.append(Series(" ".join(words + shown), [math.nan if value is None else value for value in values]))
-        return [curves(places, lines, across=self.labels[-1], up=self.error, logarithmic=bool(self.logarithmic))]
+                lines.append(
+                    Series(
+                        " ".join(words + shown),
+                        [math.nan if value is None else value for value in values],
+                    )
+                )
+        return [
+            curves(
+                places,
+                lines,
+                across=self.labels[-1],
+                up=self.error,
+                logarithmic=bool(self.logarithmic),
+            )
+        ]
 
 
 Errors = Mapping[str, float]
@@ -113,7 +143,8 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
 
 
 def errors(table: Table, cells: Sequence[Cells], keep: float, rng: Keystream) -> Errors:
-    """The l1 distances of three distributions over the cells from the true one: as reported, by iteration, by inversion.
+    """The l1 distances of three distributions over the cells from the true one: as reported, by
+    iteration, by inversion.
 
     And whether the iteration was stopped before its end.
     """
@@ -123,15 +154,24 @@ def errors(table: Table, cells: Sequence[Cells], keep: float, rng: Keystream) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         likely = estimate.likelihood(tolerance=TOLERANCE, steps=STEPS)
-    found = {RANDOMIZED: estimate.evidence.counts, ITERATIVE: likely.value, INVERSION: estimate.value}
-    distances = {name: float(np.abs(np.asarray(counts) / table.rows - truth).sum()) for name, counts in found.items()}
+    found = {
+        RANDOMIZED: estimate.evidence.counts,
+        ITERATIVE: likely.value,
+        INVERSION: estimate.value,
+    }
+    distances = {
+        name: float(np.abs(np.asarray(counts) / table.rows - truth).sum())
+        for name, counts in found.items()
+    }
     return distances | {UNFINISHED: float(not likely.converged)}
 
 
 def predicate(attribute: Numeric, low: float, high: float) -> Cells:
     """The two cells of low <= value <= high: outside and inside."""
     first, beyond = attribute.first_code(low), attribute.first_code(high + attribute.grid_step)
-    starts = np.array(sorted({0, first, *({beyond} if beyond < attribute.size else ())}), dtype=np.int64)
+    starts = np.array(
+        sorted({0, first, *({beyond} if beyond < attribute.size else ())}), dtype=np.int64
+    )
     return Cells(attribute, ("outside", "inside"), (starts == first).astype(np.intp), starts)
 
 
@@ -142,11 +182,15 @@ def adult(settings: Settings) -> Table:
 
 def adult_cells(columns: int) -> list[Cells]:
     """The paper's predicates on the first so many columns."""
-    return [predicate(_number(ADULT, name), *ends) for name, ends in list(PREDICATES.items())[:columns]]
+    return [
+        predicate(_number(ADULT, name), *ends) for name, ends in list(PREDICATES.items())[:columns]
+    ]
 
 
 def zipf(rows: int, columns: int, rng: Keystream) -> Table:
-    """Independent Zipfian columns: the value of rank i occurs 5·√(D/i) times, D = rows/10 the number of values."""
+    """Independent Zipfian columns: the value of rank i occurs 5·√(D/i) times, D = rows/10 the
+    number of values.
+    """
     distinct = rows // 10
     frequencies = LEAST_FREQUENT * (distinct / np.arange(1, distinct + 1)) ** EXPONENT
     edges = np.rint(np.cumsum(frequencies) * rows / frequencies.sum()).astype(np.int64)
@@ -158,7 +202,9 @@ def zipf(rows: int, columns: int, rng: Keystream) -> Table:
 def zipf_cells(table: Table, columns: int) -> list[Cells]:
     """On each column the commonest values that together are half of the rows."""
     half = int(np.median(np.asarray(table.columns[0])))  # every column holds the same values
-    return [predicate(_number(table.domain, name), 1, half) for name in table.domain.names[:columns]]
+    return [
+        predicate(_number(table.domain, name), 1, half) for name in table.domain.names[:columns]
+    ]
 
 
 def by_retention(table: Table, settings: Settings, columns: int) -> Reproduction:
@@ -168,18 +214,29 @@ def by_retention(table: Table, settings: Settings, columns: int) -> Reproduction
     rows: list[Row] = []
     every: list[Errors] = []
     for place, keep in enumerate(KEEPS):
-        runs = [errors(projected, cells, keep, seeded(seed).derive(place)) for seed in settings.runs]
+        runs = [
+            errors(projected, cells, keep, seeded(seed).derive(place)) for seed in settings.runs
+        ]
         every += runs
         rows.append(Row((keep,), _cells(runs, (RANDOMIZED, ITERATIVE, INVERSION))))
     notes = (
         NO_NUMBERS,
-        "'the iterative procedure gives smaller errors than the inversion procedure, especially when … p is small'; with no "
+        "'the iterative procedure gives smaller errors than the inversion procedure, especially "
+        "when … p is small'; with no "
         "negative cell in the inversion the two are the same numbers",
         _iteration_note(every),
     )
     title = f"OLAP figure {columns + 2}: {columns} predicates on Adult ({settings.counted})"
     quantities = (RANDOMIZED, ITERATIVE, INVERSION)
-    return Curves(f"olap-figure-{columns + 2}", title, ("retention",), quantities, tuple(rows), notes, logarithmic=quantities)
+    return Curves(
+        f"olap-figure-{columns + 2}",
+        title,
+        ("retention",),
+        quantities,
+        tuple(rows),
+        notes,
+        logarithmic=quantities,
+    )
 
 
 def condition_numbers() -> Reproduction:
@@ -191,12 +248,22 @@ def condition_numbers() -> Reproduction:
     ]
     notes = (
         NO_NUMBERS,
-        "p^-k where the replacement law gives the predicate 1/2: 'increases exponentially as the number of columns increases'",
+        "p^-k where the replacement law gives the predicate 1/2: 'increases exponentially as the "
+        "number of columns increases'",
     )
     quantities = ("condition number",)
     title = "OLAP figure 6: condition number of the transition matrix"
     labels = ("retention", "columns")
-    return Curves("olap-figure-6", title, labels, quantities, tuple(rows), notes, logarithmic=quantities, error=quantities[0])
+    return Curves(
+        "olap-figure-6",
+        title,
+        labels,
+        quantities,
+        tuple(rows),
+        notes,
+        logarithmic=quantities,
+        error=quantities[0],
+    )
 
 
 def by_columns(table: Table, settings: Settings, method: str) -> Reproduction:
@@ -207,15 +274,20 @@ def by_columns(table: Table, settings: Settings, method: str) -> Reproduction:
         for columns in range(1, len(PREDICATES) + 1):
             cells = adult_cells(columns)
             projected = table.recode(table.domain.project([part.name for part in cells]))
-            runs = [errors(projected, cells, keep, seeded(seed).derive(columns)) for seed in settings.runs]
+            runs = [
+                errors(projected, cells, keep, seeded(seed).derive(columns))
+                for seed in settings.runs
+            ]
             every += runs
             rows.append(Row((keep, columns), _cells(runs, (method,))))
     number = 7 if method == ITERATIVE else 8
     notes = (
         NO_NUMBERS,
-        "'both iterative and inversion algorithms show an exponential increase in the error as the number of columns increases "
+        "'both iterative and inversion algorithms show an exponential increase in the error as "
+        "the number of columns increases "
         "and as the probability of retention decreases'",
-        "'for larger number of columns and lower retention probabilities the iterative algorithm gives smaller errors': "
+        "'for larger number of columns and lower retention probabilities the iterative algorithm "
+        "gives smaller errors': "
         "figures 7 and 8 are made of the same perturbed tables",
         _iteration_note(every),
     )
@@ -226,18 +298,24 @@ def by_columns(table: Table, settings: Settings, method: str) -> Reproduction:
 
 def zipf_by_columns(settings: Settings) -> Reproduction:
     """Figure 9: errors on Zipfian data over the number of columns, for several retentions."""
-    size, most = (QUICK_ROWS[-1], QUICK_COLUMNS) if settings.quick else (ZIPF_ROWS[-1], ZIPF_COLUMNS)
+    size, most = (
+        (QUICK_ROWS[-1], QUICK_COLUMNS) if settings.quick else (ZIPF_ROWS[-1], ZIPF_COLUMNS)
+    )
     tables = [zipf(size, most, seeded(DATA_SEED + seed)) for seed in settings.runs]
     rows: list[Row] = []
     every: list[Errors] = []
     for keep in CURVES:
         for columns in range(1, most + 1):
-            runs = [_zipf_errors(table, columns, keep, seed) for seed, table in zip(settings.runs, tables, strict=True)]
+            runs = [
+                _zipf_errors(table, columns, keep, seed)
+                for seed, table in zip(settings.runs, tables, strict=True)
+            ]
             every += runs
             rows.append(Row((keep, columns), _cells(runs, (ITERATIVE, INVERSION))))
     notes = (
         NO_NUMBERS,
-        "'after an initial exponential increase, the reconstruction error flattens out': it cannot exceed 2, where the "
+        "'after an initial exponential increase, the reconstruction error flattens out': it "
+        "cannot exceed 2, where the "
         "inversion (not in the paper's figure) grows like p^-k",
         ZIPF_NOTE,
         _iteration_note(every),
@@ -245,13 +323,26 @@ def zipf_by_columns(settings: Settings) -> Reproduction:
     )
     title = f"OLAP figure 9: Zipfian data, {size:,} rows ({settings.counted})"
     quantities, labels = (ITERATIVE, INVERSION), ("retention", "columns")
-    return Curves("olap-figure-9", title, labels, quantities, tuple(rows), notes, logarithmic=quantities, drawn=(ITERATIVE,))
+    return Curves(
+        "olap-figure-9",
+        title,
+        labels,
+        quantities,
+        tuple(rows),
+        notes,
+        logarithmic=quantities,
+        drawn=(ITERATIVE,),
+    )
 
 
 def zipf_by_rows(settings: Settings) -> Reproduction:
     """Figure 10: errors on Zipfian data over the number of rows, 8 columns."""
     sizes, columns = (QUICK_ROWS, 4) if settings.quick else (ZIPF_ROWS, FIGURE_10_COLUMNS)
-    tables = {(size, seed): zipf(size, columns, seeded(DATA_SEED + seed)) for size in sizes for seed in settings.runs}
+    tables = {
+        (size, seed): zipf(size, columns, seeded(DATA_SEED + seed))
+        for size in sizes
+        for seed in settings.runs
+    }
     rows: list[Row] = []
     every: list[Errors] = []
     for keep in (*CURVES, 0.9):
@@ -261,7 +352,8 @@ def zipf_by_rows(settings: Settings) -> Reproduction:
             rows.append(Row((keep, size), _cells(runs, (ITERATIVE,))))
     notes = (
         NO_NUMBERS,
-        f"'for large values of n the reconstruction error decreases as n^-0.5'; from {sizes[-2]:,} to {sizes[-1]:,} rows here: "
+        "'for large values of n the reconstruction error decreases as n^-0.5'; from "
+        f"{sizes[-2]:,} to {sizes[-1]:,} rows here: "
         + ", ".join(f"n^{_slope(rows, keep):.2f} at p = {keep:g}" for keep in (*CURVES, 0.9)),
         ZIPF_NOTE,
         _iteration_note(every),
@@ -269,11 +361,15 @@ def zipf_by_rows(settings: Settings) -> Reproduction:
     )
     title = f"OLAP figure 10: Zipfian data, {columns} columns, iterative ({settings.counted})"
     labels = ("retention", "rows")
-    return Curves("olap-figure-10", title, labels, (ITERATIVE,), tuple(rows), notes, logarithmic=(ITERATIVE,))
+    return Curves(
+        "olap-figure-10", title, labels, (ITERATIVE,), tuple(rows), notes, logarithmic=(ITERATIVE,)
+    )
 
 
 def by_width(settings: Settings, *, relative: bool) -> Reproduction:
-    """Figures 11 and 12: error of one range count over the width of the range, one Zipfian column at p = 0.2."""
+    """Figures 11 and 12: error of one range count over the width of the range, one Zipfian column
+    at p = 0.2.
+    """
     rows = []
     for size in QUICK_ROWS if settings.quick else ZIPF_ROWS:
         runs = [range_errors(size, seed) for seed in settings.runs]
@@ -283,18 +379,31 @@ def by_width(settings: Settings, *, relative: bool) -> Reproduction:
     number, quantity = (12, "relative error") if relative else (11, "absolute error")
     notes = (
         NO_NUMBERS,
-        f"the mean of |e - a| over {DRAWS} perturbations and ranges of that width a seed, e and a shares of the rows",
-        "'the absolute error does not vary much with the interval width. However the relative error increases as the interval "
+        f"the mean of |e - a| over {DRAWS} perturbations and ranges of that width a seed, e and a "
+        "shares of the rows",
+        "'the absolute error does not vary much with the interval width. However the relative "
+        "error increases as the interval "
         "width decreases'; both fall by a factor of 10 from 1,000 to 100,000 rows",
         *((QUICK_NOTE,) if settings.quick else ()),
     )
     title = f"OLAP figure {number}: {quantity} of one Zipfian column, p = 0.2 ({settings.counted})"
     name, labels = f"olap-figure-{number}", ("rows", "interval width")
-    return Curves(name, title, labels, (quantity,), tuple(rows), notes, logarithmic=(quantity,), error=quantity)
+    return Curves(
+        name,
+        title,
+        labels,
+        (quantity,),
+        tuple(rows),
+        notes,
+        logarithmic=(quantity,),
+        error=quantity,
+    )
 
 
 def range_errors(rows: int, seed: int, keep: float = 0.2) -> dict[float, tuple[float, float]]:
-    """By width, the mean absolute and mean relative error of counts of random ranges, each on a perturbation of its own."""
+    """By width, the mean absolute and mean relative error of counts of random ranges, each on a
+    perturbation of its own.
+    """
     table, rng = zipf(rows, 1, seeded(DATA_SEED + seed)), seeded(seed)
     attribute = _number(table.domain, "c1")
     release = [perturb(table, Retention(table.domain, keep), rng) for _ in range(DRAWS)]
@@ -307,12 +416,17 @@ def range_errors(rows: int, seed: int, keep: float = 0.2) -> dict[float, tuple[f
             cells = [predicate(attribute, low, low + length - 1)]
             truth = float(Exact(table).marginal(cells).value[1])
             pairs.append((abs(float(source.marginal(cells).value[1]) - truth) / rows, truth / rows))
-        found[width] = (float(np.mean([error for error, _ in pairs])), float(np.mean([error / true for error, true in pairs])))
+        found[width] = (
+            float(np.mean([error for error, _ in pairs])),
+            float(np.mean([error / true for error, true in pairs])),
+        )
     return found
 
 
 def safe_retention(table: Table, columns: int) -> Reproduction:
-    """Figures 13 and 14: the largest retention without a (s, ρ1, 0.95) breach, for the commonest, the median and a rare box."""
+    """Figures 13 and 14: the largest retention without a (s, ρ1, 0.95) breach, for the commonest,
+    the median and a rare box.
+    """
     printed, found = LARGEST_PRINTED[columns], largest_relative_prior(table, columns)
     shares = {
         f"s = {found:.1f}, the largest here": found,
@@ -328,15 +442,21 @@ def safe_retention(table: Table, columns: int) -> Reproduction:
     title = f"OLAP figure {columns + 11}: the largest retention without a breach to {RHO2:g}, {columns} columns of Adult"
     notes = tuple(_safe_notes(table, columns, found))
     name = f"olap-figure-{columns + 11}"
-    return Curves(name, title, ("ρ1",), tuple(shares), tuple(rows), notes, error="largest safe retention")
+    return Curves(
+        name, title, ("ρ1",), tuple(shares), tuple(rows), notes, error="largest safe retention"
+    )
 
 
 def _safe_notes(table: Table, columns: int, found: float) -> Iterator[str]:
     printed, masses = LARGEST_PRINTED[columns], [1 / BOXES] * columns
-    chosen = [table.recode(table.domain.project(names)) for names in combinations(table.domain.names, columns)]
+    chosen = [
+        table.recode(table.domain.project(names))
+        for names in combinations(table.domain.names, columns)
+    ]
     every = sorted(largest_relative_prior(part, columns) for part in chosen)
     yield (
-        f"the largest relative prior of a box is {printed:g} in §7.3, which does not name the columns; the first {columns} "
+        f"the largest relative prior of a box is {printed:g} in §7.3, which does not name the "
+        f"columns; the first {columns} "
         f"give {found:.1f}, others {every[0]:.1f} to {every[-1]:.1f}, none {printed:g}"
     )
     common, rare = (largest_keep_of_columns(share, 0.5, RHO2, masses) for share in (printed, 0.1))
@@ -345,7 +465,9 @@ def _safe_notes(table: Table, columns: int, found: float) -> Iterator[str]:
 
 
 def largest_relative_prior(table: Table, columns: int) -> float:
-    """The largest p_S/m_S of the boxes that 10 intervals of equal width a column make (OLAP definition 5)."""
+    """The largest p_S/m_S of the boxes that 10 intervals of equal width a column make (OLAP
+    definition 5).
+    """
     cells = [_equal_parts(_number(table.domain, name)) for name in table.domain.names[:columns]]
     shares = Exact(table).marginal(cells).value / table.rows
     masses = np.ones(())
@@ -370,12 +492,20 @@ def _cells(runs: Sequence[Errors], names: Sequence[str]) -> tuple[Cell, ...]:
 
 def _iteration_note(runs: Sequence[Errors]) -> str:
     stopped = sum(run[UNFINISHED] for run in runs)
-    return ITERATED + (f"; {stopped:.0f} of {len(runs)} iterations were not there after {STEPS:,} steps" if stopped else "")
+    return ITERATED + (
+        f"; {stopped:.0f} of {len(runs)} iterations were not there after {STEPS:,} steps"
+        if stopped
+        else ""
+    )
 
 
 def _slope(rows: Sequence[Row], keep: float) -> float:
     """The power of n by which the error changes between the two largest numbers of rows."""
-    points = [(float(row.labels[1]), row.cells[0].value or math.nan) for row in rows if row.labels[0] == keep]
+    points = [
+        (float(row.labels[1]), row.cells[0].value or math.nan)
+        for row in rows
+        if row.labels[0] == keep
+    ]
     (few, before), (many, after) = list(pairwise(points))[-1]
     return math.log(after / before) / math.log(many / few)
 

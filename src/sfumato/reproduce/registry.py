@@ -12,7 +12,9 @@ from sfumato.reproduce.base import Reproduction, Settings
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, the module that offers `reproduce(names, settings)` for it, and its tables and figures by name."""
+    """A paper, the module that offers `reproduce(names, settings)` for it, and its tables and
+    figures by name.
+    """
 
     title: str
     module: str
@@ -92,7 +94,8 @@ PAPERS: dict[str, Paper] = {
 
 
 def parts_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """The tables that these names stand for, by paper: a paper's name stands for all of its tables, `all` for all papers.
+    """The tables that these names stand for, by paper: a paper's name stands for all of its tables,
+    `all` for all papers.
 
     >>> parts_of(["frapp-table-3"])
     {'frapp': ['frapp-table-3']}
@@ -119,4 +122,7 @@ def _found(name: str) -> tuple[str, list[str]]:
         if name in entry.parts:
             return paper, [name]
     known = [ALL, *PAPERS, *(part for entry in PAPERS.values() for part in entry.parts)]
-    raise ParameterError(f"nothing called '{name}' to reproduce ({listing([ALL, *PAPERS])})", hint=near_miss(name, known))
+    raise ParameterError(
+        f"nothing called '{name}' to reproduce ({listing([ALL, *PAPERS])})",
+        hint=near_miss(name, known),
+    )

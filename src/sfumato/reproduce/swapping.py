@@ -1,4 +1,6 @@
-"""Li and Sarkar's tables as reproductions: the worked example of tables 1 to 3, and the Census half of table 4."""
+"""Li and Sarkar's tables as reproductions: the worked example of tables 1 to 3, and the Census half
+of table 4.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
 from sfumato.reproduce.li_sarkar import OFFER_NOTE, census, worked_example
 
 EXAMPLE_NOTES = (
-    "the greedy phase II of the paper happens to reach the optimum with U and V each preserved on their own; preserving the "
+    "the greedy phase II of the paper happens to reach the optimum with U and V each preserved "
+    "on their own; preserving the "
     "marginal over both together, solved exactly, does better",
-    "P(30–39 | Med) is 3/6; the 3/16 of the text is a misprint, and its linear programme prints s⁻ + s⁺ for s⁻ - s⁺",
+    "P(30–39 | Med) is 3/6; the 3/16 of the text is a misprint, and its linear programme prints "
+    "s⁻ + s⁺ for s⁻ - s⁺",
 )
 QUICK_FOLDS, FOLDS = 2, 10
 
@@ -31,7 +35,12 @@ def example() -> Reproduction:
         for part, paper, ours in _pairs(both)
     ]
     return Reproduction(
-        "li-sarkar-example", "Li and Sarkar: the worked example", ("figure",), ("value",), tuple(rows), EXAMPLE_NOTES
+        "li-sarkar-example",
+        "Li and Sarkar: the worked example",
+        ("figure",),
+        ("value",),
+        tuple(rows),
+        EXAMPLE_NOTES,
     )
 
 
@@ -39,20 +48,36 @@ def table_4(settings: Settings) -> Reproduction:
     """Errors and leaves of a decision tree learnt from each release of the Census data."""
     folds = QUICK_FOLDS if settings.quick else FOLDS
     runs = [census(data_directory(settings.data), seed=seed, folds=folds) for seed in settings.runs]
-    quantities = ("error within the release (%)", "leaves", "seconds", "error on the truth (%)", "objective")
+    quantities = (
+        "error within the release (%)",
+        "leaves",
+        "seconds",
+        "error on the truth (%)",
+        "objective",
+    )
     rows = []
     for lines in zip(*(run["rows"] for run in runs), strict=True):
         paper = lines[0]["paper"] or {}
         cells = (
-            Cell(_percent(paper.get("error")), Runs(tuple(_percent(line["ours"]["error"]) for line in lines))),
+            Cell(
+                _percent(paper.get("error")),
+                Runs(tuple(_percent(line["ours"]["error"]) for line in lines)),
+            ),
             Cell(paper.get("leaves"), Runs(tuple(line["ours"].get("leaves") for line in lines))),
             # One number: a difference from the paper's machine means nothing.
-            Cell(paper.get("seconds"), Runs((Runs(tuple(line["ours"].get("seconds") for line in lines)).mean,))),
+            Cell(
+                paper.get("seconds"),
+                Runs((Runs(tuple(line["ours"].get("seconds") for line in lines)).mean,)),
+            ),
             Cell(None, Runs(tuple(_percent(line["ours"].get("error_on_truth")) for line in lines))),
             Cell(None, Runs(tuple(line["ours"].get("objective") for line in lines))),
         )
         rows.append(Row((lines[0]["method"],), cells))
-    notes = (_identifiable_note(runs[0]["identifiable"]), OFFER_NOTE, "the paper's tree is C4.5; ours is grown like it")
+    notes = (
+        _identifiable_note(runs[0]["identifiable"]),
+        OFFER_NOTE,
+        "the paper's tree is C4.5; ours is grown like it",
+    )
     title = f"Li and Sarkar table 4: Census, p = 0.5, {folds} folds ({settings.counted})"
     return Reproduction("li-sarkar-table-4", title, ("release",), quantities, tuple(rows), notes)
 
@@ -75,5 +100,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def _identifiable_note(both: Mapping[str, Mapping[str, int]]) -> str:
-    parts = [f"{name} {both['ours'][name]:,} (paper {paper:,})" for name, paper in both["paper"].items()]
+    parts = [
+        f"{name} {both['ours'][name]:,} (paper {paper:,})" for name, paper in both["paper"].items()
+    ]
     return f"the working sample is drawn anew, and its binning is not stated: {', '.join(parts)}"

@@ -1,8 +1,19 @@
-"""Spark, for data that outgrow a machine: sessions, files, and perturbing partition by partition."""
+"""Spark, for data that outgrow a machine: sessions, files, and perturbing partition by
+partition.
+"""
 
 from sfumato.spark.perturbing import perturb_frame, perturb_records, perturb_with_spark
 from sfumato.spark.records import Form, Records
 from sfumato.spark.session import is_spark, spark_session
 from sfumato.spark.storage import Place
 
-__all__ = ["Form", "Place", "Records", "is_spark", "perturb_frame", "perturb_records", "perturb_with_spark", "spark_session"]
+__all__ = [
+    "Form",
+    "Place",
+    "Records",
+    "is_spark",
+    "perturb_frame",
+    "perturb_records",
+    "perturb_with_spark",
+    "spark_session",
+]

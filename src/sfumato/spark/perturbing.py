@@ -1,4 +1,6 @@
-"""Perturbing with Spark: every partition from a keystream of its own, written before anyone can read it."""
+"""Perturbing with Spark: every partition from a keystream of its own, written before anyone can
+read it.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,18 @@ class Work:
         """The reports of a batch of records."""
         columns = self.form.encode(batch.rename_columns(list(self.names)), self.domain, first_row)
         records = Table(self.domain, columns).recode(self.mechanism.domain)
-        return decoded(reports_of(records.columns, self.mechanism, rng, self.copies), self.mechanism.reports)
+        return decoded(
+            reports_of(records.columns, self.mechanism, rng, self.copies), self.mechanism.reports
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionReports:
-    """The reports of one partition, drawn from a keystream that depends on the key and the partition's number alone.
+    """The reports of one partition, drawn from a keystream that depends on the key and the
+    partition's number alone.
 
-    A task that is run again repeats its draw. The key travels inside this function, which Spark keeps in memory: a broadcast
-    would be written to a file.
+    A task that is run again repeats its draw. The key travels inside this function, which Spark
+    keeps in memory: a broadcast would be written to a file.
     """
 
     key: bytes = field(repr=False)
@@ -77,14 +82,19 @@ class PartitionReports:
 def decoded(columns: Columns, domain: Domain) -> pa.RecordBatch:
     """Reports as Arrow columns of types that Spark has."""
     arrays = [attribute.decode(column) for attribute, column in zip(domain, columns, strict=True)]
-    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    plain = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for array in arrays
+    ]
     return pa.record_batch(plain, schema=plain_schema(domain))
 
 
 def plain_schema(domain: Domain) -> pa.Schema:
     """The Arrow types of a domain's columns without dictionaries, which Spark does not have."""
     fields = arrow_schema(domain, None)
-    return pa.schema([f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields])
+    return pa.schema(
+        [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields]
+    )
 
 
 def perturb_with_spark(
@@ -98,16 +108,22 @@ def perturb_with_spark(
     copies: int = 1,
     force: bool = False,
 ) -> Written:
-    """Perturb a file or folder into a folder of Parquet parts; records are read by `schema`, else the mechanism's domain."""
+    """Perturb a file or folder into a folder of Parquet parts; records are read by `schema`, else
+    the mechanism's domain.
+    """
     records = Records.at(session, source)
-    return perturb_records(records, target, mechanism, rng, schema=schema, copies=copies, force=force)
+    return perturb_records(
+        records, target, mechanism, rng, schema=schema, copies=copies, force=force
+    )
 
 
-def perturb_frame(frame: Any, target: str, mechanism: Mechanism, rng: Keystream | None = None, **options: Any) -> Written:
+def perturb_frame(
+    frame: Any, target: str, mechanism: Mechanism, rng: Keystream | None = None, **options: Any
+) -> Written:
     """Perturb a Spark frame into a folder of Parquet parts.
 
-    There is no perturbed frame to be had before it is written: a frame is evaluated anew whenever it is read, each time with
-    fresh noise, and the mean of such readings is the truth.
+    There is no perturbed frame to be had before it is written: a frame is evaluated anew whenever
+    it is read, each time with fresh noise, and the mean of such readings is the truth.
     """
     return perturb_records(Records(frame), target, mechanism, rng, **options)
 
@@ -122,7 +138,9 @@ def perturb_records(
     copies: int = 1,
     force: bool = False,
 ) -> Written:
-    """Perturb true records into a folder of Parquet parts, which appears when all of it is written."""
+    """Perturb true records into a folder of Parquet parts, which appears when all of it
+    is written.
+    """
     place = Place(records.frame.sparkSession, target)
     _check_possible(records, mechanism)
     check_free(place, force)
@@ -136,7 +154,9 @@ def perturb_records(
         if not rows:
             raise DataError(f"{records.where} has no rows")
         description = {**provenance.describe(), "rows": rows}
-        temporary.within(FOLDER_DESCRIPTION).write_text(json.dumps(description, indent=1, ensure_ascii=False) + "\n")
+        temporary.within(FOLDER_DESCRIPTION).write_text(
+            json.dumps(description, indent=1, ensure_ascii=False) + "\n"
+        )
     return Written(rows, provenance, records.notes(domain))
 
 
@@ -155,17 +175,30 @@ def _write(records: Records, work: Work, rng: Keystream, temporary: Place) -> No
 def _check_possible(records: Records, mechanism: Mechanism) -> None:
     if mechanism.needs_all_rows:
         raise ParameterError(
-            f"{mechanism.name} must see all records at once, and Spark gives each worker a part of them",
-            hint="perturb without --engine, or use a mechanism that randomises each record on its own",
+            f"{mechanism.name} must see all records at once, and Spark gives each worker a part "
+            "of them",
+            hint=(
+                "perturb without --engine, or use a mechanism that randomises each record on its "
+                "own"
+            ),
         )
     if records.frame.isStreaming:
-        raise ParameterError("a stream has no end, so its reports cannot be written before they are read")
+        raise ParameterError(
+            "a stream has no end, so its reports cannot be written before they are read"
+        )
 
 
 def check_free(place: Place, force: bool) -> None:
-    """Refuse a target that is no folder of Parquet parts, or that exists and may not be overwritten."""
-    if place.url == "-" or any(place.url.lower().endswith(suffix) for suffix in SUFFIXES if suffix != ".parquet"):
-        raise FileError(f"Spark writes a folder of Parquet parts, and '{place.url}' is not one", hint="use -o NAME.parquet")
+    """Refuse a target that is no folder of Parquet parts, or that exists and may not be
+    overwritten.
+    """
+    if place.url == "-" or any(
+        place.url.lower().endswith(suffix) for suffix in SUFFIXES if suffix != ".parquet"
+    ):
+        raise FileError(
+            f"Spark writes a folder of Parquet parts, and '{place.url}' is not one",
+            hint="use -o NAME.parquet",
+        )
     if place.exists and not force:
         raise FileError(f"'{place.url}' exists already", hint="use --force to overwrite it")
 
@@ -186,7 +219,9 @@ def _appearing(place: Place) -> Iterator[Place]:
 
 @contextmanager
 def _without_values(part: int) -> Iterator[None]:
-    """Errors about records told by row and column alone: a cluster's logs are read by others than the owner."""
+    """Errors about records told by row and column alone: a cluster's logs are read by others than
+    the owner.
+    """
     try:
         yield
     except Exception as error:
@@ -207,7 +242,9 @@ def told(where: str) -> Iterator[None]:
         found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
         if found:
             raise _refusal(where, json.loads(found[1])) from None
-        raise ServerError(f"Spark failed on {where}: {str(error).strip().splitlines()[0]}") from None
+        raise ServerError(
+            f"Spark failed on {where}: {str(error).strip().splitlines()[0]}"
+        ) from None
 
 
 def _whole(error: BaseException | None) -> str:
@@ -221,12 +258,17 @@ def _whole(error: BaseException | None) -> str:
 
 def _refusal(where: str, facts: dict[str, Any]) -> SfumatoError:
     if "kind" in facts:
-        return ServerError(f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts)
+        return ServerError(
+            f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts
+        )
     row = facts.get("row") or facts.get("line")
     at = f"row {row} of part {facts['part']}" if row else f"part {facts['part']}"
     column = f", column '{facts['column']}'" if "column" in facts else ""
     return DataError(
         f"{at} of {where}{column}: a value that the schema does not take",
-        hint="it is not shown here because Spark keeps a log; perturb a sample without --engine to see it",
+        hint=(
+            "it is not shown here because Spark keeps a log; perturb a sample without --engine "
+            "to see it"
+        ),
         **facts,
     )

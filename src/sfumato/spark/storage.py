@@ -1,4 +1,6 @@
-"""Files and folders where Spark can reach them, on this machine or in a cluster's store, by their path or URL."""
+"""Files and folders where Spark can reach them, on this machine or in a cluster's store, by their
+path or URL.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Place:
     def rename(self, other: Place) -> None:
         """Give it another name, all at once."""
         if not self._system.rename(self._path, other._path):
-            raise FileError(f"cannot write '{other.url}'", hint="is its folder there, and may it be written?")
+            raise FileError(
+                f"cannot write '{other.url}'", hint="is its folder there, and may it be written?"
+            )
 
     def read_text(self) -> str:
         """What a text file holds."""
@@ -92,17 +96,30 @@ class Place:
         return None if description is None else Provenance.from_description(description)
 
     def _description_text(self) -> str | None:
-        side = self.within(FOLDER_DESCRIPTION) if self.folder else self.beside(self.name + ".sfumato.json")
+        side = (
+            self.within(FOLDER_DESCRIPTION)
+            if self.folder
+            else self.beside(self.name + ".sfumato.json")
+        )
         if side.exists:
             return side.read_text()
-        return None if self.folder or not self.url.endswith(".parquet") else self._parquet_metadata()
+        return (
+            None if self.folder or not self.url.endswith(".parquet") else self._parquet_metadata()
+        )
 
     def _parquet_metadata(self) -> str | None:
         """The description in the footer of a Parquet file."""
         hadoop = self._java.org.apache.parquet.hadoop
-        opened = hadoop.ParquetFileReader.open(hadoop.util.HadoopInputFile.fromPath(self._path, self._configuration))
+        opened = hadoop.ParquetFileReader.open(
+            hadoop.util.HadoopInputFile.fromPath(self._path, self._configuration)
+        )
         try:
-            return opened.getFooter().getFileMetaData().getKeyValueMetaData().get(METADATA_KEY.decode())
+            return (
+                opened.getFooter()
+                .getFileMetaData()
+                .getKeyValueMetaData()
+                .get(METADATA_KEY.decode())
+            )
         finally:
             opened.close()
 

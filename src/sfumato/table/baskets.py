@@ -1,4 +1,6 @@
-"""FIMI text: one basket a line, whole-number item ids separated by blanks; parsed and written a block at a time."""
+"""FIMI text: one basket a line, whole-number item ids separated by blanks; parsed and written a
+block at a time.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") ->
         raise _not_an_id(text, int(np.argmax(kinds == 2)), first_line, where)
     starts, ends = _token_bounds(kinds == 1)
     if (ends - starts > MOST_DIGITS).any():
-        raise _not_an_id(text, int(starts[np.argmax(ends - starts > MOST_DIGITS)]), first_line, where)
+        raise _not_an_id(
+            text, int(starts[np.argmax(ends - starts > MOST_DIGITS)]), first_line, where
+        )
     line_ends = np.flatnonzero(octets == _NEWLINE)
     if len(text) and text[-1] != _NEWLINE:
         line_ends = np.append(line_ends, len(text))
@@ -71,13 +75,17 @@ def _token_bounds(digits: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[
     return edges[::2], edges[1::2]
 
 
-def _numbers(octets: NDArray[np.uint8], starts: NDArray[np.intp], ends: NDArray[np.intp]) -> NDArray[np.int64]:
+def _numbers(
+    octets: NDArray[np.uint8], starts: NDArray[np.intp], ends: NDArray[np.intp]
+) -> NDArray[np.int64]:
     """The values of the runs of digits, summed place by place from the last digit."""
     values = np.zeros(len(starts), dtype=np.int64)
     lengths = ends - starts
     for place in range(int(lengths.max(initial=0))):
         long_enough = slice(None) if place == 0 else lengths > place
-        values[long_enough] += (octets[ends[long_enough] - 1 - place].astype(np.int64) - _ZERO) * 10**place
+        values[long_enough] += (
+            octets[ends[long_enough] - 1 - place].astype(np.int64) - _ZERO
+        ) * 10**place
     return values
 
 
@@ -93,7 +101,9 @@ def _not_an_id(text: bytes, place: int, first_line: int, where: str) -> DataErro
     )
 
 
-def iterate_baskets(stream: BinaryIO, where: str, block_bytes: int = BLOCK_BYTES) -> Iterator[BasketBatch]:
+def iterate_baskets(
+    stream: BinaryIO, where: str, block_bytes: int = BLOCK_BYTES
+) -> Iterator[BasketBatch]:
     """The baskets of a stream, a block of whole lines at a time."""
     rest, first_line = b"", 1
     while block := stream.read(block_bytes):
@@ -145,9 +155,12 @@ class Universe:
     def of(cls, domain: Domain) -> Universe:
         """The look-up for a domain of baskets, whose items must be whole numbers."""
         attribute = domain.attributes[0]
-        if not domain.baskets or not all(value.isascii() and value.isdigit() for value in attribute.labels):
+        if not domain.baskets or not all(
+            value.isascii() and value.isdigit() for value in attribute.labels
+        ):
             raise SchemaError(
-                "a basket file (.dat) holds whole-number item ids and nothing else, and this domain is not of that kind",
+                "a basket file (.dat) holds whole-number item ids and nothing else, and this "
+                "domain is not of that kind",
                 hint="use .parquet",
             )
         ids = np.array([int(value) for value in attribute.labels], dtype=np.int64)
@@ -174,6 +187,8 @@ def format_baskets(names: pa.Array, bits: Bits) -> Any:
     offsets, items = bits.to_csr()
     if not len(items):
         return b"\n" * bits.rows
-    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names.take(pa.array(items)))
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), names.take(pa.array(items))
+    )
     lines = pc.binary_join(lists, " ")
     return pc.binary_join_element_wise(lines, pa.scalar("\n"), "").buffers()[2]

@@ -1,4 +1,6 @@
-"""Perturbing a table in memory, or a file of any size batch by batch; the noise is drawn once and written down."""
+"""Perturbing a table in memory, or a file of any size batch by batch; the noise is drawn once and
+written down.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,35 @@ from sfumato.table.readers import BATCH_ROWS, Reader, reader_of
 from sfumato.table.table import Provenance, Table, join_columns
 from sfumato.table.writing import writer_to
 
-Progress = Callable[[int, float | None], None]  # rows read so far, and the part of the file they are, if known
+Progress = Callable[
+    [int, float | None], None
+]  # rows read so far, and the part of the file they are, if known
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a perturbed file holds: its rows, how they came about, and what the owner should know."""
+    """What a perturbed file holds: its rows, how they came about, and what the owner
+    should know.
+    """
 
     rows: int
     provenance: Provenance
     notes: tuple[str, ...] = ()
 
 
-def perturb_table(table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1) -> Table:
-    """The perturbed table, its noise drawn once; from secure randomness unless an `rng` is given."""
+def perturb_table(
+    table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1
+) -> Table:
+    """The perturbed table, its noise drawn once; from secure randomness unless an `rng`
+    is given.
+    """
     if not isinstance(table, Table):
         raise ParameterError(
             f"a table of records is perturbed, and this is a {type(table).__name__}",
-            hint="read it first (sfumato.read); a Spark frame, whose noise would be drawn anew at every reading, is perturbed "
-            "into a folder by sfumato.spark.perturb_frame",
+            hint=(
+                "read it first (sfumato.read); a Spark frame, whose noise would be drawn anew at "
+                "every reading, is perturbed into a folder by sfumato.spark.perturb_frame"
+            ),
         )
     check_truth("this table", table.provenance)
     rng = secure() if rng is None else rng
@@ -59,8 +71,8 @@ def perturb_file(
 ) -> Written:
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
-    The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism that must see all rows at
-    once (swapping) is given them all.
+    The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism
+    that must see all rows at once (swapping) is given them all.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
     check_truth(reader.where, reader.provenance)
@@ -78,7 +90,9 @@ def perturb_file(
     return Written(writer.rows, provenance, reader.notes(domain))
 
 
-def _batches(reader: Reader, domain: Domain, mechanism: Mechanism, batch_rows: int) -> Iterator[Columns]:
+def _batches(
+    reader: Reader, domain: Domain, mechanism: Mechanism, batch_rows: int
+) -> Iterator[Columns]:
     batches = reader.batches(domain, batch_rows)
     return iter([join_columns(domain, list(batches))]) if mechanism.needs_all_rows else batches
 
@@ -109,7 +123,9 @@ def _interleaved(copies: Sequence[Columns]) -> Columns:
         return copies[0]
     order = np.arange(len(copies) * rows_of(copies[0])).reshape(len(copies), -1).T.ravel()
     joined = (_joined(column) for column in zip(*copies, strict=True))
-    return tuple(column.take(order) if isinstance(column, Bits) else column[order] for column in joined)
+    return tuple(
+        column.take(order) if isinstance(column, Bits) else column[order] for column in joined
+    )
 
 
 def _joined(parts: Sequence[Any]) -> Any:

@@ -1,4 +1,6 @@
-"""A schema proposed from data: categories, numbers with cuts at round quantiles, and what the owner should check."""
+"""A schema proposed from data: categories, numbers with cuts at round quantiles, and what the owner
+should check.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,12 @@ from sfumato.table.readers import BasketReader, Reader, RecordReader, number_wor
 from sfumato.table.table import plain_array
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
-FEW_WORDS = 20  # a column of words with more different values than this keeps the most frequent and lumps the rest
+# a column of words with more different values than this keeps the most frequent and lumps the rest
+FEW_WORDS = 20
 KEPT_WORDS = 12
-COUNTED_WORDS = 10_000  # different words counted a column; beyond, the rarest are forgotten now and then
+COUNTED_WORDS = (
+    10_000  # different words counted a column; beyond, the rarest are forgotten now and then
+)
 SAMPLED_NUMBERS = 1 << 16  # numbers kept a column to place the cuts
 QUANTILES = (0.2, 0.4, 0.6, 0.8)
 MOST_DECIMALS = 6
@@ -35,7 +40,9 @@ class Proposal:
 
 
 def propose_schema(data: Any) -> Domain:
-    """A domain that the records of a file or data frame fit; its bounds and values come from the data, so look it over."""
+    """A domain that the records of a file or data frame fit; its bounds and values come from the
+    data, so look it over.
+    """
     return propose(data).domain
 
 
@@ -43,7 +50,10 @@ def propose(data: Any) -> Proposal:
     """The proposed domain of a file, a data frame or a reader, from one pass over all rows."""
     reader = data if isinstance(data, Reader) else reader_of(data)
     if reader.provenance is not None:
-        return Proposal(reader.provenance.mechanism.reports, (f"{reader.where} was perturbed; this is its own domain",))
+        return Proposal(
+            reader.provenance.mechanism.reports,
+            (f"{reader.where} was perturbed; this is its own domain",),
+        )
     if isinstance(reader, BasketReader):
         return Proposal(reader.domain)
     if not isinstance(reader, RecordReader):
@@ -63,7 +73,9 @@ def _propose_records(reader: RecordReader) -> Proposal:
         attributes += [attribute] if attribute is not None else []
         notes += [note] if note else []
     if not attributes:
-        raise SchemaError(f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None)
+        raise SchemaError(
+            f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None
+        )
     return Proposal(Domain(tuple(attributes)), tuple(notes))
 
 
@@ -115,7 +127,10 @@ class Summary:
             self.sample.clear()
             return
         if len(numbers):
-            self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
+            self.low, self.high = (
+                min(self.low, float(numbers.min())),
+                max(self.high, float(numbers.max())),
+            )
             self.decimals = max(self.decimals, _decimals(numbers))
             self.sample.append(numbers[:: self.stride])
         if sum(map(len, self.sample)) > 2 * SAMPLED_NUMBERS:
@@ -131,11 +146,19 @@ class Summary:
         if self.baskets:
             return Items(self.name, tuple(sorted(self.words, key=_numeric_order))), None
         if len(self.words) == 1 and not self.nulls:
-            return self._category(list(self.words)), f"column '{self.name}' holds one value only; it tells nothing"
+            return self._category(
+                list(self.words)
+            ), f"column '{self.name}' holds one value only; it tells nothing"
         if self.numeric and (self.forgotten or len(self.words) > FEW_NUMBERS):
             return self._number()
-        if self.forgotten or (len(self.words) > FEW_WORDS and 2 * len(self.words) > self.rows - self.nulls):
-            return None, f"column '{self.name}' has too many different values to be a category and was left out"
+        if self.forgotten or (
+            len(self.words) > FEW_WORDS and 2 * len(self.words) > self.rows - self.nulls
+        ):
+            return (
+                None,
+                f"column '{self.name}' has too many different values to be a category and was "
+                "left out",
+            )
         return self._words()
 
     def _words(self) -> tuple[Attribute, str | None]:
@@ -166,7 +189,9 @@ class Summary:
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
 
     def _grid(self) -> tuple[float, float, float | None]:
-        """min, max and step: whole numbers, a decimal step where the grid stays small, else the finest default."""
+        """min, max and step: whole numbers, a decimal step where the grid stays small, else the
+        finest default.
+        """
         if self.decimals == 0:
             return int(self.low), int(self.high), None
         step = 10.0**-self.decimals
@@ -198,17 +223,25 @@ def _numbers(column: pa.Array) -> NDArray[np.float64] | None:
 
 
 def _decimals(numbers: NDArray[np.float64]) -> int:
-    """How many decimals the numbers are written with; one more than the most where there are too many."""
+    """How many decimals the numbers are written with; one more than the most where there are too
+    many.
+    """
     if (numbers == np.rint(numbers)).all():
         return 0
     for decimals in range(1, MOST_DECIMALS + 1):
-        if (np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))).all():
+        if (
+            np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))
+        ).all():
             return decimals
     return MOST_DECIMALS + 1
 
 
-def _cuts(numbers: NDArray[np.float64], low: float, high: float, *, whole: bool) -> tuple[float, ...]:
-    """Two to four cuts at round numbers near the quantiles; of the different values, where most are the same."""
+def _cuts(
+    numbers: NDArray[np.float64], low: float, high: float, *, whole: bool
+) -> tuple[float, ...]:
+    """Two to four cuts at round numbers near the quantiles; of the different values, where most are
+    the same.
+    """
     for values in (numbers, np.unique(numbers), np.linspace(low, high, 101)):
         cuts = _round_quantiles(values, low, high, whole=whole)
         if len(cuts) >= 2:
@@ -216,7 +249,9 @@ def _cuts(numbers: NDArray[np.float64], low: float, high: float, *, whole: bool)
     return cuts or (high,)
 
 
-def _round_quantiles(numbers: NDArray[np.float64], low: float, high: float, *, whole: bool) -> tuple[float, ...]:
+def _round_quantiles(
+    numbers: NDArray[np.float64], low: float, high: float, *, whole: bool
+) -> tuple[float, ...]:
     places = np.quantile(numbers, QUANTILES)
     spread = places[-1] - places[0] or high - low
     unit = _round_unit(spread / 4)

@@ -101,7 +101,9 @@ class Reader(ABC):
 
     @contextmanager
     def _no_true_value_told(self) -> Iterator[None]:
-        """Errors in a perturbed file say where, not what: a value that no mechanism reports may be someone's true one."""
+        """Errors in a perturbed file say where, not what: a value that no mechanism reports may be
+        someone's true one.
+        """
         try:
             yield
         except DataError as error:
@@ -123,7 +125,9 @@ class RecordReader(Reader):
         """The names of the columns."""
 
     @abstractmethod
-    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def arrow_batches(
+        self, names: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         """The values of these columns, a batch at a time."""
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
@@ -168,7 +172,9 @@ class FrameReader(RecordReader):
         found = _from_metadata(self.frame.schema.metadata, self.where)
         return None if found is None else {**found, "rows": self.frame.num_rows}
 
-    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def arrow_batches(
+        self, names: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         yield from self.frame.select(list(names)).to_batches(batch_rows)
 
 
@@ -200,10 +206,14 @@ class ParquetReader(RecordReader):
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
 
-    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def arrow_batches(
+        self, names: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         self._read = 0
         with _readable_parquet(self.where):
-            for batch in self._file.iter_batches(batch_rows, columns=list(names), use_threads=False):
+            for batch in self._file.iter_batches(
+                batch_rows, columns=list(names), use_threads=False
+            ):
                 self._read += batch.num_rows
                 yield batch
 
@@ -214,7 +224,9 @@ class ParquetReader(RecordReader):
 
 @dataclass(eq=False)
 class FolderReader(RecordReader):
-    """A folder of Parquet parts, as Spark writes them, with the description of a perturbed table beside them."""
+    """A folder of Parquet parts, as Spark writes them, with the description of a perturbed table
+    beside them.
+    """
 
     path: Path
     where: str
@@ -227,7 +239,9 @@ class FolderReader(RecordReader):
     @cached_property
     def parts(self) -> tuple[ParquetReader, ...]:
         """The parts in the order of their names."""
-        found = sorted(path for path in self.path.glob("*.parquet") if not path.name.startswith(("_", ".")))
+        found = sorted(
+            path for path in self.path.glob("*.parquet") if not path.name.startswith(("_", "."))
+        )
         return tuple(ParquetReader(path, f"'{path}'") for path in found)
 
     @property
@@ -247,12 +261,15 @@ class FolderReader(RecordReader):
         found = _parsed(side.read_text(encoding="utf-8"), f"'{side}'")
         if found.get("rows") != self.rows:
             raise FileError(
-                f"{self.where} has {self.rows} rows, but its description speaks of {found.get('rows')}",
+                f"{self.where} has {self.rows} rows, but its description speaks of "
+                f"{found.get('rows')}",
                 hint="a part was lost or added after it was perturbed",
             )
         return found
 
-    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def arrow_batches(
+        self, names: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         self._read = 0
         for part in self.parts:
             for batch in part.arrow_batches(names, batch_rows):
@@ -272,7 +289,8 @@ def _readable_parquet(where: str) -> Iterator[None]:
         if isinstance(error, SfumatoError):
             raise
         raise FileError(
-            f"{where} is not a readable Parquet file: {_first_line(error)}", hint="it may be truncated; write it again"
+            f"{where} is not a readable Parquet file: {_first_line(error)}",
+            hint="it may be truncated; write it again",
         ) from None
 
 
@@ -288,7 +306,9 @@ class TextReader(Reader):
     def _opened(self) -> Iterator[BinaryIO]:
         """The text from its beginning, decompressed."""
         with _readable_text(self.where):
-            raw: BinaryIO = io.BytesIO(self.path) if isinstance(self.path, bytes) else self.path.open("rb")
+            raw: BinaryIO = (
+                io.BytesIO(self.path) if isinstance(self.path, bytes) else self.path.open("rb")
+            )
             with raw:
                 self._raw = raw
                 zipped = raw.read(2) == GZIP_MARK
@@ -297,9 +317,15 @@ class TextReader(Reader):
 
     @contextmanager
     def _opened_by_arrow(self) -> Iterator[Any]:
-        """The same for Arrow, which reads ahead in a thread of its own and must not need the interpreter to do so."""
+        """The same for Arrow, which reads ahead in a thread of its own and must not need the
+        interpreter to do so.
+        """
         with _readable_text(self.where):
-            raw = pa.BufferReader(self.path) if isinstance(self.path, bytes) else pa.OSFile(str(self.path))
+            raw = (
+                pa.BufferReader(self.path)
+                if isinstance(self.path, bytes)
+                else pa.OSFile(str(self.path))
+            )
             with raw:
                 self._raw = raw
                 zipped = raw.read(2) == GZIP_MARK
@@ -329,14 +355,17 @@ class TextReader(Reader):
     def _check_rows(self, rows: int) -> None:
         if self.description is not None and rows != self.described_rows:
             raise FileError(
-                f"{self.where} has {rows} rows, but its description speaks of {self.described_rows}",
+                f"{self.where} has {rows} rows, but its description speaks of "
+                f"{self.described_rows}",
                 hint="it was cut short or changed after it was perturbed",
             )
 
 
 @dataclass(eq=False)
 class CsvReader(RecordReader, TextReader):
-    """A CSV file with a header line; an empty field is a null, a quoted empty one is an empty word."""
+    """A CSV file with a header line; an empty field is a null, a quoted empty one is an
+    empty word.
+    """
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -350,7 +379,9 @@ class CsvReader(RecordReader, TextReader):
             raise FileError(f"{self.where} has more than one column '{twice[0]}' in its header")
         return names
 
-    def arrow_batches(self, names: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def arrow_batches(
+        self, names: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         ragged: list[Any] = []
@@ -370,7 +401,9 @@ class CsvReader(RecordReader, TextReader):
         rows = 0
         with self._opened_by_arrow() as stream, _readable_csv(self.where, ragged):
             options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
-            for batch in open_csv(stream, read_options=options, parse_options=parse, convert_options=convert):
+            for batch in open_csv(
+                stream, read_options=options, parse_options=parse, convert_options=convert
+            ):
                 rows += batch.num_rows
                 yield batch
         self._check_rows(rows)
@@ -385,7 +418,9 @@ class CsvReader(RecordReader, TextReader):
 
 
 def flat_names(attribute: Attribute) -> tuple[str, ...]:
-    """The columns that an attribute has in a CSV file: its own, or for baskets one of 0 and 1 for every item."""
+    """The columns that an attribute has in a CSV file: its own, or for baskets one of 0 and 1 for
+    every item.
+    """
     return attribute.labels if isinstance(attribute, Items) else (attribute.name,)
 
 
@@ -404,7 +439,9 @@ def encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) ->
 def number_words(words: pa.Array) -> pa.Array:
     """Numbers as written, without blanks around them, and what stands for no number as null."""
     trimmed = pc.utf8_trim_whitespace(words)
-    return pc.if_else(pc.is_in(trimmed, value_set=pa.array(NO_NUMBER)), pa.scalar(None, pa.string()), trimmed)
+    return pc.if_else(
+        pc.is_in(trimmed, value_set=pa.array(NO_NUMBER)), pa.scalar(None, pa.string()), trimmed
+    )
 
 
 def _numbers_or_labels(words: pa.Array) -> pa.Array:
@@ -418,7 +455,11 @@ def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> B
     flags = np.empty((batch.num_rows, attribute.size), dtype=bool)
     for place, name in enumerate(attribute.labels):
         column = batch.column(name)
-        codes = pc.index_in(column, value_set=pa.array(["0", "1"])).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = (
+            pc.index_in(column, value_set=pa.array(["0", "1"]))
+            .fill_null(-1)
+            .to_numpy(zero_copy_only=False)
+        )
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
             message = f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1"
@@ -434,7 +475,9 @@ def _readable_text(where: str) -> Iterator[None]:
     except UnicodeDecodeError:
         raise _not_utf8(where) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FileError(f"{where} is not readable gzip: {_first_line(error)}", hint="it may be truncated") from None
+        raise FileError(
+            f"{where} is not readable gzip: {_first_line(error)}", hint="it may be truncated"
+        ) from None
     except OSError as error:
         if isinstance(error, SfumatoError):
             raise
@@ -454,7 +497,8 @@ def _readable_csv(where: str, ragged: list[Any]) -> Iterator[None]:
             raise _not_utf8(where) from None
         if "straddling" in str(error):
             raise FileError(
-                f"{where} has a row of more than {CSV_BLOCK_BYTES >> 20} MB", hint="is a quote left open?"
+                f"{where} has a row of more than {CSV_BLOCK_BYTES >> 20} MB",
+                hint="is a quote left open?",
             ) from None
         raise FileError(f"{where} is not a readable CSV file: {_first_line(error)}") from None
 
@@ -469,7 +513,9 @@ def _ragged(where: str, row: Any) -> FileError:
 
 
 def _not_utf8(where: str) -> FileError:
-    return FileError(f"{where} is not UTF-8 text", hint="convert it first, as in iconv -f latin1 -t utf-8")
+    return FileError(
+        f"{where} is not UTF-8 text", hint="convert it first, as in iconv -f latin1 -t utf-8"
+    )
 
 
 @dataclass(eq=False)
@@ -482,7 +528,9 @@ class BasketReader(TextReader):
         with self._opened() as stream:
             ids = ids_in(iterate_baskets(stream, self.where))
         if not len(ids):
-            raise FileError(f"{self.where} is empty; a basket file has one basket of item ids a line")
+            raise FileError(
+                f"{self.where} is empty; a basket file has one basket of item ids a line"
+            )
         return basket_domain(ids)
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
@@ -495,7 +543,9 @@ class BasketReader(TextReader):
                     yield (universe.encode(batch, rows + 1),)
                     rows += len(batch)
         if not rows:
-            raise FileError(f"{self.where} is empty; a basket file has one basket of item ids a line")
+            raise FileError(
+                f"{self.where} is empty; a basket file has one basket of item ids a line"
+            )
         self._check_rows(rows)
 
 
@@ -529,7 +579,10 @@ def kind_of(path: Path) -> str:
     for suffix in SUFFIXES:
         if name.endswith(suffix):
             return suffix.split(".")[1]
-    raise FileError(f"'{path}' has a name of an unknown kind", hint=f"Sfumato reads and writes {listing(SUFFIXES)}")
+    raise FileError(
+        f"'{path}' has a name of an unknown kind",
+        hint=f"Sfumato reads and writes {listing(SUFFIXES)}",
+    )
 
 
 def side_file(path: Path) -> Path:

@@ -12,7 +12,8 @@ from sfumato.table.table import Table
 
 
 def read(source: Any, schema: Domain | None = None) -> Table:
-    """The table in a file (CSV, Parquet, FIMI) or a data frame; one that Sfumato perturbed comes with its mechanism.
+    """The table in a file (CSV, Parquet, FIMI) or a data frame; one that Sfumato perturbed comes
+    with its mechanism.
 
     Data without a mechanism are the truth, read by the schema, or by a proposed one.
     """
@@ -20,7 +21,10 @@ def read(source: Any, schema: Domain | None = None) -> Table:
     if reader.provenance is None:
         return read_truth(reader, schema)
     if schema is not None:
-        raise ParameterError(f"{reader.where} was perturbed and carries its own domain", hint="leave the schema out to read it")
+        raise ParameterError(
+            f"{reader.where} was perturbed and carries its own domain",
+            hint="leave the schema out to read it",
+        )
     return reader.table(reader.provenance.mechanism.reports)
 
 
@@ -34,7 +38,8 @@ def read_perturbed(source: Any) -> Table:
     reader = reader_of(source)
     if reader.provenance is None:
         raise FileError(
-            f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not known",
+            f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not "
+            "known",
             hint="perturb it first, or read it as the truth",
         )
     return reader.table(reader.provenance.mechanism.reports)

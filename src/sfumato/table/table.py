@@ -12,7 +12,17 @@ import pyarrow as pa
 
 from sfumato import __version__
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Bins, Cells, Codes, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.domain import (
+    Attribute,
+    Bins,
+    Cells,
+    Codes,
+    Columns,
+    Domain,
+    Items,
+    Numeric,
+    code_dtype,
+)
 from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
@@ -24,7 +34,9 @@ DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a table was perturbed: by which mechanism, whether from secure randomness, and how many reports a record made."""
+    """How a table was perturbed: by which mechanism, whether from secure randomness, and how many
+    reports a record made.
+    """
 
     mechanism: Mechanism
     secure: bool
@@ -46,18 +58,23 @@ class Provenance:
         found = description.get("format")
         if found != DESCRIPTION_FORMAT:
             raise FileError(
-                f"this file's description has format {found!r}; this Sfumato ({__version__}) reads {DESCRIPTION_FORMAT}",
+                f"this file's description has format {found!r}; this Sfumato ({__version__}) "
+                f"reads {DESCRIPTION_FORMAT}",
                 hint="read it with the version that wrote it",
             )
         secure, copies = description.get("secure"), description.get("copies")
         if not isinstance(secure, bool) or not isinstance(copies, int) or copies < 1:
-            raise FileError("this file's description does not say whether it is secure, and how many copies it holds")
+            raise FileError(
+                "this file's description does not say whether it is secure, and how many copies "
+                "it holds"
+            )
         return cls(from_spec(description), secure, copies)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Records over a domain: one array of codes an attribute (for items: packed bits), and the provenance of a perturbed one.
+    """Records over a domain: one array of codes an attribute (for items: packed bits), and the
+    provenance of a perturbed one.
 
     Where `copies` is above 1, the reports of one record stand in consecutive rows.
 
@@ -74,11 +91,19 @@ class Table:
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain):
-            raise DataError(f"{len(self.columns)} columns were given for the {len(self.domain)} attributes of the domain")
-        checked = tuple(_checked(attribute, column) for attribute, column in zip(self.domain, self.columns, strict=True))
+            raise DataError(
+                f"{len(self.columns)} columns were given for the {len(self.domain)} attributes of "
+                "the domain"
+            )
+        checked = tuple(
+            _checked(attribute, column)
+            for attribute, column in zip(self.domain, self.columns, strict=True)
+        )
         lengths = {len(column) for column in checked}
         if len(lengths) > 1:
-            raise DataError(f"columns must have the same number of rows; found {listing(sorted(lengths))}")
+            raise DataError(
+                f"columns must have the same number of rows; found {listing(sorted(lengths))}"
+            )
         object.__setattr__(self, "columns", checked)
 
     @property
@@ -96,7 +121,9 @@ class Table:
 
     @property
     def secure(self) -> bool:
-        """Whether the noise came from secure randomness; False for an experiment, and for the truth."""
+        """Whether the noise came from secure randomness; False for an experiment, and for the
+        truth.
+        """
         return self.provenance is not None and self.provenance.secure
 
     @property
@@ -110,18 +137,27 @@ class Table:
 
     @classmethod
     def from_arrow(cls, data: Any, domain: Domain) -> Table:
-        """The table that an Arrow table, or any data frame that speaks the Arrow C stream, holds."""
+        """The table that an Arrow table, or any data frame that speaks the Arrow C
+        stream, holds.
+        """
         reader = arrow_stream(data)
         check_names(domain.names, reader.schema.names, "these data")
         parts, first_row = [], 1
         for batch in reader:
             parts.append(encode_batch(batch, domain, first_row))
             first_row += batch.num_rows
-        return cls(domain, join_columns(domain, parts), notes=dropped_notes(domain, reader.schema.names))
+        return cls(
+            domain, join_columns(domain, parts), notes=dropped_notes(domain, reader.schema.names)
+        )
 
     def to_arrow(self) -> pa.Table:
-        """The values as Arrow columns; a perturbed table carries its description in the schema's metadata."""
-        arrays = [attribute.decode(column) for attribute, column in zip(self.domain, self.columns, strict=True)]
+        """The values as Arrow columns; a perturbed table carries its description in the schema's
+        metadata.
+        """
+        arrays = [
+            attribute.decode(column)
+            for attribute, column in zip(self.domain, self.columns, strict=True)
+        ]
         return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -130,20 +166,28 @@ class Table:
 
     def recode(self, domain: Domain) -> Table:
         """The same rows over another domain: attributes left out, reordered, or cut into bins."""
-        columns = tuple(_recoded(self.domain[attribute.name], self.column(attribute.name), attribute) for attribute in domain)
+        columns = tuple(
+            _recoded(self.domain[attribute.name], self.column(attribute.name), attribute)
+            for attribute in domain
+        )
         return replace(self, domain=domain, columns=columns)
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
         columns = tuple(
-            column.slice(start, stop) if isinstance(column, Bits) else column[start:stop] for column in self.columns
+            column.slice(start, stop) if isinstance(column, Bits) else column[start:stop]
+            for column in self.columns
         )
         return replace(self, columns=columns)
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
         return replace(
-            self, columns=tuple(column.take(rows) if isinstance(column, Bits) else column[rows] for column in self.columns)
+            self,
+            columns=tuple(
+                column.take(rows) if isinstance(column, Bits) else column[rows]
+                for column in self.columns
+            ),
         )
 
     @classmethod
@@ -152,13 +196,17 @@ class Table:
         if not parts:
             raise DataError("there is no table to join; give at least one")
         first = parts[0]
-        if any(part.domain != first.domain or part.provenance != first.provenance for part in parts):
+        if any(
+            part.domain != first.domain or part.provenance != first.provenance for part in parts
+        ):
             raise DataError("tables to join must have the same domain and the same mechanism")
         return replace(first, columns=join_columns(first.domain, [part.columns for part in parts]))
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
-    """Arrow batches of whatever holds them: an Arrow table or reader, or a data frame that speaks the Arrow C stream."""
+    """Arrow batches of whatever holds them: an Arrow table or reader, or a data frame that speaks
+    the Arrow C stream.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -167,9 +215,13 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
         try:
             return pa.RecordBatchReader.from_stream(data)
         except (TypeError, pa.ArrowInvalid) as error:
-            if hasattr(data, "fetch_arrow_reader"):  # DuckDB before 1.2 does not take the argument that the protocol knows
+            if hasattr(
+                data, "fetch_arrow_reader"
+            ):  # DuckDB before 1.2 does not take the argument that the protocol knows
                 return data.fetch_arrow_reader()
-            raise DataError(f"these data are not columns of one type each: {str(error).splitlines()[0]}") from None
+            raise DataError(
+                f"these data are not columns of one type each: {str(error).splitlines()[0]}"
+            ) from None
     raise DataError(
         f"cannot read records from {type(data).__name__}",
         hint="give a file name, an Arrow table, or a data frame of pandas, polars or DuckDB",
@@ -177,15 +229,23 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
 
 
 def arrow_schema(domain: Domain, provenance: Provenance | None) -> pa.Schema:
-    """The Arrow types of a domain's columns, with the description of a perturbed table in the metadata."""
+    """The Arrow types of a domain's columns, with the description of a perturbed table in the
+    metadata.
+    """
     # No value is ever missing; to say so lets engines compare three times faster.
-    fields = [pa.field(attribute.name, _arrow_type(attribute), nullable=False) for attribute in domain]
+    fields = [
+        pa.field(attribute.name, _arrow_type(attribute), nullable=False) for attribute in domain
+    ]
     metadata = {METADATA_KEY: json.dumps(provenance.describe())} if provenance else None
     return pa.schema(fields, metadata=metadata)
 
 
 def _arrow_type(attribute: Attribute) -> pa.DataType:
-    empty = Bits.zeros(0, attribute.size) if isinstance(attribute, Items) else np.zeros(0, dtype=np.uint8)
+    empty = (
+        Bits.zeros(0, attribute.size)
+        if isinstance(attribute, Items)
+        else np.zeros(0, dtype=np.uint8)
+    )
     return attribute.decode(empty).type
 
 
@@ -194,25 +254,41 @@ def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Colum
     columns = [plain_array(batch.column(attribute.name)) for attribute in domain]
     for attribute, column in zip(domain, columns, strict=True):
         _check_kind(attribute, column)
-    return tuple(attribute.encode(column, first_row) for attribute, column in zip(domain, columns, strict=True))
+    return tuple(
+        attribute.encode(column, first_row)
+        for attribute, column in zip(domain, columns, strict=True)
+    )
 
 
 def _check_kind(attribute: Attribute, column: pa.Array) -> None:
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if isinstance(attribute, Items) and not lists:
-        raise DataError(f"column '{attribute.name}' should hold baskets, that is lists of items; it holds {column.type}")
+        raise DataError(
+            f"column '{attribute.name}' should hold baskets, that is lists of items; it holds "
+            f"{column.type}"
+        )
     if not isinstance(attribute, Items) and pa.types.is_nested(column.type):
-        raise DataError(f"column '{attribute.name}' should hold single values; it holds {column.type}")
+        raise DataError(
+            f"column '{attribute.name}' should hold single values; it holds {column.type}"
+        )
 
 
 def plain_array(array: pa.Array) -> pa.Array:
-    """The same values without string views, which polars hands over and much of Arrow cannot compute with."""
+    """The same values without string views, which polars hands over and much of Arrow cannot
+    compute with.
+    """
     kind = array.type
     if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, plain_array(array.dictionary))
-    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_string_view(kind.value_type):
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_string_view(
+        kind.value_type
+    ):
         lists = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
-        return lists.from_arrays(array.offsets, plain_array(array.values), mask=array.is_null() if array.null_count else None)
+        return lists.from_arrays(
+            array.offsets,
+            plain_array(array.values),
+            mask=array.is_null() if array.null_count else None,
+        )
     if not pa.types.is_string_view(kind):
         return array
     try:
@@ -231,7 +307,9 @@ def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:
             joined.append(Bits.concatenate(bits) if bits else Bits.zeros(0, attribute.size))
         else:
             codes = [np.asarray(piece) for piece in pieces]
-            joined.append(np.concatenate(codes) if codes else np.zeros(0, dtype=code_dtype(attribute.size)))
+            joined.append(
+                np.concatenate(codes) if codes else np.zeros(0, dtype=code_dtype(attribute.size))
+            )
     return tuple(joined)
 
 
@@ -239,7 +317,9 @@ def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None
     """Refuse data that lack a wanted column, or have one twice."""
     for name in wanted:
         if name not in names:
-            raise SchemaError(f"no column '{name}' in {where} ({listing(names)})", hint=near_miss(name, names))
+            raise SchemaError(
+                f"no column '{name}' in {where} ({listing(names)})", hint=near_miss(name, names)
+            )
         if list(names).count(name) > 1:
             raise DataError(f"{where} has more than one column '{name}'")
 
@@ -247,7 +327,9 @@ def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None
 def dropped_notes(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """A note that names the columns a domain leaves out."""
     # pandas hands its row labels over as a column of this name; nobody meant them as data.
-    dropped = [name for name in names if name not in domain and not name.startswith("__index_level_")]
+    dropped = [
+        name for name in names if name not in domain and not name.startswith("__index_level_")
+    ]
     if not dropped:
         return ()
     if len(dropped) == 1:
@@ -257,21 +339,34 @@ def dropped_notes(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
 
 def _checked(attribute: Attribute, column: Codes | Bits) -> Codes | Bits:
     if isinstance(attribute, Items) != isinstance(column, Bits):
-        raise DataError(f"attribute '{attribute.name}' is held by {'bits' if isinstance(attribute, Items) else 'codes'}")
-    found = column.items if isinstance(column, Bits) else int(column.max()) + 1 if len(column) else 0
+        raise DataError(
+            f"attribute '{attribute.name}' is held by "
+            f"{'bits' if isinstance(attribute, Items) else 'codes'}"
+        )
+    found = (
+        column.items if isinstance(column, Bits) else int(column.max()) + 1 if len(column) else 0
+    )
     if found > attribute.size or (isinstance(column, Bits) and found != attribute.size):
-        raise DataError(f"column '{attribute.name}' holds more than the {attribute.size} values of its attribute")
+        raise DataError(
+            f"column '{attribute.name}' holds more than the {attribute.size} values of its "
+            "attribute"
+        )
     return column
 
 
 def _recoded(have: Attribute, column: Codes | Bits, want: Attribute) -> Codes | Bits:
-    """The column over another attribute of the same name: as it is, cut into bins, or through its values."""
+    """The column over another attribute of the same name: as it is, cut into bins, or through its
+    values.
+    """
     if replace(have, public=want.public) == want:
         return column
     if isinstance(have, Numeric | Bins) and isinstance(want, Bins) and _cuts_fit(have, want):
         return _merged(have.cells_by_cuts(want.edges[1:-1]), column)
     if isinstance(want, Bins) and isinstance(have, Bins):
-        raise SchemaError(f"the bins of '{have.name}' ({listing(have.labels)}) cannot be cut again to {listing(want.labels)}")
+        raise SchemaError(
+            f"the bins of '{have.name}' ({listing(have.labels)}) cannot be cut again to "
+            f"{listing(want.labels)}"
+        )
     return want.encode(have.decode(column))
 
 
@@ -279,13 +374,23 @@ def _merged(cells: Cells, column: Codes | Bits) -> Codes:
     """The cell of each row, looked up by its code where there are more rows than codes."""
     if cells.attribute.size > len(column):
         return cells.assign(column).astype(code_dtype(cells.size))
-    return cells.assign(np.arange(cells.attribute.size)).astype(code_dtype(cells.size))[np.asarray(column)]
+    return cells.assign(np.arange(cells.attribute.size)).astype(code_dtype(cells.size))[
+        np.asarray(column)
+    ]
 
 
 def _cuts_fit(have: Numeric | Bins, want: Bins) -> bool:
-    """Whether the bins span the whole range that the column can hold, so that merging codes gives them."""
+    """Whether the bins span the whole range that the column can hold, so that merging codes gives
+    them.
+    """
     if isinstance(have, Bins):
-        return have.edges[0] == want.edges[0] and have.edges[-1] == want.edges[-1] and set(want.edges) <= set(have.edges)
+        return (
+            have.edges[0] == want.edges[0]
+            and have.edges[-1] == want.edges[-1]
+            and set(want.edges) <= set(have.edges)
+        )
     return (
-        want.edges[0] <= have.min and have.max <= want.edges[-1] and all(have.min < cut <= have.max for cut in want.edges[1:-1])
+        want.edges[0] <= have.min
+        and have.max <= want.edges[-1]
+        and all(have.min < cut <= have.max for cut in want.edges[1:-1])
     )

@@ -1,4 +1,6 @@
-"""Writers: CSV, Parquet and FIMI files, a batch at a time, under a temporary name until they are complete."""
+"""Writers: CSV, Parquet and FIMI files, a batch at a time, under a temporary name until they are
+complete.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ from sfumato.domain import Attribute, Codes, Columns, Domain
 from sfumato.errors import FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
 from sfumato.table.baskets import Universe, format_baskets
-from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, batch_rows_of, flat_names, kind_of, side_file
+from sfumato.table.readers import (
+    BATCH_ROWS,
+    STANDARD_STREAM,
+    batch_rows_of,
+    flat_names,
+    kind_of,
+    side_file,
+)
 from sfumato.table.table import Provenance, Table, arrow_schema
 
 
@@ -52,7 +61,9 @@ class Writer(ABC):
         return
 
     def abandon(self) -> None:
-        """Let go of what is being written after an error: nothing, unless the form holds something open."""
+        """Let go of what is being written after an error: nothing, unless the form holds something
+        open.
+        """
         return
 
 
@@ -60,8 +71,9 @@ class Writer(ABC):
 class ParquetWriter(Writer):
     """Parquet, with the description of a perturbed table in the schema's metadata.
 
-    Batches end where a block of the true file's text did, so their sizes tell how long true records are. Row groups
-    therefore have a number of rows that depends on the domain alone, and what they hold is joined before it is cut into pages.
+    Batches end where a block of the true file's text did, so their sizes tell how long true records
+    are. Row groups therefore have a number of rows that depends on the domain alone, and what they
+    hold is joined before it is cut into pages.
     """
 
     describes_itself: ClassVar[bool] = True
@@ -75,7 +87,9 @@ class ParquetWriter(Writer):
         self._group_rows = min(batch_rows_of(attribute) for attribute in self.domain)
 
     def _append(self, columns: Columns) -> None:
-        arrays = [attribute.decode(column) for attribute, column in zip(self.domain, columns, strict=True)]
+        arrays = [
+            attribute.decode(column) for attribute, column in zip(self.domain, columns, strict=True)
+        ]
         self._waiting = pa.concat_tables([self._waiting, pa.table(arrays, schema=self._schema)])
         while self._waiting.num_rows >= self._group_rows:
             self._write_group(self._waiting.slice(0, self._group_rows))
@@ -90,7 +104,8 @@ class ParquetWriter(Writer):
         self._file.close()
 
     def abandon(self) -> None:
-        # Left open, it would be closed by the garbage collector, which complains aloud where that fails.
+        # Left open, it would be closed by the garbage collector, which complains aloud where that
+        # fails.
         with suppress(Exception):
             self._file.close()
         self._file.is_open = False
@@ -98,14 +113,18 @@ class ParquetWriter(Writer):
 
 @dataclass(eq=False)
 class CsvWriter(Writer):
-    """CSV with a header line; words are quoted where they need it; baskets become one column of 0 and 1 an item."""
+    """CSV with a header line; words are quoted where they need it; baskets become one column of 0
+    and 1 an item.
+    """
 
     def __post_init__(self) -> None:
         names = [name for attribute in self.domain for name in flat_names(attribute)]
         self.stream.write((",".join(map(_quoted, names)) + "\n").encode())
 
     def _append(self, columns: Columns) -> None:
-        words = [part for pair in zip(self.domain, columns, strict=True) for part in csv_fields(*pair)]
+        words = [
+            part for pair in zip(self.domain, columns, strict=True) for part in csv_fields(*pair)
+        ]
         ended = pc.binary_join_element_wise(words[-1], "\n", "")
         lines = pc.binary_join_element_wise(*words[:-1], ended, ",")
         self.stream.write(memoryview(lines.buffers()[2]))
@@ -129,7 +148,10 @@ def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
     """The values of a column as CSV fields."""
     if isinstance(column, Bits):
         digits = pa.array(["0", "1"])
-        return [digits.take(pa.array(column.column(item).view(np.uint8))) for item in range(column.items)]
+        return [
+            digits.take(pa.array(column.column(item).view(np.uint8)))
+            for item in range(column.items)
+        ]
     values = attribute.decode(column)
     if pa.types.is_dictionary(values.type):
         fields = pa.array([_quoted(label) for label in attribute.labels], pa.string())
@@ -144,16 +166,22 @@ def _quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-_WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "csv": CsvWriter, "dat": BasketWriter}
+_WRITERS: dict[str, type[Writer]] = {
+    "parquet": ParquetWriter,
+    "csv": CsvWriter,
+    "dat": BasketWriter,
+}
 
 
 @contextmanager
 def writer_to(
     target: str | Path, domain: Domain, provenance: Provenance | None = None, *, force: bool = False
 ) -> Iterator[Writer]:
-    """A writer to a file, which appears under its name when the block ends well and not at all when it does not.
+    """A writer to a file, which appears under its name when the block ends well and not at all when
+    it does not.
 
-    '-' is standard output: Parquet for a perturbed table, which must carry its mechanism, else CSV or FIMI.
+    '-' is standard output: Parquet for a perturbed table, which must carry its mechanism, else CSV
+    or FIMI.
     """
     if str(target) == STANDARD_STREAM:
         with _written("standard output"):
@@ -175,7 +203,8 @@ def writer_to(
 def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterator[Writer]:
     if provenance and sys.stdout.isatty():
         raise FileError(
-            "a perturbed table goes to standard output as Parquet, which a terminal cannot show", hint="use -o FILE"
+            "a perturbed table goes to standard output as Parquet, which a terminal cannot show",
+            hint="use -o FILE",
         )
     kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
     with _whole(sys.stdout.buffer) if provenance else nullcontext(sys.stdout.buffer) as stream:
@@ -187,7 +216,9 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
 
 @contextmanager
 def _whole(target: BinaryIO) -> Iterator[BinaryIO]:
-    """A temporary file that is copied to the target when the block ends well: a Parquet file cut short may look complete."""
+    """A temporary file that is copied to the target when the block ends well: a Parquet file cut
+    short may look complete.
+    """
     with tempfile.TemporaryFile() as stream:
         yield stream
         stream.seek(0)
@@ -231,7 +262,9 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file under a temporary name beside `path`, which takes that name at the end of a block that ends well."""
+    """A file under a temporary name beside `path`, which takes that name at the end of a block that
+    ends well.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("xb") as stream:
@@ -252,7 +285,9 @@ def _compressed(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 
 
 def _describe(path: Path, writer: Writer) -> None:
-    """Write the side file of a perturbed text file just before the file itself appears; remove a stale one."""
+    """Write the side file of a perturbed text file just before the file itself appears; remove a
+    stale one.
+    """
     side = side_file(path)
     if writer.provenance is None or writer.describes_itself:
         side.unlink(missing_ok=True)
@@ -269,11 +304,15 @@ def _written(where: str) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, SfumatoError | BrokenPipeError):
             raise
-        raise FileError(f"cannot write {where}: {error.strerror or error}", hint="nothing was changed") from None
+        raise FileError(
+            f"cannot write {where}: {error.strerror or error}", hint="nothing was changed"
+        ) from None
 
 
 def save(table: Table, target: str | Path, *, force: bool = False) -> None:
-    """Write a table to a file; a perturbed one carries its mechanism, in the Parquet metadata or a side file."""
+    """Write a table to a file; a perturbed one carries its mechanism, in the Parquet metadata or a
+    side file.
+    """
     with writer_to(target, table.domain, table.provenance, force=force) as writer:
         for start in range(0, table.rows, BATCH_ROWS):
             writer.write(table.slice(start, start + BATCH_ROWS).columns)

@@ -18,17 +18,22 @@ from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import DataError, SfumatoError
 
-# A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so many two-celled columns are
-# counted beside the groups (bench/cube.py). PostgreSQL computes a condition again for every count that names it.
+# A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
+# many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
+# condition again for every count that names it.
 LISTED_CELLS, LISTED_BESIDE = {"postgres": 4}, {"postgres": 1}
 MANY_LISTED_CELLS, MANY_LISTED_BESIDE = 16, 3
-JOINED_CELLS = 1 << 12  # questions whose columns together have at most this many cells are summed from one table
+JOINED_CELLS = (
+    1 << 12
+)  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
 ITEMSETS = 256  # itemsets counted by one statement
 
 
 class Relation(Protocol):
-    """Rows that stand in an engine, in columns named as the attributes and holding decoded values."""
+    """Rows that stand in an engine, in columns named as the attributes and holding
+    decoded values.
+    """
 
     @property
     def dialect(self) -> str:
@@ -40,7 +45,9 @@ class Relation(Protocol):
 
     @property
     def flags(self) -> bool:
-        """Whether a basket is one column of '0' and '1' an item (CSV); else it is one list of items."""
+        """Whether a basket is one column of '0' and '1' an item (CSV); else it is one list of
+        items.
+        """
 
     def fetch(self, statement: str) -> pa.Table:
         """The rows that a SELECT gives."""
@@ -52,7 +59,9 @@ class SqlCounter:
 
     domain: Domain  # of the reports
     relation: Relation
-    stated_rows: int | None = None  # where the release says how many it has; every table counted is held against it
+    stated_rows: int | None = (
+        None  # where the release says how many it has; every table counted is held against it
+    )
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -70,13 +79,17 @@ class SqlCounter:
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        return self._writer.counted(cells, listed_axes(cells, self.relation.dialect)).sql(dialect=self.relation.dialect)
+        return self._writer.counted(cells, listed_axes(cells, self.relation.dialect)).sql(
+            dialect=self.relation.dialect
+        )
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         question = tuple(part.key for part in cells)
         if question in self._asked:
             return self._asked[question]
-        return self._remembered(question, self._counted(cells, listed_axes(cells, self.relation.dialect)))
+        return self._remembered(
+            question, self._counted(cells, listed_axes(cells, self.relation.dialect))
+        )
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         self._check_rows(int(table.sum()))
@@ -87,7 +100,8 @@ class SqlCounter:
     def _check_rows(self, found: int) -> None:
         if self.stated_rows is not None and found != self.stated_rows:
             raise DataError(
-                f"this release has {found:,} rows, but its description speaks of {self.stated_rows:,}",
+                f"this release has {found:,} rows, but its description speaks of "
+                f"{self.stated_rows:,}",
                 hint="it was cut short or changed after it was perturbed",
             )
 
@@ -96,37 +110,70 @@ class SqlCounter:
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
-        counts = np.stack([_integers(found.column(f"n{number}")) for number in range(math.prod(sizes))], axis=1)
-        table = self._spread(found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes))
+        counts = np.stack(
+            [_integers(found.column(f"n{number}")) for number in range(math.prod(sizes))], axis=1
+        )
+        table = self._spread(
+            found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes)
+        )
         for place, axis in enumerate(listed, len(grouped)):
-            along = np.moveaxis(table, place, 0)  # the place of the cell that was not stated holds all of them
+            along = np.moveaxis(
+                table, place, 0
+            )  # the place of the cell that was not stated holds all of them
             along[rest_of(cells[axis])] -= along[stated_cells(cells[axis])].sum(axis=0)
         return table.transpose(np.argsort([*grouped, *listed]))
 
-    def _spread(self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]) -> NDArray[Any]:
-        """Numbers that came with the keys of their cells, in their places; several groups may be of one cell."""
+    def _spread(
+        self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Numbers that came with the keys of their cells, in their places; several groups may be of
+        one cell.
+        """
         places = tuple(
-            _cells_of_keys(found.column(f"k{axis}"), part) if part.size > 1 else np.zeros(found.num_rows, dtype=np.intp)
+            _cells_of_keys(found.column(f"k{axis}"), part)
+            if part.size > 1
+            else np.zeros(found.num_rows, dtype=np.intp)
             for axis, part in axes.items()
         )
-        table = np.zeros([*(part.size for part in axes.values()), *numbers.shape[1:]], dtype=numbers.dtype)
+        table = np.zeros(
+            [*(part.size for part in axes.values()), *numbers.shape[1:]], dtype=numbers.dtype
+        )
         if axes:
             np.add.at(table, places, numbers)
             return table
         return table + numbers.sum(axis=0)
 
-    def power_sums(self, cells: Sequence[Cells], axis: int, middle: float, half: float) -> NDArray[Any]:  # (*cells, 5)
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
-        sums = np.stack([_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1)
+        sums = np.stack(
+            [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
+        )
         return self._spread(found, dict(enumerate(cells)), sums)
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        """One scan for all questions that were not asked before: one small table behind them all, or GROUPING SETS."""
-        fresh = {key: cells for cells in questions if (key := tuple(part.key for part in cells)) not in self._asked}
-        tables = self._count_fresh(list(fresh.values())) if len(fresh) > 1 else [self.count(cells) for cells in fresh.values()]
-        known = {key: self._remembered(key, table) for key, table in zip(fresh, tables, strict=True)}
-        return [known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key] for cells in questions]
+        """One scan for all questions that were not asked before: one small table behind them all,
+        or GROUPING SETS.
+        """
+        fresh = {
+            key: cells
+            for cells in questions
+            if (key := tuple(part.key for part in cells)) not in self._asked
+        }
+        tables = (
+            self._count_fresh(list(fresh.values()))
+            if len(fresh) > 1
+            else [self.count(cells) for cells in fresh.values()]
+        )
+        known = {
+            key: self._remembered(key, table) for key, table in zip(fresh, tables, strict=True)
+        }
+        return [
+            known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key]
+            for cells in questions
+        ]
 
     def _count_fresh(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         by_axis: dict[str, dict[Any, Cells]] = {}
@@ -136,7 +183,11 @@ class SqlCounter:
         if math.prod(cells.size for cells, _ in fine.values()) > JOINED_CELLS:
             return self._count_in_sets(questions)
         whole = self.count([cells for cells, _ in fine.values()])
-        owners = {key: owner for name, (_, groups) in fine.items() for key, owner in zip(by_axis[name], groups, strict=True)}
+        owners = {
+            key: owner
+            for name, (_, groups) in fine.items()
+            for key, owner in zip(by_axis[name], groups, strict=True)
+        }
         axes = {name: axis for axis, name in enumerate(fine)}
         return [_margin(whole, cells, axes, owners) for cells in questions]
 
@@ -154,22 +205,38 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        found = self._fetch(self._writer.grouping_sets(axes, list({tuple(sorted(own)): own for own in sets}.values())))
+        found = self._fetch(
+            self._writer.grouping_sets(
+                axes, list({tuple(sorted(own)): own for own in sets}.values())
+            )
+        )
         groups = _integers(found.column("g"))
-        return [self._of_set(found, groups, cells, own, len(axes)) for cells, own in zip(questions, sets, strict=True)]
+        return [
+            self._of_set(found, groups, cells, own, len(axes))
+            for cells, own in zip(questions, sets, strict=True)
+        ]
 
     def _of_set(
-        self, found: pa.Table, groups: NDArray[Any], cells: Sequence[Cells], places: Sequence[int], axes: int
+        self,
+        found: pa.Table,
+        groups: NDArray[Any],
+        cells: Sequence[Cells],
+        places: Sequence[int],
+        axes: int,
     ) -> NDArray[Any]:
         left_out = sum(1 << axes - 1 - axis for axis in range(axes) if axis not in places)
         rows = found.filter(pa.array(groups == left_out))
-        renamed = pa.table({f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)})
+        renamed = pa.table(
+            {f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)}
+        )
         return self._spread(renamed, dict(enumerate(cells)), _integers(rows.column("n")))
 
 
 @dataclass(frozen=True, eq=False)
 class ItemsetCounter:
-    """Counts of itemsets among the rows of a relation, some hundred itemsets a scan; an item is one cell of a column."""
+    """Counts of itemsets among the rows of a relation, some hundred itemsets a scan; an item is one
+    cell of a column.
+    """
 
     cells: Sequence[tuple[Cells, int]]
     counter: SqlCounter
@@ -201,26 +268,41 @@ class ItemsetCounter:
     def _single(self) -> NDArray[np.int64]:
         """The count of every item: those of baskets from one pass over the lists."""
         total = np.zeros(self.items, dtype=np.int64)
-        for attribute in {part.attribute.name: part.attribute for part, _ in self.cells if part.item is not None}.values():
+        for attribute in {
+            part.attribute.name: part.attribute for part, _ in self.cells if part.item is not None
+        }.values():
             found = self.counter._fetch(self.counter._writer.items(attribute))
-            held = dict(zip(map(str, found.column("item").to_pylist()), found.column("n").to_pylist(), strict=True))
+            held = dict(
+                zip(
+                    map(str, found.column("item").to_pylist()),
+                    found.column("n").to_pylist(),
+                    strict=True,
+                )
+            )
             for place, (part, _) in enumerate(self.cells):
                 if part.item is not None and part.attribute is attribute:
                     total[place] = held.get(part.name, 0)
-        others = np.array([place for place, (part, _) in enumerate(self.cells) if part.item is None], dtype=np.int32)
+        others = np.array(
+            [place for place, (part, _) in enumerate(self.cells) if part.item is None],
+            dtype=np.int32,
+        )
         total[others] = self._listed(others[:, None])
         return total
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
         for start in range(0, len(itemsets), ITEMSETS):
-            found = self.counter._fetch(self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS]))
+            found = self.counter._fetch(
+                self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
+            )
             total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
         return total
 
 
 def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
-    """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few narrow ones of a large."""
+    """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few
+    narrow ones of a large.
+    """
     if math.prod(part.size for part in cells) <= LISTED_CELLS.get(dialect, MANY_LISTED_CELLS):
         return list(range(len(cells)))
     narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
@@ -230,7 +312,10 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     """The cells that the keys of groups stand for."""
     if keys.null_count:
-        raise DataError(f"column '{part.name}' of this release holds values that are not in its domain; it was changed")
+        raise DataError(
+            f"column '{part.name}' of this release holds values that are not in its domain; it "
+            "was changed"
+        )
     if part.size == 2:
         flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
         return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
@@ -240,7 +325,8 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise DataError(
-            f"column '{part.name}' of this release holds values that are not in its domain; it was changed"
+            f"column '{part.name}' of this release holds values that are not in its domain; it "
+            "was changed"
         ) from None
 
 
@@ -253,9 +339,14 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def _margin(
-    whole: NDArray[Any], cells: Sequence[Cells], axes: dict[str, int], owners: dict[Any, NDArray[np.intp]]
+    whole: NDArray[Any],
+    cells: Sequence[Cells],
+    axes: dict[str, int],
+    owners: dict[Any, NDArray[np.intp]],
 ) -> NDArray[Any]:
-    """One question's table, from the table over every column and in the finest cells that any question asks for."""
+    """One question's table, from the table over every column and in the finest cells that any
+    question asks for.
+    """
     wanted = [axes[part.name] for part in cells]
     rest = tuple(axis for axis in range(whole.ndim) if axis not in wanted)
     table = whole.sum(axis=rest).transpose(*np.argsort(np.argsort(wanted)))

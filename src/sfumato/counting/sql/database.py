@@ -1,4 +1,6 @@
-"""Databases that hold releases: a table of reports each, and in `sfumato_release` how each of them was perturbed."""
+"""Databases that hold releases: a table of reports each, and in `sfumato_release` how each of them
+was perturbed.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,12 @@ class Database(ABC):
         try:
             provenance = Provenance.from_description(description)
         except SfumatoError as error:
-            raise ServerError(f"table '{name}' of {self.where}: {error.message}", hint=error.hint) from None
-        return SqlCounter(provenance.mechanism.reports, self.relation(name), description.get("rows")), provenance
+            raise ServerError(
+                f"table '{name}' of {self.where}: {error.message}", hint=error.hint
+            ) from None
+        return SqlCounter(
+            provenance.mechanism.reports, self.relation(name), description.get("rows")
+        ), provenance
 
     def description(self, name: str) -> dict[str, Any]:
         """What a release says about itself."""
@@ -75,18 +81,31 @@ class Database(ABC):
         found = self._descriptions(name) if DESCRIPTIONS in known else []
         if not found:
             raise ServerError(
-                f"table '{name}' of {self.where} carries no mechanism, so how it was perturbed, or whether, is not known",
-                hint=f"write releases with save_release, which notes it in the table {DESCRIPTIONS}",
+                f"table '{name}' of {self.where} carries no mechanism, so how it was perturbed, "
+                "or whether, is not known",
+                hint=(
+                    f"write releases with save_release, which notes it in the table {DESCRIPTIONS}"
+                ),
             )
         return dict(json.loads(found[0]))
 
     def _descriptions(self, name: str) -> list[str]:
-        same = exp.EQ(this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name))
-        statement = exp.select(exp.column("description", quoted=True)).from_(table_of(DESCRIPTIONS)).where(same)
-        return list(self.fetch(statement.sql(dialect=self.dialect)).column("description").to_pylist())
+        same = exp.EQ(
+            this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name)
+        )
+        statement = (
+            exp.select(exp.column("description", quoted=True))
+            .from_(table_of(DESCRIPTIONS))
+            .where(same)
+        )
+        return list(
+            self.fetch(statement.sql(dialect=self.dialect)).column("description").to_pylist()
+        )
 
     def tables(self) -> list[str]:
-        """The names of the tables, those of other schemas than the current one with their schema."""
+        """The names of the tables, those of other schemas than the current one with
+        their schema.
+        """
         found = self.fetch(
             "SELECT CASE WHEN table_schema = current_schema() THEN CAST(table_name AS VARCHAR)"
             " ELSE table_schema || '.' || table_name END AS name FROM information_schema.tables"
@@ -97,9 +116,13 @@ class Database(ABC):
     def save(self, table: Table, name: str, *, force: bool = False) -> None:
         """Write a release, with how it was perturbed, in one transaction."""
         if table.provenance is None:
-            raise EstimationError("this table carries no mechanism, so it is not a release", hint="perturb it first")
+            raise EstimationError(
+                "this table carries no mechanism, so it is not a release", hint="perturb it first"
+            )
         if name == DESCRIPTIONS:
-            raise ServerError(f"the table {DESCRIPTIONS} notes how the others were perturbed; choose another name")
+            raise ServerError(
+                f"the table {DESCRIPTIONS} notes how the others were perturbed; choose another name"
+            )
         description = json.dumps({**table.provenance.describe(), "rows": table.rows})
         with self.transaction():
             self._clear(name, force)
@@ -109,12 +132,16 @@ class Database(ABC):
     def _clear(self, name: str, force: bool) -> None:
         """Make way for a table, where that is allowed."""
         if name in self.tables() and not force:
-            raise ServerError(f"{self.where} has a table '{name}' already", hint="use --force to overwrite it")
+            raise ServerError(
+                f"{self.where} has a table '{name}' already", hint="use --force to overwrite it"
+            )
         self.execute(f"DROP TABLE IF EXISTS {table_of(name).sql(dialect=self.dialect)}")
         self.execute(
             f'CREATE TABLE IF NOT EXISTS "{DESCRIPTIONS}" ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
         )
-        same = exp.EQ(this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name))
+        same = exp.EQ(
+            this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name)
+        )
         self._run(exp.delete(table_of(DESCRIPTIONS)).where(same))
 
     def _run(self, statement: Tree) -> None:

@@ -1,4 +1,6 @@
-"""Rows that DuckDB reads: Parquet and CSV files of any size, and tables of its own database files."""
+"""Rows that DuckDB reads: Parquet and CSV files of any size, and tables of its own
+database files.
+"""
 
 from __future__ import annotations
 
@@ -89,14 +91,18 @@ class DuckDatabase(Database):
     def create(self, name: str, table: Table) -> None:
         target = table_of(name).sql(dialect=self.dialect)
         with _clear(self.where):
-            self.connection.execute(f"CREATE TABLE {target} ({', '.join(map(_column, table.domain))})")
+            self.connection.execute(
+                f"CREATE TABLE {target} ({', '.join(map(_column, table.domain))})"
+            )
             self.connection.register("sfumato_rows", table.to_arrow())
             self.connection.execute(f"INSERT INTO {target} SELECT * FROM sfumato_rows")
             self.connection.unregister("sfumato_rows")
 
 
 def _column(attribute: Attribute) -> str:
-    """The definition of a column; listed words are an ENUM, which is compared and grouped as a small number."""
+    """The definition of a column; listed words are an ENUM, which is compared and grouped as a
+    small number.
+    """
     name = exp.to_identifier(attribute.name, quoted=True).sql(dialect="duckdb")
     if isinstance(attribute, Items):
         whole = pa.types.is_integer(attribute.decode(Bits.zeros(0, attribute.size)).type.value_type)
@@ -106,20 +112,33 @@ def _column(attribute: Attribute) -> str:
     return f"{name} ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
 
 
-def connect(path: Path | None = None, *, writable: bool = False, threads: int | None = None) -> DuckDBPyConnection:
-    """A connection to a database file, or to an empty database in memory, that never looks for anything on the network."""
+def connect(
+    path: Path | None = None, *, writable: bool = False, threads: int | None = None
+) -> DuckDBPyConnection:
+    """A connection to a database file, or to an empty database in memory, that never looks for
+    anything on the network.
+    """
     import duckdb
 
-    settings: dict[str, Any] = {"autoinstall_known_extensions": False, "python_enable_replacements": False}
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "python_enable_replacements": False,
+    }
     if threads is not None:
         settings["threads"] = threads
     with _clear(f"'{path}'"):
-        return duckdb.connect(str(path) if path else ":memory:", read_only=path is not None and not writable, config=settings)
+        return duckdb.connect(
+            str(path) if path else ":memory:",
+            read_only=path is not None and not writable,
+            config=settings,
+        )
 
 
 def readable(reader: Reader) -> bool:
     """Whether DuckDB can read this file itself."""
-    return isinstance(reader, FolderReader) or (isinstance(reader, ParquetReader | CsvReader) and isinstance(reader.path, Path))
+    return isinstance(reader, FolderReader) or (
+        isinstance(reader, ParquetReader | CsvReader) and isinstance(reader.path, Path)
+    )
 
 
 def file_relation(
@@ -134,7 +153,9 @@ def file_relation(
     connection = connect(threads=threads) if connection is None else connection
     view = exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
     with _clear(reader.where):
-        connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}")
+        connection.execute(
+            f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}"
+        )
     return DuckRelation(connection, name, reader.where, isinstance(reader, CsvReader), reader)
 
 
@@ -147,7 +168,9 @@ def _table_function(reader: Reader, reports: Domain) -> str:
         return f"read_parquet({_literal(reader.path)})"
     if isinstance(reader, CsvReader) and isinstance(reader.path, Path):
         return f"read_csv({_literal(reader.path)}, {_csv_options(reader, reader.path, reports)})"
-    raise FileError(f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory")
+    raise FileError(
+        f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory"
+    )
 
 
 def _word(text: str) -> str:
@@ -160,7 +183,9 @@ def _literal(path: Path) -> str:
 
 
 def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
-    """How our CSV is written: one header line, double quotes, an empty word quoted and a null not."""
+    """How our CSV is written: one header line, double quotes, an empty word quoted and
+    a null not.
+    """
     types = {name: "VARCHAR" for name in reader.names}
     for attribute in reports:
         if isinstance(attribute, Numeric):
@@ -169,7 +194,8 @@ def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
     with path.open("rb") as stream:
         compression = "gzip" if stream.read(2) == b"\x1f\x8b" else "none"
     return (
-        "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false, "
+        "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"', "
+        "allow_quoted_nulls = false, "
         f"compression = '{compression}', columns = {{{columns}}}"
     )
 

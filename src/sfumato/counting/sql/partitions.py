@@ -1,4 +1,6 @@
-"""Partitions as SQL sees them: runs of a number, the cell that need not be stated, and partitions joined into a finer one."""
+"""Partitions as SQL sees them: runs of a number, the cell that need not be stated, and partitions
+joined into a finer one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells, Numeric
 
-CASE_RUNS = 64  # a number cut more often than this is grouped by its values, which are then cut here
+CASE_RUNS = (
+    64  # a number cut more often than this is grouped by its values, which are then cut here
+)
 
 
 def runs_of(part: Cells) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
@@ -22,7 +26,9 @@ def runs_of(part: Cells) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """
     codes, owners = np.arange(len(part.group)), part.group
     if part.starts is not None:
-        last = np.r_[part.starts[1:] != part.starts[:-1], True] & (part.starts < part.attribute.size)
+        last = np.r_[part.starts[1:] != part.starts[:-1], True] & (
+            part.starts < part.attribute.size
+        )
         codes, owners = part.starts[last], part.group[last]
     changes = np.r_[True, owners[1:] != owners[:-1]]
     return codes[changes].astype(np.int64), owners[changes]
@@ -46,7 +52,9 @@ def stated_cells(part: Cells) -> list[int]:
 
 
 def by_value(part: Cells) -> bool:
-    """Whether rows are best grouped by the value itself: where that makes few more groups, or saves very many comparisons."""
+    """Whether rows are best grouped by the value itself: where that makes few more groups, or saves
+    very many comparisons.
+    """
     if part.size <= 2:
         return False
     if isinstance(part.attribute, Numeric):
@@ -55,7 +63,8 @@ def by_value(part: Cells) -> bool:
 
 
 def joined(parts: Sequence[Cells]) -> tuple[Cells, list[NDArray[np.intp]]]:
-    """The coarsest partition of one axis that refines all of these, and the cell of each of them that its cells lie in.
+    """The coarsest partition of one axis that refines all of these, and the cell of each of them
+    that its cells lie in.
 
     >>> age = Numeric("age", 0, 9)
     >>> fine, owners = joined([age.cells_by_cuts([3]), age.cells_by_cuts([3, 7])])

@@ -57,17 +57,22 @@ class PostgresDatabase(Database):
         try:
             import psycopg
         except ImportError:
-            raise MissingExtraError("PostgreSQL needs the package psycopg", hint="pip install 'sfumato[postgres]'") from None
+            raise MissingExtraError(
+                "PostgreSQL needs the package psycopg", hint="pip install 'sfumato[postgres]'"
+            ) from None
         try:
             facts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(address)
         except psycopg.Error:
             # Its own message may show the address, and so the password.
             raise ServerError(
-                "this is no PostgreSQL address", hint="use postgresql://user:password@host:port/database"
+                "this is no PostgreSQL address",
+                hint="use postgresql://user:password@host:port/database",
             ) from None
         where = _where(facts)
         try:
-            found = psycopg.connect(address, autocommit=True, connect_timeout=PATIENCE, application_name="sfumato")
+            found = psycopg.connect(
+                address, autocommit=True, connect_timeout=PATIENCE, application_name="sfumato"
+            )
         except psycopg.OperationalError as error:
             raise _refused(error, where, facts) from None
         return cls(found, where)
@@ -81,7 +86,9 @@ class PostgresDatabase(Database):
             names = [column.name for column in found.description or ()]
             rows = found.fetchall()
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        return pa.table({name: pa.array(column) for name, column in zip(names, columns, strict=True)})
+        return pa.table(
+            {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
+        )
 
     def execute(self, statement: str) -> None:
         with _clear(self.where):
@@ -94,7 +101,10 @@ class PostgresDatabase(Database):
         return self.connection.transaction()
 
     def create(self, name: str, table: Table) -> None:
-        columns = [exp.ColumnDef(this=exp.to_identifier(a.name, quoted=True), kind=_type_of(a)) for a in table.domain]
+        columns = [
+            exp.ColumnDef(this=exp.to_identifier(a.name, quoted=True), kind=_type_of(a))
+            for a in table.domain
+        ]
         made = exp.Create(this=exp.Schema(this=table_of(name), expressions=columns), kind="TABLE")
         self._run(made)
         target = table_of(name).sql(dialect=self.dialect)
@@ -116,7 +126,9 @@ def _type_of(attribute: Attribute) -> Tree:
 
 def _lines(table: Table) -> bytes:
     """Rows as COPY takes them: CSV, baskets as array literals."""
-    fields = [field for pair in zip(table.domain, table.columns, strict=True) for field in _fields(*pair)]
+    fields = [
+        field for pair in zip(table.domain, table.columns, strict=True) for field in _fields(*pair)
+    ]
     ended = pc.binary_join_element_wise(fields[-1], "\n", "")
     return bytes(pc.binary_join_element_wise(*fields[:-1], ended, ",").buffers()[2])
 
@@ -125,7 +137,9 @@ def _fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
     if not isinstance(column, Bits):
         return csv_fields(attribute, column)
     offsets, items = column.to_csr()
-    words = pa.array([_element(label) for label in attribute.labels], pa.string()).take(pa.array(items))
+    words = pa.array([_element(label) for label in attribute.labels], pa.string()).take(
+        pa.array(items)
+    )
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), words)
     return [pc.binary_join_element_wise('"{', pc.binary_join(lists, ","), '}"', "")]
 
@@ -145,10 +159,16 @@ def _where(facts: dict[str, Any]) -> str:
 def _refused(error: Exception, where: str, facts: dict[str, Any]) -> ServerError:
     text, user = str(error), facts.get("user") or "this account"
     if "password" in text:
-        return ServerError(f"{where} refuses the password of '{user}'", hint="check user and password in the address")
+        return ServerError(
+            f"{where} refuses the password of '{user}'",
+            hint="check user and password in the address",
+        )
     if "does not exist" in text:
         return ServerError(f"{where}: {_reason(error)}")
-    return ServerError(f"cannot reach {where}: {_reason(error)}", hint="is the server running, and is this its address?")
+    return ServerError(
+        f"cannot reach {where}: {_reason(error)}",
+        hint="is the server running, and is this its address?",
+    )
 
 
 def _reason(error: Exception) -> str:

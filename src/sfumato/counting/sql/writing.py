@@ -1,4 +1,6 @@
-"""Statements that count: written once as a tree, and put into the dialect of whoever holds the rows."""
+"""Statements that count: written once as a tree, and put into the dialect of whoever holds the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +30,40 @@ class Writer:
     flags: bool = False
 
     def counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> exp.Select:
-        """Rows grouped by the cells of some axes, each group with the counts of all combinations of cells of the listed axes.
+        """Rows grouped by the cells of some axes, each group with the counts of all combinations of
+        cells of the listed axes.
 
-        Of a listed axis one cell is never stated, so its place holds the rows of all its cells together.
+        Of a listed axis one cell is never stated, so its place holds the rows of all its cells
+        together.
         """
         rests = [rest_of(cells[axis]) for axis in listed]
-        events = {(axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])}
+        events = {
+            (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
+        }
         counts = []
         for number, choice in enumerate(product(*(range(cells[axis].size) for axis in listed))):
             pairs = zip(listed, choice, rests, strict=True)
             stated = [_column(events[axis, cell]) for axis, cell, rest in pairs if cell != rest]
             counts.append(_named(self._count_where(stated), f"n{number}"))
-        named = [_named(self.event(cells[axis], cell), name) for (axis, cell), name in events.items()]
-        return self._grouped({axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named)
+        named = [
+            _named(self.event(cells[axis], cell), name) for (axis, cell), name in events.items()
+        ]
+        return self._grouped(
+            {axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named
+        )
 
     def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
             return _count()
         if self.dialect == "postgres":
             return exp.Filter(this=_count(), expression=exp.Where(this=exp.and_(*events)))
-        return exp.CountIf(this=exp.and_(*events))  # many FILTERs in one statement are quadratic in DuckDB
+        return exp.CountIf(
+            this=exp.and_(*events)
+        )  # many FILTERs in one statement are quadratic in DuckDB
 
-    def _grouped(self, axes: Mapping[int, Cells], selected: Sequence[Tree], inner: Sequence[Tree]) -> exp.Select:
+    def _grouped(
+        self, axes: Mapping[int, Cells], selected: Sequence[Tree], inner: Sequence[Tree]
+    ) -> exp.Select:
         """What is selected for every combination of cells of these axes that occurs."""
         keys = {f"k{axis}": self.key(part) for axis, part in axes.items() if part.size > 1}
         rows = self._inner([*(_named(key, name) for name, key in keys.items()), *inner])
@@ -57,9 +71,14 @@ class Writer:
         return statement.group_by(*map(_column, keys)) if keys else statement
 
     def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> exp.Select:
-        """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) / half."""
+        """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
+        half.
+        """
         number = exp.cast(self.column(name), exp.DataType.Type.DOUBLE)
-        scaled = exp.Div(this=exp.paren(exp.Sub(this=number, expression=_number(middle))), expression=_number(half))
+        scaled = exp.Div(
+            this=exp.paren(exp.Sub(this=number, expression=_number(middle))),
+            expression=_number(half),
+        )
         power, sums = _column("z"), [_named(_count(), "n")]
         for exponent in range(1, 5):
             sums.append(_named(exp.Sum(this=power), f"s{exponent}"))
@@ -67,17 +86,35 @@ class Writer:
         return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
-        """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes left out."""
+        """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
+        left out.
+        """
         columns = [_column(f"k{place}") for place in range(len(axes))]
-        inner = self._inner([_named(self.key(part), f"k{place}") for place, part in enumerate(axes)])
-        groups = [exp.Tuple(expressions=[columns[place].copy() for place in places]) for places in sets]
-        grouping = exp.Anonymous(this="GROUPING_ID" if self.dialect == "spark" else "GROUPING", expressions=columns)
-        selected = [*(column.copy() for column in columns), _named(_count(), "n"), _named(grouping, "g")]
+        inner = self._inner(
+            [_named(self.key(part), f"k{place}") for place, part in enumerate(axes)]
+        )
+        groups = [
+            exp.Tuple(expressions=[columns[place].copy() for place in places]) for places in sets
+        ]
+        grouping = exp.Anonymous(
+            this="GROUPING_ID" if self.dialect == "spark" else "GROUPING", expressions=columns
+        )
+        selected = [
+            *(column.copy() for column in columns),
+            _named(_count(), "n"),
+            _named(grouping, "g"),
+        ]
         return exp.select(*selected).from_(inner).group_by(exp.GroupingSets(expressions=groups))
 
-    def itemsets(self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]) -> exp.Select:  # (n, k)
-        """How many rows hold each itemset, an item being one cell of a column: one row, one column an itemset."""
-        events = [_named(self.event(*items[item]), f"i{item}") for item in np.unique(itemsets).tolist()]
+    def itemsets(
+        self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]
+    ) -> exp.Select:  # (n, k)
+        """How many rows hold each itemset, an item being one cell of a column: one row, one column
+        an itemset.
+        """
+        events = [
+            _named(self.event(*items[item]), f"i{item}") for item in np.unique(itemsets).tolist()
+        ]
         counts = [
             _named(self._count_where([_column(f"i{item}") for item in row]), f"n{place}")
             for place, row in enumerate(itemsets.tolist())
@@ -86,7 +123,10 @@ class Writer:
 
     def items(self, attribute: Attribute) -> exp.Select:
         """How many baskets hold each item, from one pass over the lists."""
-        unnested = exp.Anonymous(this="EXPLODE" if self.dialect == "spark" else "UNNEST", expressions=[_column(attribute.name)])
+        unnested = exp.Anonymous(
+            this="EXPLODE" if self.dialect == "spark" else "UNNEST",
+            expressions=[_column(attribute.name)],
+        )
         return (
             exp.select(_column("item"), _named(_count(), "n"))
             .from_(self._inner([_named(unnested, "item")]))
@@ -135,11 +175,16 @@ class Writer:
     def _between(self, part: Cells, attribute: Numeric, cell: int) -> Tree:
         starts, owners = runs_of(part)
         ends = np.r_[starts[1:], attribute.size]
-        runs = [_run(part, attribute, starts[place], ends[place]) for place in np.flatnonzero(owners == cell)]
+        runs = [
+            _run(part, attribute, starts[place], ends[place])
+            for place in np.flatnonzero(owners == cell)
+        ]
         return exp.or_(*runs) if runs else exp.false()
 
     def key(self, part: Cells) -> Tree:
-        """What rows are grouped by: a condition for two cells, the value itself, or the number of the cell."""
+        """What rows are grouped by: a condition for two cells, the value itself, or the number of
+        the cell.
+        """
         attribute, stated = part.attribute, stated_cells(part)
         if part.size <= 2:
             return self.event(part, stated[0]) if stated else exp.true()
@@ -157,18 +202,26 @@ class Writer:
 
 
 def _run(part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
-    """Whether a number's code lies in start..end-1, by its value on the grid; one BETWEEN is cheaper than two comparisons."""
+    """Whether a number's code lies in start..end-1, by its value on the grid; one BETWEEN is
+    cheaper than two comparisons.
+    """
     low, high = (_number(number) for number in attribute.numbers(np.array([start, end - 1])))
     column = _column(part.name)
     if start == 0:
         return exp.LTE(this=column, expression=high) if end < attribute.size else exp.true()
     if end == attribute.size:
         return exp.GTE(this=column, expression=low)
-    return exp.EQ(this=column, expression=low) if end == start + 1 else exp.Between(this=column, low=low, high=high)
+    return (
+        exp.EQ(this=column, expression=low)
+        if end == start + 1
+        else exp.Between(this=column, low=low, high=high)
+    )
 
 
 def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
-    """The cell of a number by halving: a row meets as many comparisons as the logarithm of the number of cuts."""
+    """The cell of a number by halving: a row meets as many comparisons as the logarithm of the
+    number of cuts.
+    """
     if len(owners) == 1:
         return exp.Literal.number(int(owners[0]))
     middle = len(owners) // 2
@@ -192,7 +245,9 @@ def _count() -> Tree:
 
 
 def _number(value: Any) -> Tree:
-    """A literal that every engine reads as this very number: with an exponent where it is a double, not a decimal."""
+    """A literal that every engine reads as this very number: with an exponent where it is a double,
+    not a decimal.
+    """
     number = value.item() if isinstance(value, np.generic) else value
     text = str(abs(number)) if isinstance(number, int) else repr(abs(float(number)))
     if not isinstance(number, int) and "e" not in text:

@@ -1,4 +1,6 @@
-"""Aggregates over the cells of a question: counts, sums, averages, variances and quantiles of a group."""
+"""Aggregates over the cells of a question: counts, sums, averages, variances and quantiles of a
+group.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,22 @@ from sfumato.mine.cube.quantity import Quantity
 
 Mask = NDArray[np.bool_]
 MEASURED = (
-    exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop,
-)  # fmt: skip
+    exp.Sum,
+    exp.Avg,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Stddev,
+    exp.StddevSamp,
+    exp.StddevPop,
+)
 DISTRIBUTIONS = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
 
 
 @dataclass
 class Tables:
-    """What was counted for a question: a table of counts over its grid, and sums of powers for numbers too fine for it."""
+    """What was counted for a question: a table of counts over its grid, and sums of powers for
+    numbers too fine for it.
+    """
 
     grid: Grid
     rows: int
@@ -41,7 +51,9 @@ class Tables:
     moments: dict[str, PowerSums]
     value: NDArray[Any]  # of the counts: by inversion, or by maximum likelihood
 
-    def covariances(self, weights: NDArray[Any], measure: str | None = None) -> NDArray[Any]:  # (*cells, n) -> (n, n)
+    def covariances(
+        self, weights: NDArray[Any], measure: str | None = None
+    ) -> NDArray[Any]:  # (*cells, n) -> (n, n)
         """The covariances of n weighted sums of the counts, or of the sums of one number."""
         if measure is not None:
             return self.moments[measure].covariance_matrix(weights)
@@ -51,21 +63,27 @@ class Tables:
 
 @dataclass
 class Sheet:
-    """The linear estimates that one answer is made of, all from the counts or all from the sums of one number."""
+    """The linear estimates that one answer is made of, all from the counts or all from the sums of
+    one number.
+    """
 
     tables: Tables
     measure: str | None
     weights: list[NDArray[Any]] = field(default_factory=list)
 
     def linear(self, weights: NDArray[Any], power: int = 0) -> Quantity:
-        """The estimate of a weighted sum over the cells (of z^power, where a number is measured)."""
+        """The estimate of a weighted sum over the cells (of z^power, where a number is
+        measured).
+        """
         shape = self.tables.grid.shape
         table = np.broadcast_to(np.asarray(weights, dtype=np.float64), shape)
         if self.measure is not None:
             table = table[..., None] * (np.arange(3) == power)
         if self.tables.counts is None:
             return Quantity(float(table.sum()) * self.tables.rows)
-        values = self.tables.value if self.measure is None else self.tables.moments[self.measure].value
+        values = (
+            self.tables.value if self.measure is None else self.tables.moments[self.measure].value
+        )
         self.weights.append(table)
         return Quantity(float((table * values).sum()), {len(self.weights) - 1: 1.0})
 
@@ -85,7 +103,9 @@ Compute = Callable[[Sheet, Mask], Quantity]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of each record: the sums of its powers over a group, and where it is not NULL (None: everywhere)."""
+    """A number of each record: the sums of its powers over a group, and where it is not NULL (None:
+    everywhere).
+    """
 
     total: Callable[[Sheet, Mask, int], Quantity]
     present: Condition | None = None
@@ -107,7 +127,9 @@ class Measures:
         """An expression of aggregates and constants."""
         if isinstance(expression, exp.Paren):
             return self.compute(expression.this)
-        if isinstance(expression, exp.Cast) and (keeps_numbers(expression) or isinstance(expression.this, exp.Count)):
+        if isinstance(expression, exp.Cast) and (
+            keeps_numbers(expression) or isinstance(expression.this, exp.Count)
+        ):
             return self.compute(expression.this)
         if isinstance(expression, exp.Nullif) and constant(expression.expression) == 0:
             return self.compute(expression.this)  # a quotient by 0 has no value anyway
@@ -123,7 +145,10 @@ class Measures:
             number = self._number(expression)
             return lambda sheet, mask: Quantity(number)
         if isinstance(expression, exp.Filter):
-            inner, holds = self.compute(expression.this), condition(expression.expression.this, self.columns)
+            inner, holds = (
+                self.compute(expression.this),
+                condition(expression.expression.this, self.columns),
+            )
             return lambda sheet, mask: inner(sheet, mask & holds(sheet.tables.grid))
         return self._aggregate(expression)
 
@@ -142,7 +167,13 @@ class Measures:
             first, second = left(sheet, mask), right(sheet, mask)
             if kind is exp.Add:
                 return first + second
-            return first - second if kind is exp.Sub else first * second if kind is exp.Mul else first / second
+            return (
+                first - second
+                if kind is exp.Sub
+                else first * second
+                if kind is exp.Mul
+                else first / second
+            )
 
         return result
 
@@ -155,9 +186,14 @@ class Measures:
         if isinstance(expression, MEASURED):
             return self._measured(expression)
         if isinstance(expression, exp.Round | exp.Cast):
-            raise QueryError(f"{expression.sql()} would round an estimate", hint="leave it out: rounding is for display")
+            raise QueryError(
+                f"{expression.sql()} would round an estimate",
+                hint="leave it out: rounding is for display",
+            )
         if isinstance(expression, (*DISTRIBUTIONS, exp.WithinGroup)):
-            raise QueryError(f"{expression.sql()} cannot be part of an expression", hint="ask for it on its own")
+            raise QueryError(
+                f"{expression.sql()} cannot be part of an expression", hint="ask for it on its own"
+            )
         raise QueryError(
             f"{expression.sql()} is not an aggregate that can be answered",
             hint="COUNT, SUM, AVG, VAR, STDDEV, MEDIAN, PERCENTILE_CONT, and arithmetic of these",
@@ -170,7 +206,11 @@ class Measures:
             self.columns.domain.axis(column.name)
         if not isinstance(counted, exp.Case):
             return lambda sheet, mask: sheet.linear(mask)
-        present = [branch.holds for branch in case_branches(counted, self.columns) if branch.result is not None]
+        present = [
+            branch.holds
+            for branch in case_branches(counted, self.columns)
+            if branch.result is not None
+        ]
         return lambda sheet, mask: sheet.linear(
             mask & sum((holds(sheet.tables.grid) for holds in present), np.zeros((), dtype=bool))
         )
@@ -196,7 +236,9 @@ class Measures:
         return result
 
     def _measure(self, expression: exp.Expression) -> Measure:
-        """A column of numbers or arithmetic of one, an item, a constant, a condition, or a CASE of these."""
+        """A column of numbers or arithmetic of one, an item, a constant, a condition, or a CASE of
+        these.
+        """
         inner = bare(expression)
         if isinstance(inner, exp.Column):
             return Measure(self._column_sum(inner.name))
@@ -213,7 +255,11 @@ class Measures:
 
     def _case(self, expression: exp.Case) -> Measure:
         branches = case_branches(expression, self.columns)
-        parts = [(branch.holds, self._measure(branch.result)) for branch in branches if branch.result is not None]
+        parts = [
+            (branch.holds, self._measure(branch.result))
+            for branch in branches
+            if branch.result is not None
+        ]
 
         def total(sheet: Sheet, mask: Mask, power: int) -> Quantity:
             grid = sheet.tables.grid
@@ -243,25 +289,33 @@ class Measures:
 
         return total
 
-    def _derived_sum(self, expression: exp.Expression, derived: Derived) -> Callable[[Sheet, Mask, int], Quantity]:
+    def _derived_sum(
+        self, expression: exp.Expression, derived: Derived
+    ) -> Callable[[Sheet, Mask, int], Quantity]:
         column = derived.column
         if not self._too_fine(column):
             column.keyed = True
-            return lambda sheet, mask, power: sheet.linear(mask * derived.values[sheet.tables.grid.axis(column.name)] ** power)
+            return lambda sheet, mask, power: sheet.linear(
+                mask * derived.values[sheet.tables.grid.axis(column.name)] ** power
+            )
         line = derived.line()
         if line is None:
             raise QueryError(
-                f"{expression.sql()} is not a·{column.name} + b, and {column.name} has too many values to count each",
+                f"{expression.sql()} is not a·{column.name} + b, and {column.name} has too many "
+                "values to count each",
                 hint="sum the column itself, or CASE of its ranges",
             )
         plain = self._column_sum(column.name)
         return lambda sheet, mask, power: _expanded(lambda p: plain(sheet, mask, p), *line, power)
 
     def measure(self) -> str | None:
-        """The number whose sums what was computed needs, where it is too fine to be counted value by value."""
+        """The number whose sums what was computed needs, where it is too fine to be counted value
+        by value.
+        """
         if len(self.fine) > 1:
             raise QueryError(
-                f"sums of {' and '.join(sorted(self.fine))} cannot be mixed in one expression", hint="ask for each on its own"
+                f"sums of {' and '.join(sorted(self.fine))} cannot be mixed in one expression",
+                hint="ask for each on its own",
             )
         return next(iter(self.fine), None)
 
@@ -271,7 +325,10 @@ class Measures:
 
 def _expanded(sums: Callable[[int], Quantity], slope: float, start: float, power: int) -> Quantity:
     """Σ (slope·x + start)^power from the sums of the powers of x."""
-    parts = (sums(p).scaled(math.comb(power, p) * slope**p * start ** (power - p)) for p in range(power + 1))
+    parts = (
+        sums(p).scaled(math.comb(power, p) * slope**p * start ** (power - p))
+        for p in range(power + 1)
+    )
     return sum(parts, Quantity(0.0))
 
 
@@ -308,24 +365,36 @@ class Distribution:
         step = max(1, found.attribute.size // FINE_CELLS)
         found.cuts |= set(range(0, found.attribute.size, step))
         found.fine = True
-        return cls(found.name, cls._share(expression, inner, ordered), None if where is None else condition(where, columns))
+        return cls(
+            found.name,
+            cls._share(expression, inner, ordered),
+            None if where is None else condition(where, columns),
+        )
 
     @staticmethod
-    def _share(expression: exp.Expression, inner: exp.Expression, ordered: exp.Expression | None) -> float:
+    def _share(
+        expression: exp.Expression, inner: exp.Expression, ordered: exp.Expression | None
+    ) -> float:
         if isinstance(inner, exp.Median):
             return 0.5
-        share = constant(inner.this if ordered is not None else inner.args.get("quantile") or inner.expression)
+        share = constant(
+            inner.this if ordered is not None else inner.args.get("quantile") or inner.expression
+        )
         if isinstance(share, str | bool) or not 0 < share < 1:
             raise QueryError(f"{expression.sql()} needs a share strictly between 0 and 1")
         return 1 - share if ordered is not None and ordered.args.get("desc") else float(share)
 
     def answer(self, tables: Tables, mask: Mask) -> Answer:
-        """The quantile, and by Woodruff's method its error: where the distribution reaches the share ± its own error."""
+        """The quantile, and by Woodruff's method its error: where the distribution reaches the
+        share ± its own error.
+        """
         assert tables.counts is not None
         place = tables.grid.place(self.name)
         attribute = tables.grid.columns[place].attribute
         assert isinstance(attribute, Numeric)
-        inside = np.broadcast_to(mask if self.holds is None else mask & self.holds(tables.grid), tables.grid.shape)
+        inside = np.broadcast_to(
+            mask if self.holds is None else mask & self.holds(tables.grid), tables.grid.shape
+        )
         others = tuple(axis for axis in range(inside.ndim) if axis != place)
         total = float((tables.value * inside).sum())
         if total <= 0:
@@ -335,14 +404,23 @@ class Distribution:
         starts = tables.grid.codes[place]
         ends = np.append(starts[1:], attribute.size) - 1
         value = self._inverse(attribute, starts, ends, rising, self.share)
-        error = self._share_error(tables, inside, place, int(np.searchsorted(rising, self.share)), total)
+        error = self._share_error(
+            tables, inside, place, int(np.searchsorted(rising, self.share)), total
+        )
         if error <= 1e-12:
             return Answer(value, 0.0)
-        wide = attribute.grid_step  # a value stands for the step around it, else the error would be 0 or a whole step
-        high, low = (self._inverse(attribute, starts, ends, rising, self.share + sign * error, wide) for sign in (1, -1))
+        wide = (
+            attribute.grid_step
+        )  # a value stands for the step around it, else the error would be 0 or a whole step
+        high, low = (
+            self._inverse(attribute, starts, ends, rising, self.share + sign * error, wide)
+            for sign in (1, -1)
+        )
         return Answer(value, (high - low) / 2)
 
-    def _share_error(self, tables: Tables, inside: Mask, place: int, cell: int, total: float) -> float:
+    def _share_error(
+        self, tables: Tables, inside: Mask, place: int, cell: int, total: float
+    ) -> float:
         below = np.arange(tables.grid.shape[place]) <= cell
         lower = inside * below.reshape([-1 if axis == place else 1 for axis in range(inside.ndim)])
         pair = np.stack([lower.astype(float), inside.astype(float)], axis=-1)
@@ -350,7 +428,14 @@ class Distribution:
         return math.sqrt(max(0.0, float(slopes @ tables.covariances(pair) @ slopes)))
 
     @staticmethod
-    def _inverse(attribute: Numeric, starts: Any, ends: Any, rising: NDArray[Any], share: float, wide: float = 0.0) -> float:
+    def _inverse(
+        attribute: Numeric,
+        starts: Any,
+        ends: Any,
+        rising: NDArray[Any],
+        share: float,
+        wide: float = 0.0,
+    ) -> float:
         cell = int(np.clip(np.searchsorted(rising, share - 1e-12), 0, len(rising) - 1))
         before = rising[cell - 1] if cell else 0.0
         part = (share - before) / (rising[cell] - before) if rising[cell] > before else 0.5
@@ -367,7 +452,8 @@ class Comparison:
 
     @cached_property
     def outside(self) -> bool:
-        """Whether some cell is estimated below 0 by more than chance would explain, the laws taken as known.
+        """Whether some cell is estimated below 0 by more than chance would explain, the laws taken
+        as known.
 
         Two standard errors for one cell; more for many, of which some are always far out.
         """

@@ -1,4 +1,6 @@
-"""Which cells a question needs: each column cut just where its predicates and groups cut it, and no finer."""
+"""Which cells a question needs: each column cut just where its predicates and groups cut it, and no
+finer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Column:
     conditions: list[Holds] = field(default_factory=list)
     cuts: set[int] = field(default_factory=set)
     keyed: bool = False  # every value is a cell of its own
-    fine: bool = False  # every run between two cuts is a cell of its own, though no condition tells it from others
+    # every run between two cuts is a cell of its own, though no condition tells it from others
+    fine: bool = False
 
     def cells(self) -> tuple[Cells, NDArray[Any]]:
         """The partition, and a code of each of its cells."""
@@ -43,14 +46,22 @@ class Column:
         return Cells(self.attribute, labels, group), first
 
     def _numeric_cells(self, attribute: Numeric) -> tuple[Cells, NDArray[Any]]:
-        cuts = range(attribute.size) if self.keyed else sorted({0, *(cut for cut in self.cuts if 0 < cut < attribute.size)})
+        cuts = (
+            range(attribute.size)
+            if self.keyed
+            else sorted({0, *(cut for cut in self.cuts if 0 < cut < attribute.size)})
+        )
         starts = np.array(list(cuts), dtype=np.int64)
-        group, first = (np.arange(len(starts)), starts) if self.keyed or self.fine else self._alike(starts)
+        group, first = (
+            (np.arange(len(starts)), starts) if self.keyed or self.fine else self._alike(starts)
+        )
         labels = tuple(str(place) for place in range(len(first)))
         return Cells(attribute, labels, group, starts), first
 
     def _alike(self, codes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """The cell of each code, those that no condition tells apart in one, and the first code of each cell."""
+        """The cell of each code, those that no condition tells apart in one, and the first code of
+        each cell.
+        """
         group = np.zeros(len(codes), dtype=np.intp)
         for holds in self.conditions:
             _, group = np.unique(2 * group + holds(codes), return_inverse=True)
@@ -61,7 +72,9 @@ class Column:
 
 @dataclass
 class Grid:
-    """The joint cells of a question: a code of each cell of each axis, in the shape in which they broadcast."""
+    """The joint cells of a question: a code of each cell of each axis, in the shape in which they
+    broadcast.
+    """
 
     columns: tuple[Column, ...]
     cells: tuple[Cells, ...]
@@ -89,7 +102,9 @@ class Grid:
     def axis(self, name: str) -> NDArray[Any]:
         """A code of each cell of one axis, shaped to broadcast over the grid."""
         place = self.place(name)
-        return self.codes[place].reshape([-1 if other == place else 1 for other in range(len(self.columns))])
+        return self.codes[place].reshape(
+            [-1 if other == place else 1 for other in range(len(self.columns))]
+        )
 
 
 @dataclass
@@ -106,7 +121,9 @@ class Columns:
             self.found[name] = Column(name, self.domain.attributes[axis.attribute], axis.item)
         return self.found[name]
 
-    def condition(self, name: str, operator: str, values: list[Any]) -> Callable[[Grid], NDArray[np.bool_]]:
+    def condition(
+        self, name: str, operator: str, values: list[Any]
+    ) -> Callable[[Grid], NDArray[np.bool_]]:
         """A comparison of a column with constants; says of each cell whether it holds."""
         column = self.column(name)
         holds = self._holds(column, operator, values)
@@ -125,8 +142,12 @@ class Columns:
 
 
 def _item_holds(column: Column, operator: str, values: list[Any]) -> Holds:
-    if operator not in ("in", "not in") or any(value not in (True, False, 0, 1) for value in values):
-        raise QueryError(f'item \'{column.name}\' is there or not; write "{column.name}" or NOT "{column.name}"')
+    if operator not in ("in", "not in") or any(
+        value not in (True, False, 0, 1) for value in values
+    ):
+        raise QueryError(
+            f'item \'{column.name}\' is there or not; write "{column.name}" or NOT "{column.name}"'
+        )
     wanted = np.array([(code in values) == (operator == "in") for code in (0, 1)])
     return lambda codes: wanted[codes]
 
@@ -138,7 +159,11 @@ def _label_holds(attribute: Attribute, operator: str, values: list[Any]) -> Hold
             chosen[_label_code(attribute, value)] = True
         table = chosen if operator == "in" else ~chosen
     else:
-        table = compares(operator, _label_numbers(attribute, operator), [_as_number(attribute, value) for value in values])
+        table = compares(
+            operator,
+            _label_numbers(attribute, operator),
+            [_as_number(attribute, value) for value in values],
+        )
     return lambda codes: table[codes]
 
 
@@ -155,7 +180,8 @@ def _label_numbers(attribute: Attribute, operator: str) -> NDArray[Any]:
         return np.array([float(label) for label in attribute.labels])
     except ValueError:
         raise QueryError(
-            f"'{attribute.name}' holds words, which have no order for {operator}", hint="use = or IN with the values themselves"
+            f"'{attribute.name}' holds words, which have no order for {operator}",
+            hint="use = or IN with the values themselves",
         ) from None
 
 
@@ -166,8 +192,11 @@ def compares(operator: str, numbers: NDArray[Any], values: list[float]) -> NDArr
     if operator == "between":
         return (numbers >= values[0]) & (numbers <= values[1])
     return {
-        "<": numbers < values[0], "<=": numbers <= values[0], ">": numbers > values[0], ">=": numbers >= values[0],
-    }[operator]  # fmt: skip
+        "<": numbers < values[0],
+        "<=": numbers <= values[0],
+        ">": numbers > values[0],
+        ">=": numbers >= values[0],
+    }[operator]
 
 
 def _as_number(attribute: Attribute, value: Any) -> float:
@@ -197,7 +226,9 @@ def _runs(attribute: Numeric, operator: str, numbers: list[float]) -> list[tuple
     """The runs [first, last) of codes for which a comparison holds."""
     if operator in ("in", "not in"):
         _check_inside(attribute, operator, numbers)
-        return [(attribute.first_code(number), _code_above(attribute, number)) for number in numbers]
+        return [
+            (attribute.first_code(number), _code_above(attribute, number)) for number in numbers
+        ]
     low, high = 0, attribute.size
     if operator == "between":
         if numbers[0] > attribute.max or numbers[1] < attribute.min:
@@ -206,19 +237,35 @@ def _runs(attribute: Numeric, operator: str, numbers: list[float]) -> list[tuple
     else:
         _check_inside(attribute, operator, numbers)
         if operator in (">", ">="):
-            low = attribute.first_code(numbers[0]) if operator == ">=" else _code_above(attribute, numbers[0])
+            low = (
+                attribute.first_code(numbers[0])
+                if operator == ">="
+                else _code_above(attribute, numbers[0])
+            )
         else:
-            high = attribute.first_code(numbers[0]) if operator == "<" else _code_above(attribute, numbers[0])
+            high = (
+                attribute.first_code(numbers[0])
+                if operator == "<"
+                else _code_above(attribute, numbers[0])
+            )
     return [(low, max(low, high))]
 
 
 def _code_above(attribute: Numeric, number: float) -> int:
     """The code of the smallest grid point above a number."""
-    return int(np.clip(math.floor((number - attribute.min) / attribute.grid_step + 1e-9) + 1, 0, attribute.size))
+    return int(
+        np.clip(
+            math.floor((number - attribute.min) / attribute.grid_step + 1e-9) + 1, 0, attribute.size
+        )
+    )
 
 
 def _check_inside(attribute: Numeric | Bins, operator: str, numbers: list[float]) -> None:
-    low, high = (attribute.min, attribute.max) if isinstance(attribute, Numeric) else (attribute.edges[0], attribute.edges[-1])
+    low, high = (
+        (attribute.min, attribute.max)
+        if isinstance(attribute, Numeric)
+        else (attribute.edges[0], attribute.edges[-1])
+    )
     sign = "=" if operator in ("in", "not in") else operator.upper()
     for number in numbers:
         if not low <= number <= high:
@@ -238,13 +285,22 @@ def _bin_holds(attribute: Bins, operator: str, values: list[Any]) -> Holds:
         )
     last = attribute.size
     if operator == "between":
-        run = _edge(attribute, numbers[0], operator), _edge(attribute, numbers[1] + attribute.step, operator)
+        run = (
+            _edge(attribute, numbers[0], operator),
+            _edge(attribute, numbers[1] + attribute.step, operator),
+        )
     elif operator in ("<", "<="):
         _check_inside(attribute, operator, numbers)
-        run = 0, _edge(attribute, numbers[0] + (attribute.step if operator == "<=" else 0), operator)
+        run = (
+            0,
+            _edge(attribute, numbers[0] + (attribute.step if operator == "<=" else 0), operator),
+        )
     else:
         _check_inside(attribute, operator, numbers)
-        run = _edge(attribute, numbers[0] + (attribute.step if operator == ">" else 0), operator), last
+        run = (
+            _edge(attribute, numbers[0] + (attribute.step if operator == ">" else 0), operator),
+            last,
+        )
     return lambda codes: (codes >= run[0]) & (codes < run[1])
 
 
@@ -258,13 +314,16 @@ def _edge(attribute: Bins, cut: float, operator: str) -> int:
         if edge - attribute.step < cut <= edge:
             return place
     raise DataError(
-        f"{attribute.name} {operator.upper()} … does not fall on its cuts, and it was perturbed in bins",
+        f"{attribute.name} {operator.upper()} … does not fall on its cuts, and it was perturbed "
+        "in bins",
         hint=f"its cuts are {', '.join(f'{edge:g}' for edge in attribute.edges[1:-1])}",
     )
 
 
 def numbers_of(column: Column, codes: NDArray[Any]) -> NDArray[Any]:
-    """The numbers that codes of a column stand for; a category counts where all its values are numbers."""
+    """The numbers that codes of a column stand for; a category counts where all its values are
+    numbers.
+    """
     attribute = column.attribute
     if isinstance(attribute, Numeric):
         return attribute.numbers(codes).astype(np.float64)

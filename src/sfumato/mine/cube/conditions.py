@@ -19,9 +19,13 @@ from sfumato.mine.cube.grammar import bare
 Condition = Callable[[Grid], NDArray[np.bool_]]
 
 COMPARISONS: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.LT: ("<", ">"), exp.LTE: ("<=", ">="), exp.GT: (">", "<"), exp.GTE: (">=", "<="),
-    exp.EQ: ("in", "in"), exp.NEQ: ("not in", "not in"),
-}  # fmt: skip  # with what they become when the constant stands on the left
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+    exp.EQ: ("in", "in"),
+    exp.NEQ: ("not in", "not in"),
+}  # with what they become when the constant stands on the left
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,13 @@ def condition(expression: exp.Expression, columns: Columns) -> Condition:
 
 def _compares_truth(expression: exp.Expression) -> bool:
     """Whether a condition is compared with TRUE or FALSE; of a column these may be labels."""
-    if not isinstance(expression, exp.Is | exp.EQ | exp.NEQ) or not isinstance(expression.expression, exp.Boolean):
+    if not isinstance(expression, exp.Is | exp.EQ | exp.NEQ) or not isinstance(
+        expression.expression, exp.Boolean
+    ):
         return False
-    return isinstance(expression, exp.Is) or not isinstance(bare(expression.this), exp.Column | exp.Boolean)
+    return isinstance(expression, exp.Is) or not isinstance(
+        bare(expression.this), exp.Column | exp.Boolean
+    )
 
 
 def _everywhere(truth: bool) -> Condition:
@@ -77,7 +85,9 @@ def _comparison(expression: exp.Expression, columns: Columns) -> Condition:
     if isinstance(expression, exp.In):
         if not expression.expressions:
             raise QueryError(f"{expression.sql()} lists no values")
-        return _compared(expression.this, "in", [constant(value) for value in expression.expressions], columns)
+        return _compared(
+            expression.this, "in", [constant(value) for value in expression.expressions], columns
+        )
     if isinstance(expression, exp.Column):
         return columns.condition(expression.name, "in", [True])
     for kind, (forward, backward) in COMPARISONS.items():
@@ -87,7 +97,9 @@ def _comparison(expression: exp.Expression, columns: Columns) -> Condition:
                 return _compared(left, forward, [constant(right)], columns)
             if right.find(exp.Column) is not None:
                 return _compared(right, backward, [constant(left)], columns)
-            return _everywhere(_constants_compare(expression, forward, constant(left), constant(right)))
+            return _everywhere(
+                _constants_compare(expression, forward, constant(left), constant(right))
+            )
     raise QueryError(
         f"{expression.sql()} is not a comparison of a column with constants",
         hint="use =, <>, <, <=, >, >=, BETWEEN, IN, NOT, AND, OR",
@@ -99,22 +111,33 @@ def _between(expression: exp.Between, columns: Columns) -> Condition:
     if low.find(exp.Column) is None and high.find(exp.Column) is None:
         return _compared(expression.this, "between", [constant(low), constant(high)], columns)
     above = exp.GTE(this=expression.this.copy(), expression=low.copy())
-    return condition(exp.And(this=above, expression=exp.LTE(this=expression.this.copy(), expression=high.copy())), columns)
+    return condition(
+        exp.And(
+            this=above, expression=exp.LTE(this=expression.this.copy(), expression=high.copy())
+        ),
+        columns,
+    )
 
 
-def _compared(expression: exp.Expression, operator: str, values: list[Any], columns: Columns) -> Condition:
+def _compared(
+    expression: exp.Expression, operator: str, values: list[Any], columns: Columns
+) -> Condition:
     """A column, or a number computed from one, compared with constants."""
     name = _column_name(expression, columns)
     if name is not None:
         return columns.condition(name, operator, values)
     derived = Derived.of(expression, columns)
     if derived is None:
-        raise QueryError(f"{expression.sql()} is not a column", hint="compare a column with constants")
+        raise QueryError(
+            f"{expression.sql()} is not a column", hint="compare a column with constants"
+        )
     return derived.condition(operator, values)
 
 
 def _column_name(expression: exp.Expression, columns: Columns) -> str | None:
-    """The column that an expression is, bare or in parentheses or cast to a type that leaves it as it is."""
+    """The column that an expression is, bare or in parentheses or cast to a type that leaves it as
+    it is.
+    """
     inner = bare(expression)
     if isinstance(inner, exp.Cast):
         name = _column_name(inner.this, columns)
@@ -133,9 +156,13 @@ def _unwrapped(expression: exp.Expression) -> exp.Expression:
 def _constants_compare(expression: exp.Expression, operator: str, left: Any, right: Any) -> bool:
     try:
         return {
-            "in": lambda: left == right, "not in": lambda: left != right,
-            "<": lambda: left < right, "<=": lambda: left <= right, ">": lambda: left > right, ">=": lambda: left >= right,
-        }[operator]()  # fmt: skip
+            "in": lambda: left == right,
+            "not in": lambda: left != right,
+            "<": lambda: left < right,
+            "<=": lambda: left <= right,
+            ">": lambda: left > right,
+            ">=": lambda: left >= right,
+        }[operator]()
     except TypeError:
         raise QueryError(f"{expression.sql()} compares a word with a number") from None
 
@@ -156,16 +183,23 @@ def constant(expression: exp.Expression) -> Any:
         if inner.is_string:
             return inner.name
         number = float(inner.name)
-        return int(number) if number.is_integer() and "." not in inner.name and "e" not in inner.name.lower() else number
+        return (
+            int(number)
+            if number.is_integer() and "." not in inner.name and "e" not in inner.name.lower()
+            else number
+        )
     if isinstance(inner, exp.Neg):
         return -_number(inner.this)
     if inner.find(exp.Column) is None and type(inner) in STEPS:
         return _folded(inner)
     if inner.find(exp.Column) is None and type(inner) in COMPARISONS:
-        return _constants_compare(inner, COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression))
+        return _constants_compare(
+            inner, COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression)
+        )
     if inner.find(exp.Column) is not None:
         raise QueryError(
-            f"{inner.sql()} is compared with another column", hint="compare a column with constants; words go in single quotes"
+            f"{inner.sql()} is compared with another column",
+            hint="compare a column with constants; words go in single quotes",
         )
     raise QueryError(f"{expression.sql()} is not a constant")
 
@@ -176,7 +210,11 @@ def _folded(expression: exp.Expression) -> Any:
         value = float(STEPS[type(expression)](np.asarray(left), np.asarray(right)))
     if not np.isfinite(value):
         raise QueryError(f"{expression.sql()} has no value")
-    return int(value) if isinstance(left, int) and isinstance(right, int) and value.is_integer() else value
+    return (
+        int(value)
+        if isinstance(left, int) and isinstance(right, int) and value.is_integer()
+        else value
+    )
 
 
 def _number(expression: exp.Expression) -> Any:
@@ -196,7 +234,9 @@ def key(expression: exp.Expression, columns: Columns) -> Key:
     if isinstance(expression, exp.WidthBucket):
         return _bucket_key(expression, columns)
     if is_constant(expression):
-        return Key((constant(expression),), lambda grid: np.zeros((1,) * len(grid.columns), np.intp))
+        return Key(
+            (constant(expression),), lambda grid: np.zeros((1,) * len(grid.columns), np.intp)
+        )
     derived = Derived.of(expression, columns)
     if derived is not None:
         return Key(*derived.groups())
@@ -223,14 +263,21 @@ def _case_key(expression: exp.Case, columns: Columns) -> Key:
     names = list(dict.fromkeys(labels))
 
     def index(grid: Grid) -> NDArray[Any]:
-        places = ((names.index(label), branch.holds(grid)) for label, branch in zip(labels, branches, strict=True))
-        return sum((place * holds for place, holds in places), np.zeros((1,) * len(grid.columns), np.intp))
+        places = (
+            (names.index(label), branch.holds(grid))
+            for label, branch in zip(labels, branches, strict=True)
+        )
+        return sum(
+            (place * holds for place, holds in places), np.zeros((1,) * len(grid.columns), np.intp)
+        )
 
     return Key(tuple(names), index)
 
 
 def case_branches(expression: exp.Case, columns: Columns) -> list[Branch]:
-    """The results of a CASE, that of ELSE last, each with the cells where it is the first that applies."""
+    """The results of a CASE, that of ELSE last, each with the cells where it is the first that
+    applies.
+    """
     rest: Condition = _everywhere(True)
     branches = []
     for branch in expression.args["ifs"]:
@@ -258,15 +305,24 @@ def _bucket_key(expression: exp.WidthBucket, columns: Columns) -> Key:
     low, high = (float(constant(expression.args[word])) for word in ("min_value", "max_value"))
     count = int(constant(expression.args["num_buckets"]))
     if not low < high or count < 1:
-        raise QueryError(f"{expression.sql()} needs a lower end below its upper end and at least one bucket")
+        raise QueryError(
+            f"{expression.sql()} needs a lower end below its upper end and at least one bucket"
+        )
     edges = [low + (high - low) * place / count for place in range(count + 1)]
-    tests = [columns.condition(column.name, ">=", [edge]) for edge in edges if _inside(column.attribute, edge)]
+    tests = [
+        columns.condition(column.name, ">=", [edge])
+        for edge in edges
+        if _inside(column.attribute, edge)
+    ]
     if not tests:
         numbers_of(column, np.arange(1))
 
     def index(grid: Grid) -> NDArray[Any]:
         below = sum(1 for edge in edges if _before(column.attribute, edge))
-        return below + sum((test(grid).astype(np.intp) for test in tests), np.zeros((1,) * len(grid.columns), np.intp))
+        return below + sum(
+            (test(grid).astype(np.intp) for test in tests),
+            np.zeros((1,) * len(grid.columns), np.intp),
+        )
 
     return Key(tuple(range(count + 2)), index)
 
@@ -274,12 +330,18 @@ def _bucket_key(expression: exp.WidthBucket, columns: Columns) -> Key:
 def _bucketed(expression: exp.Expression, columns: Columns) -> str:
     name = _column_name(expression, columns)
     if name is None:
-        raise QueryError(f"{expression.sql()} is not a column", hint="WIDTH_BUCKET takes a column and constants")
+        raise QueryError(
+            f"{expression.sql()} is not a column", hint="WIDTH_BUCKET takes a column and constants"
+        )
     return name
 
 
 def _ends(attribute: Any) -> tuple[float, float]:
-    return (attribute.min, attribute.max) if isinstance(attribute, Numeric) else (attribute.edges[0], attribute.edges[-1])
+    return (
+        (attribute.min, attribute.max)
+        if isinstance(attribute, Numeric)
+        else (attribute.edges[0], attribute.edges[-1])
+    )
 
 
 def _inside(attribute: Any, edge: float) -> bool:

@@ -1,4 +1,6 @@
-"""Numbers computed from one column, such as age // 10 or income / 1000: known at every value the column can take."""
+"""Numbers computed from one column, such as age // 10 or income / 1000: known at every value the
+column can take.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from sqlglot import exp
 
 from sfumato.domain import Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import KEYED_VALUES, Column, Columns, Grid, Holds, compares, numbers_of
+from sfumato.mine.cube.columns import (
+    KEYED_VALUES,
+    Column,
+    Columns,
+    Grid,
+    Holds,
+    compares,
+    numbers_of,
+)
 
 Numbers = NDArray[Any]
 
@@ -33,7 +43,17 @@ FUNCTIONS: dict[type[exp.Expression], Callable[[Numbers], Numbers]] = {
     exp.Ceil: np.ceil,
     exp.Sqrt: np.sqrt,
 }
-WHOLE_TYPES = {"INT", "BIGINT", "SMALLINT", "TINYINT", "INT128", "UINT", "UBIGINT", "USMALLINT", "UTINYINT"}
+WHOLE_TYPES = {
+    "INT",
+    "BIGINT",
+    "SMALLINT",
+    "TINYINT",
+    "INT128",
+    "UINT",
+    "UBIGINT",
+    "USMALLINT",
+    "UTINYINT",
+}
 REAL_TYPES = {"DOUBLE", "FLOAT", "DECIMAL"}
 
 
@@ -46,22 +66,40 @@ class Derived:
 
     @classmethod
     def of(cls, expression: exp.Expression, columns: Columns) -> Derived | None:
-        """The number that an expression of one column and constants is; None where it is something else."""
+        """The number that an expression of one column and constants is; None where it is something
+        else.
+        """
         names = {column.name for column in expression.find_all(exp.Column)}
-        known = (*STEPS, *FUNCTIONS, exp.Round, exp.Cast, exp.Paren, exp.Column, exp.Identifier, exp.Literal, exp.DataType)
+        known = (
+            *STEPS,
+            *FUNCTIONS,
+            exp.Round,
+            exp.Cast,
+            exp.Paren,
+            exp.Column,
+            exp.Identifier,
+            exp.Literal,
+            exp.DataType,
+        )
         if len(names) != 1 or not all(isinstance(node, known) for node in expression.walk()):
             return None
         column = columns.column(names.pop())
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.asarray(_evaluated(expression, numbers_of(column, np.arange(column.attribute.size))))
+            values = np.asarray(
+                _evaluated(expression, numbers_of(column, np.arange(column.attribute.size)))
+            )
         if not np.isfinite(values).all():
             raise QueryError(f"{expression.sql()} has no value for some {column.name}")
         return cls(column, np.round(values, 9))  # so that 0.7 * 10 is 7
 
     def condition(self, operator: str, constants: list[Any]) -> Callable[[Grid], NDArray[np.bool_]]:
         """A comparison with constants, cell by cell."""
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in constants):
-            raise QueryError(f"a number computed from '{self.column.name}' is compared with {constants}")
+        if not all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in constants
+        ):
+            raise QueryError(
+                f"a number computed from '{self.column.name}' is compared with {constants}"
+            )
         table = compares(operator, self.values, constants)
         holds: Holds = lambda codes: table[codes]  # noqa: E731
         self._cut(table)
@@ -72,12 +110,16 @@ class Derived:
         """The different values, and which of them each cell has."""
         found, place = np.unique(self.values, return_inverse=True)
         if len(found) > KEYED_VALUES:
-            raise QueryError(f"{len(found):,} groups are too many", hint="group by a coarser number")
+            raise QueryError(
+                f"{len(found):,} groups are too many", hint="group by a coarser number"
+            )
         self._cut(place)
         self.column.fine = True
         self.column.keyed |= not isinstance(self.column.attribute, Numeric)
         whole = (found == np.rint(found)).all()
-        return tuple((found.astype(np.int64) if whole else found).tolist()), lambda grid: place[grid.axis(self.column.name)]
+        return tuple((found.astype(np.int64) if whole else found).tolist()), lambda grid: place[
+            grid.axis(self.column.name)
+        ]
 
     def _cut(self, table: NDArray[Any]) -> None:
         self.column.cuts |= set((np.flatnonzero(table[1:] != table[:-1]) + 1).tolist())
@@ -104,7 +146,10 @@ def _evaluated(expression: exp.Expression, numbers: Numbers) -> Numbers:
         return _cast(expression, _evaluated(expression.this, numbers))
     if isinstance(expression, exp.Round):
         decimals = expression.args.get("decimals")
-        return _rounded(_evaluated(expression.this, numbers), 0 if decimals is None else _evaluated(decimals, numbers))
+        return _rounded(
+            _evaluated(expression.this, numbers),
+            0 if decimals is None else _evaluated(decimals, numbers),
+        )
     if type(expression) in FUNCTIONS:
         return FUNCTIONS[type(expression)](_evaluated(expression.this, numbers))
     left, right = _evaluated(expression.this, numbers), _evaluated(expression.expression, numbers)
@@ -118,7 +163,9 @@ def _number(literal: exp.Literal) -> Numbers:
 
 
 def _cast(expression: exp.Cast, values: Numbers) -> Numbers:
-    if not keeps_numbers(expression) and not (is_whole_type(expression) and (values == np.rint(values)).all()):
+    if not keeps_numbers(expression) and not (
+        is_whole_type(expression) and (values == np.rint(values)).all()
+    ):
         raise QueryError(f"{expression.sql()} changes the numbers", hint="use FLOOR, CEIL or ROUND")
     return values
 

@@ -1,4 +1,6 @@
-"""The SQL that can be answered from counts: one SELECT of aggregates over one table; everything else is refused by name."""
+"""The SQL that can be answered from counts: one SELECT of aggregates over one table; everything
+else is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ AGGREGATES: tuple[type[exp.Expression], ...] = (
     exp.Quantile,
 )
 REFUSED: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.Join: ("a join", "put the columns into one table before they are perturbed, or join releases on a key in Python"),
+    exp.Join: (
+        "a join",
+        "put the columns into one table before they are perturbed, or join releases on a key in "
+        "Python",
+    ),
     exp.Subquery: ("a subquery", "ask one SELECT of aggregates at a time"),
     exp.With: ("a WITH clause", "ask one SELECT of aggregates at a time"),
     exp.Union: ("a UNION", "ask one SELECT at a time"),
@@ -63,7 +69,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed question: what to compute, for which rows, by which groups, and how to list the answer."""
+    """A parsed question: what to compute, for which rows, by which groups, and how to list the
+    answer.
+    """
 
     outputs: tuple[Output, ...]
     where: exp.Expression | None
@@ -76,7 +84,8 @@ class Query:
 
 
 def parse(sql: str, names: Sequence[str] = ()) -> Query:
-    """The question that a SELECT asks; what does not parse is shown where, what cannot be answered is named.
+    """The question that a SELECT asks; what does not parse is shown where, what cannot be answered
+    is named.
 
     `names` are the columns as the domain spells them; the question may spell them in other cases.
 
@@ -89,7 +98,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     keys, sets = _groups(select, outputs, names)
     if not any(is_aggregate(output.expression) for output in outputs) and not keys:
         raise QueryError(
-            "this selects rows, and a perturbed table has none to show", hint="ask for COUNT(*), SUM, AVG, … instead"
+            "this selects rows, and a perturbed table has none to show",
+            hint="ask for COUNT(*), SUM, AVG, … instead",
         )
     where, having = select.args.get("where"), select.args.get("having")
     return Query(
@@ -118,7 +128,9 @@ def bare(expression: exp.Expression) -> exp.Expression:
 
 def _parsed(sql: str) -> exp.Select:
     try:
-        statements = [statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None]
+        statements = [
+            statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None
+        ]
     except (ParseError, TokenError) as error:
         raise QueryError(_where(sql, error)) from None
     if len(statements) != 1:
@@ -132,7 +144,9 @@ def _parsed(sql: str) -> exp.Select:
 
 
 def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
-    """The same SELECT with its columns spelt as the domain spells them, IF written as CASE, and MEAN as AVG."""
+    """The same SELECT with its columns spelt as the domain spells them, IF written as CASE, and
+    MEAN as AVG.
+    """
     for choice in list(select.find_all(exp.If)):
         if not isinstance(choice.parent, exp.Case):
             branch = exp.If(this=choice.this, true=choice.args["true"])
@@ -142,7 +156,11 @@ def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
             call.replace(exp.Avg(this=call.expressions[0]))
     for column in list(select.find_all(exp.Column)):
         if not isinstance(column.this, exp.Star):
-            column.replace(exp.column(exp.to_identifier(_alike(column.name, names) or column.name, quoted=False)))
+            column.replace(
+                exp.column(
+                    exp.to_identifier(_alike(column.name, names) or column.name, quoted=False)
+                )
+            )
     return select
 
 
@@ -158,30 +176,42 @@ def _where(sql: str, error: Any) -> str:
     if line is None:
         return f"this SQL does not parse: {str(error).splitlines()[0]}"
     reason = str(facts.get("description") or "").split(".")[0].strip()
-    return f"this SQL does not parse at line {line}, column {column}, near '{near}'" + (f": {reason}" if reason else "")
+    return f"this SQL does not parse at line {line}, column {column}, near '{near}'" + (
+        f": {reason}" if reason else ""
+    )
 
 
 def _check(select: exp.Select) -> None:
-    found = [node for node in select.walk() if isinstance(node, tuple(REFUSED)) and not _is_result(node)]
+    found = [
+        node for node in select.walk() if isinstance(node, tuple(REFUSED)) and not _is_result(node)
+    ]
     for kind, (name, hint) in REFUSED.items():
         if any(isinstance(node, kind) for node in found):
             raise QueryError(f"{name} cannot be answered from perturbed counts", hint=hint)
     for clause, content in select.args.items():
         if content and clause not in CLAUSES:
-            raise QueryError(f"{clause.upper()} cannot be answered from perturbed counts", hint="leave it out")
+            raise QueryError(
+                f"{clause.upper()} cannot be answered from perturbed counts", hint="leave it out"
+            )
     tables = [table for table in select.find_all(exp.Table)]
     if len(tables) > 1:
-        raise QueryError("a join cannot be answered from perturbed counts", hint=REFUSED[exp.Join][1])
+        raise QueryError(
+            "a join cannot be answered from perturbed counts", hint=REFUSED[exp.Join][1]
+        )
     if any(isinstance(entry, exp.Star) for entry in select.expressions):
         raise QueryError(
-            "SELECT * selects rows, and a perturbed table has none to show", hint="ask for COUNT(*), SUM, AVG, … instead"
+            "SELECT * selects rows, and a perturbed table has none to show",
+            hint="ask for COUNT(*), SUM, AVG, … instead",
         )
 
 
 def _is_result(expression: Any) -> bool:
-    """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an aggregate."""
+    """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an
+    aggregate.
+    """
     return isinstance(expression, exp.Null) and (
-        isinstance(expression.parent, exp.Case) or (isinstance(expression.parent, exp.If) and expression.arg_key == "true")
+        isinstance(expression.parent, exp.Case)
+        or (isinstance(expression.parent, exp.If) and expression.arg_key == "true")
     )
 
 
@@ -202,7 +232,8 @@ def _default_name(expression: exp.Expression) -> str:
         return expression.name
     aggregate = expression.find(*AGGREGATES)
     if aggregate is None or (
-        aggregate.parent is not None and not isinstance(aggregate.parent, exp.Select | exp.Filter | exp.WithinGroup)
+        aggregate.parent is not None
+        and not isinstance(aggregate.parent, exp.Select | exp.Filter | exp.WithinGroup)
     ):
         return expression.sql(dialect="duckdb").lower()
     column = expression.find(exp.Column)
@@ -214,13 +245,24 @@ def _default_name(expression: exp.Expression) -> str:
 def _groups(
     select: exp.Select, outputs: tuple[Output, ...], names: Sequence[str]
 ) -> tuple[tuple[exp.Expression, ...], tuple[tuple[int, ...], ...]]:
-    """The keys and the groupings: GROUP BY is one grouping, ROLLUP, CUBE and GROUPING SETS are several, crossed."""
+    """The keys and the groupings: GROUP BY is one grouping, ROLLUP, CUBE and GROUPING SETS are
+    several, crossed.
+    """
     if select.args.get("group") is None:
         return (), ((),)
-    group = _unnamed(select.args["group"], [output for output in outputs if output.name not in names])
+    group = _unnamed(
+        select.args["group"], [output for output in outputs if output.name not in names]
+    )
     keys: list[exp.Expression] = []
     crossed: list[tuple[int, ...]] = [()]
-    parts = [*group.expressions, *(part for word in ("rollup", "cube", "grouping_sets") for part in group.args.get(word) or [])]
+    parts = [
+        *group.expressions,
+        *(
+            part
+            for word in ("rollup", "cube", "grouping_sets")
+            for part in group.args.get(word) or []
+        ),
+    ]
     if group.args.get("all"):
         parts = [output.expression for output in outputs if not is_aggregate(output.expression)]
     for part in parts:
@@ -229,14 +271,22 @@ def _groups(
     return tuple(keys), tuple(dict.fromkeys(tuple(sorted(set(chosen))) for chosen in crossed))
 
 
-def _choices(part: exp.Expression, keys: list[exp.Expression], outputs: tuple[Output, ...]) -> list[tuple[int, ...]]:
+def _choices(
+    part: exp.Expression, keys: list[exp.Expression], outputs: tuple[Output, ...]
+) -> list[tuple[int, ...]]:
     if isinstance(part, exp.GroupingSets):
-        return [tuple(_key(key, keys, outputs) for key in _members(entry)) for entry in part.expressions]
+        return [
+            tuple(_key(key, keys, outputs) for key in _members(entry)) for entry in part.expressions
+        ]
     if isinstance(part, exp.Rollup | exp.Cube):
         places = [_key(entry, keys, outputs) for entry in part.expressions]
         if isinstance(part, exp.Rollup):
             return [tuple(places[:length]) for length in range(len(places), -1, -1)]
-        return [chosen for length in range(len(places), -1, -1) for chosen in combinations(places, length)]
+        return [
+            chosen
+            for length in range(len(places), -1, -1)
+            for chosen in combinations(places, length)
+        ]
     return [(_key(part, keys, outputs),)]
 
 
@@ -250,7 +300,9 @@ def _key(entry: exp.Expression, keys: list[exp.Expression], outputs: tuple[Outpu
     """The position of a key: a column, an expression, or the number of an output."""
     entry = bare(_numbered(entry, outputs, "GROUP BY"))
     if is_aggregate(entry):
-        raise QueryError(f"GROUP BY {entry.sql()} groups by an aggregate", hint="use HAVING or ORDER BY")
+        raise QueryError(
+            f"GROUP BY {entry.sql()} groups by an aggregate", hint="use HAVING or ORDER BY"
+        )
     if entry not in keys:
         keys.append(entry)
     return keys.index(entry)
@@ -262,7 +314,9 @@ def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterable[Order]:
         if isinstance(ordered.this, exp.Var) and ordered.this.name.upper() == "ALL":
             entries = [output.expression for output in outputs]
         for entry in entries:
-            yield Order(entry, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
+            yield Order(
+                entry, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+            )
 
 
 def _numbered(entry: exp.Expression, outputs: tuple[Output, ...], clause: str) -> exp.Expression:
@@ -275,7 +329,9 @@ def _numbered(entry: exp.Expression, outputs: tuple[Output, ...], clause: str) -
 
 
 def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expression:
-    """The expression with the names of outputs replaced by what they stand for; inside an aggregate a name is a column."""
+    """The expression with the names of outputs replaced by what they stand for; inside an aggregate
+    a name is a column.
+    """
     meant = {output.name: output.expression for output in reversed(outputs)}
 
     def replaced(node: exp.Expression) -> exp.Expression:

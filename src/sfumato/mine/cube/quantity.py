@@ -1,4 +1,6 @@
-"""Quantity: a number computed from linear estimates, with its derivatives, so that any expression has a standard error."""
+"""Quantity: a number computed from linear estimates, with its derivatives, so that any expression
+has a standard error.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value and its derivative by each of the linear estimates it was made of (the delta method, carried along).
+    """A value and its derivative by each of the linear estimates it was made of (the delta method,
+    carried along).
 
     >>> ratio = Quantity(6.0, {0: 1.0}) / Quantity(3.0, {1: 1.0})
     >>> ratio.value, ratio.slopes
@@ -50,4 +53,6 @@ class Quantity:
 
     def scaled(self, factor: float) -> Quantity:
         """The quantity times a known number."""
-        return Quantity(self.value * factor, {name: factor * slope for name, slope in self.slopes.items()})
+        return Quantity(
+            self.value * factor, {name: factor * slope for name, slope in self.slopes.items()}
+        )

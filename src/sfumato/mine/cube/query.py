@@ -17,12 +17,22 @@ from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
 from sfumato.estimation.moments import own_factor
 from sfumato.mine.cube.aggregates import Comparison, Distribution, Mask, Measures, Sheet, Tables
 from sfumato.mine.cube.columns import Columns, Grid
-from sfumato.mine.cube.conditions import COMPARISONS, Condition, Key, condition, constant, is_constant, key
+from sfumato.mine.cube.conditions import (
+    COMPARISONS,
+    Condition,
+    Key,
+    condition,
+    constant,
+    is_constant,
+    key,
+)
 from sfumato.mine.cube.grammar import Order, Query, bare, is_aggregate, parse
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.source import Source
 
-KEYED_CELLS = 512  # numbers with more values are summed by their powers instead of counted value by value
+KEYED_CELLS = (
+    512  # numbers with more values are summed by their powers instead of counted value by value
+)
 LARGEST_GRID = 1 << 22  # cells
 COMPARED_CELLS = 1 << 8  # grids up to this size are also solved by maximum likelihood, to compare
 COMPARED_STEPS = 600
@@ -33,14 +43,19 @@ Entry = Callable[["Group"], Any]  # what an output is in a group: an Answer, or 
 def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """The answer to one SELECT of aggregates over a source, perturbed or true.
 
-    COUNT, COUNT_IF, FILTER, SUM, AVG, VAR, STDDEV, MEDIAN, PERCENTILE_CONT and arithmetic of these; WHERE with any Boolean
-    combination of comparisons with constants; GROUP BY columns, items, CASE, WIDTH_BUCKET, CUBE, ROLLUP; HAVING, ORDER BY,
-    LIMIT on the reconstructed result. Every column is cut just where the question cuts it, the cells are counted in one scan
-    and undone factor by factor (OLAP §4); `method="em"` takes the counts of maximum likelihood (iterative Bayes).
+    COUNT, COUNT_IF, FILTER, SUM, AVG, VAR, STDDEV, MEDIAN, PERCENTILE_CONT and arithmetic of these;
+    WHERE with any Boolean combination of comparisons with constants; GROUP BY columns, items, CASE,
+    WIDTH_BUCKET, CUBE, ROLLUP; HAVING, ORDER BY, LIMIT on the reconstructed result. Every column is
+    cut just where the question cuts it, the cells are counted in one scan and undone factor by
+    factor (OLAP §4); `method="em"` takes the counts of maximum likelihood (iterative Bayes).
     """
     if method not in ("invert", "em"):
-        raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, ("invert", "em")))
-    return _Question(source, parse(sql, [axis.name for axis in source.domain.axes]), method).answer()
+        raise ParameterError(
+            f"no method '{method}' (invert, em)", hint=near_miss(method, ("invert", "em"))
+        )
+    return _Question(
+        source, parse(sql, [axis.name for axis in source.domain.axes]), method
+    ).answer()
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,9 @@ class Group:
 
 @dataclass(eq=False)
 class Frame:
-    """The columns that one output needs beside those of WHERE and GROUP BY, and what was counted over them."""
+    """The columns that one output needs beside those of WHERE and GROUP BY, and what was counted
+    over them.
+    """
 
     columns: Columns
     where: Condition | None
@@ -73,7 +90,11 @@ class Frame:
     @property
     def inside(self) -> Mask:
         """The cells for which WHERE holds."""
-        return np.ones((1,) * len(self.grid.columns), dtype=bool) if self.where is None else self.where(self.grid)
+        return (
+            np.ones((1,) * len(self.grid.columns), dtype=bool)
+            if self.where is None
+            else self.where(self.grid)
+        )
 
     def mask(self, group: Group) -> Mask:
         """The cells of a group."""
@@ -103,7 +124,9 @@ class _Question:
     def _frame(self) -> Frame:
         columns = Columns(self.source.domain)
         where = condition(self.asked.where, columns) if self.asked.where is not None else None
-        self.frames.append(Frame(columns, where, [key(expression, columns) for expression in self.asked.keys]))
+        self.frames.append(
+            Frame(columns, where, [key(expression, columns) for expression in self.asked.keys])
+        )
         return self.frames[-1]
 
     def answer(self) -> CubeResult:
@@ -113,19 +136,34 @@ class _Question:
         if self.having is not None:
             groups = [group for group in groups if self.having(group)]
         for entry, order in reversed(self.order):
-            groups.sort(key=lambda group, e=entry, o=order: _sortable(e(group), o), reverse=order.descends)  # type: ignore[misc]
+            groups.sort(
+                key=lambda group, e=entry, o=order: _sortable(e(group), o), reverse=order.descends
+            )  # type: ignore[misc]
         stop = None if self.asked.limit is None else self.asked.offset + self.asked.limit
         groups = groups[self.asked.offset : stop]
-        rows = tuple({name: entry(group) for name, entry in self.entries.items()} for group in groups)
+        rows = tuple(
+            {name: entry(group) for name, entry in self.entries.items()} for group in groups
+        )
         self._check_errors(rows)
         self._compare(groups)
         names = tuple(output.name for output in self.asked.outputs)
-        return CubeResult(names, rows, self.method, self.source.rows, tuple(dict.fromkeys(self.notes)), self._keep())
+        return CubeResult(
+            names,
+            rows,
+            self.method,
+            self.source.rows,
+            tuple(dict.fromkeys(self.notes)),
+            self._keep(),
+        )
 
     def _keep(self) -> float | None:
         """The keep of the one perturbed column, where all that is asked are counts by one."""
         counts = self.base.counted().counts
-        only_counts = all(isinstance(expression, exp.Count) for _, expression in self._outputs() if is_aggregate(expression))
+        only_counts = all(
+            isinstance(expression, exp.Count)
+            for _, expression in self._outputs()
+            if is_aggregate(expression)
+        )
         if counts is None or not only_counts or not isinstance(counts.evidence, CountEvidence):
             return None
         keeps = [own_factor(counts.evidence.channel, axis) for axis in range(len(counts.cells))]
@@ -153,7 +191,8 @@ class _Question:
             return Tables(frame.grid, self.source.rows, counts, {}, value)
         if self.method == "em":
             raise QueryError(
-                f"em needs counts, and '{frame.measure}' has too many values to count each", hint="use --method invert"
+                f"em needs counts, and '{frame.measure}' has too many values to count each",
+                hint="use --method invert",
             )
         moments = self.source.moments(frame.grid.cells, frame.grid.place(frame.measure))
         return Tables(frame.grid, self.source.rows, counts, {frame.measure: moments}, counts.value)
@@ -161,7 +200,10 @@ class _Question:
     def _likelihood(self, counts: Estimate) -> NDArray[Any]:
         found = counts.likelihood()
         if not found.converged:
-            self.notes.append(f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a report of its goal")
+            self.notes.append(
+                f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a "
+                "report of its goal"
+            )
         return found.value
 
     def _groups(self, grouping: tuple[int, ...]) -> Iterator[Group]:
@@ -177,7 +219,9 @@ class _Question:
             yield Group({place: int(label) for place, label in zip(grouping, places, strict=True)})
 
     def _entry(self, expression: exp.Expression) -> Entry:
-        """What an expression is in a group: a label where it is a key, itself where it is constant, else an estimate."""
+        """What an expression is in a group: a label where it is a key, itself where it is constant,
+        else an estimate.
+        """
         expression = bare(expression)
         if expression in self.asked.keys:
             place = self.asked.keys.index(expression)
@@ -204,8 +248,13 @@ class _Question:
 
     def _not_grouped(self, expression: exp.Expression) -> Exception:
         if isinstance(expression, exp.Column):
-            self.base.columns.column(expression.name)  # an unknown column says so, with its near miss
-            return QueryError(f"column '{expression.name}' is neither grouped nor aggregated", hint="add it to GROUP BY")
+            self.base.columns.column(
+                expression.name
+            )  # an unknown column says so, with its near miss
+            return QueryError(
+                f"column '{expression.name}' is neither grouped nor aggregated",
+                hint="add it to GROUP BY",
+            )
         return QueryError(f"{expression.sql()} is neither grouped nor an aggregate")
 
     def _predicate(self, expression: exp.Expression) -> Callable[[Group], bool]:
@@ -218,17 +267,31 @@ class _Question:
         if isinstance(expression, exp.And | exp.Or):
             left, right = self._predicate(expression.this), self._predicate(expression.expression)
             both = isinstance(expression, exp.And)
-            return lambda group: (left(group) and right(group)) if both else (left(group) or right(group))
+            return lambda group: (
+                (left(group) and right(group)) if both else (left(group) or right(group))
+            )
         if isinstance(expression, exp.Between):
-            value, low, high = (self._entry(expression.args[word]) for word in ("this", "low", "high"))
-            return lambda group: _compares(">=", value(group), low(group)) and _compares("<=", value(group), high(group))
+            value, low, high = (
+                self._entry(expression.args[word]) for word in ("this", "low", "high")
+            )
+            return lambda group: (
+                _compares(">=", value(group), low(group))
+                and _compares("<=", value(group), high(group))
+            )
         if isinstance(expression, exp.In):
-            value, listed = self._entry(expression.this), [self._entry(entry) for entry in expression.expressions]
-            return lambda group: any(_compares("in", value(group), entry(group)) for entry in listed)
+            value, listed = (
+                self._entry(expression.this),
+                [self._entry(entry) for entry in expression.expressions],
+            )
+            return lambda group: any(
+                _compares("in", value(group), entry(group)) for entry in listed
+            )
         for kind, (operator, _) in COMPARISONS.items():
             if type(expression) is kind and expression not in self.asked.keys:
                 first, second = self._entry(expression.this), self._entry(expression.expression)
-                return lambda group, operator=operator: _compares(operator, first(group), second(group))  # type: ignore[misc]
+                return lambda group, operator=operator: _compares(
+                    operator, first(group), second(group)
+                )  # type: ignore[misc]
         if expression in self.asked.keys or isinstance(expression, exp.Boolean):
             truth = self._entry(expression)
             return lambda group: truth(group) is True
@@ -241,7 +304,8 @@ class _Question:
         if answers and all(answer.stderr > self.source.rows for answer in answers):
             least = min(answer.stderr for answer in answers)
             raise EstimationError(
-                f"{len(self.base.columns.found)} columns leave a standard error of {least:,.3g} on {self.source.rows:,} rows",
+                f"{len(self.base.columns.found)} columns leave a standard error of {least:,.3g} "
+                f"on {self.source.rows:,} rows",
                 hint="ask about fewer columns at once, or collect more rows",
             )
 
@@ -249,17 +313,26 @@ class _Question:
         return [(output.name, output.expression) for output in self.asked.outputs]
 
     def _compare(self, groups: list[Group]) -> None:
-        """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
+        """Say where inversion and maximum likelihood disagree, if the inversion left
+        the simplex.
+        """
         tables = self.base.counted()
         evidence = None if tables.counts is None else tables.counts.evidence
-        if self.method != "invert" or tables.counts is None or not isinstance(evidence, CountEvidence):
+        if (
+            self.method != "invert"
+            or tables.counts is None
+            or not isinstance(evidence, CountEvidence)
+        ):
             return
         comparison = Comparison(tables.counts, evidence)
         if not comparison.outside:
             return
         likely = comparison.likely(COMPARED_STEPS) if tables.grid.size <= COMPARED_CELLS else None
         if likely is None:
-            self.notes.append("some cells are estimated well below 0, so that maximum likelihood may differ (try --method em)")
+            self.notes.append(
+                "some cells are estimated well below 0, so that maximum likelihood may differ "
+                "(try --method em)"
+            )
             return
         for group in groups:
             mask = np.broadcast_to(self.base.mask(group), tables.grid.shape).astype(float)
@@ -267,12 +340,16 @@ class _Question:
             other = float((likely * mask).sum())
             if abs(other - plain.value) > plain.stderr > 0:
                 self.notes.append(
-                    f"{self._named(group)}: inversion counts {plain.value:,.1f} ± {plain.stderr:,.1f}, maximum likelihood "
+                    f"{self._named(group)}: inversion counts {plain.value:,.1f} ± "
+                    f"{plain.stderr:,.1f}, maximum likelihood "
                     f"{other:,.1f}; some cells were estimated below 0 (try --method em)"
                 )
 
     def _named(self, group: Group) -> str:
-        keys = ((self.asked.keys[place].sql(), self.base.keys[place].labels[label]) for place, label in group.labels.items())
+        keys = (
+            (self.asked.keys[place].sql(), self.base.keys[place].labels[label])
+            for place, label in group.labels.items()
+        )
         return listing(f"{name} = {label}" for name, label in keys) or "the whole"
 
 
@@ -299,7 +376,11 @@ def _compares(operator: str, first: Any, second: Any) -> bool:
     if operator in ("in", "not in"):
         return (left == right) == (operator == "in")
     try:
-        return bool({"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator])
+        return bool(
+            {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[
+                operator
+            ]
+        )
     except TypeError:
         raise QueryError(f"cannot compare {left!r} with {right!r}") from None
 

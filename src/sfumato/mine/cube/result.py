@@ -16,7 +16,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class CubeResult:
-    """The rows of an answered query; estimates are `Answer`s, everything else is a label of its group."""
+    """The rows of an answered query; estimates are `Answer`s, everything else is a label of its
+    group.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -34,10 +36,18 @@ class CubeResult:
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """The JSON shape of `sfumato query`."""
         rows = [{name: _plain(value, level) for name, value in row.items()} for row in self.rows]
-        return {"columns": list(self.columns), "rows": rows, "method": self.method, "level": level, "notes": list(self.notes)}
+        return {
+            "columns": list(self.columns),
+            "rows": rows,
+            "method": self.method,
+            "level": level,
+            "notes": list(self.notes),
+        }
 
     def to_arrow(self) -> Any:
-        """A table with a column for each output, and for each estimate one more with its standard error."""
+        """A table with a column for each output, and for each estimate one more with its standard
+        error.
+        """
         import pyarrow as pa
 
         data: dict[str, Any] = {}
@@ -55,25 +65,36 @@ class CubeResult:
         return self.to_arrow().to_pandas()
 
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
-        """How many rows would bring every count of the answer within this relative error, at this level (normal law).
+        """How many rows would bring every count of the answer within this relative error, at this
+        level (normal law).
 
         Errors fall with the square root of the rows. None where an answer is not above 0.
         """
         if not 0 < within < 1:
             raise ParameterError(f"within={within:g} must lie strictly between 0 and 1")
-        answers = [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
+        answers = [
+            value for row in self.rows for value in row.values() if isinstance(value, Answer)
+        ]
         if not answers or any(answer.value <= 0 for answer in answers):
             return None
         worst = max((answer.interval(level)[1] - answer.value) / answer.value for answer in answers)
         return math.ceil(self.population * (worst / within) ** 2)
 
     def rows_guaranteed(self, within: float, level: float = 0.95) -> int | None:
-        """The rows after which a count is within this relative error for sure at this level, by OLAP theorem 1.
+        """The rows after which a count is within this relative error for sure at this level, by
+        OLAP theorem 1.
 
-        n ≥ 4 ln(2/δ) / (pε)², ε the error as a share of all rows; None unless the question is about one perturbed column.
+        n ≥ 4 ln(2/δ) / (pε)², ε the error as a share of all rows; None unless the question is about
+        one perturbed column.
         """
-        answers = [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
-        if self.keep is None or not answers or any(not 0 < answer.value <= self.population for answer in answers):
+        answers = [
+            value for row in self.rows for value in row.values() if isinstance(value, Answer)
+        ]
+        if (
+            self.keep is None
+            or not answers
+            or any(not 0 < answer.value <= self.population for answer in answers)
+        ):
             return None
         least = min(answer.value for answer in answers) / self.population
         return retention_rows(self.keep, within * least, 1 - level)
