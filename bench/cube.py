@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.counting.sql import SqlCounter
-from sfumato.counting.sql.duckdb import DuckDatabase, DuckRelation, connect, file_relation
 from sfumato.domain import Category, Cells, Domain, Numeric
-from sfumato.engine import EngineRelease, save_release
+from sfumato.engines import EngineRelease, save_release
+from sfumato.engines.duckdb import DuckDatabase, DuckRelation, connect, file_relation
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import secure

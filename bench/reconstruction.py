@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from bench.foundation import cpu_seconds, one_core
 from sfumato.domain import Category, Cells, Domain, Numeric
-from sfumato.estimation.estimate import CountEvidence, Estimate
-from sfumato.estimation.supports import Supports
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import CountEvidence
+from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.swapping import Swapping

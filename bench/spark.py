@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.engine.spark import open_with_spark
+from sfumato.engines.spark import perturb_frame, spark_session
+from sfumato.engines.spark.release import open_with_spark
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
-from sfumato.spark import perturb_frame, spark_session
 
 ROWS, QUICK_ROWS, PARTITIONS = 50_000_000, 500_000, 16
 RECORDS = Domain(

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from sfumato.domain import Domain as Domain
     from sfumato.domain import Items as Items
     from sfumato.domain import Numeric as Numeric
-    from sfumato.engine import combine as combine
-    from sfumato.engine import join as join
-    from sfumato.engine import open_source as open_source
-    from sfumato.engine import save_release as save_release
+    from sfumato.engines import combine as combine
+    from sfumato.engines import join as join
+    from sfumato.engines import open_source as open_source
+    from sfumato.engines import save_release as save_release
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.estimation.estimate import Answer as Answer
     from sfumato.estimation.estimate import Estimate as Estimate
@@ -86,21 +86,21 @@ _EXPORTS: dict[str, str] = {
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
     "audit_release": "audit:audit_release",
-    "combine": "engine:combine",
+    "combine": "engines:combine",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
-    "join": "engine:join",
+    "join": "engines:join",
     "open": "source:open",
-    "open_source": "engine:open_source",
+    "open_source": "engines:open_source",
     "perturb": "source:perturb",
     "plan_release": "plan:plan_release",
     "propose_schema": "table:propose_schema",
     "query": "mine.cube.query:query",
     "read": "table:read",
     "read_restrictions": "publish.restriction:read_restrictions",
-    "save_release": "engine:save_release",
+    "save_release": "engines:save_release",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",
     "swap": "publish.swap:swap",

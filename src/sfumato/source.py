@@ -23,18 +23,14 @@ from sfumato.counting.base import Baskets, Counter
 from sfumato.counting.parts import Part, Parts
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
-from sfumato.estimation.estimate import (
-    CountEvidence,
-    Estimate,
-    Evidence,
-    MergedEvidence,
-    RowEvidence,
-)
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import CountEvidence, Evidence, MergedEvidence, RowEvidence
 from sfumato.estimation.moments import Moments, PowerSums, moments_of
-from sfumato.estimation.partial import PartialSupports
-from sfumato.estimation.supports import FlippedSupports, Supports
-from sfumato.estimation.tabulated import TabulatedSupports
-from sfumato.estimation.voted import VotedSupports
+from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.flipped import FlippedSupports
+from sfumato.estimation.supports.partial import PartialSupports
+from sfumato.estimation.supports.tabulated import TabulatedSupports
+from sfumato.estimation.supports.voted import VotedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sfumato.bits import Bits
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.sql import ItemsetCounter, SqlCounter
-from sfumato.counting.sql.duckdb import file_relation
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
+from sfumato.engines.duckdb import file_relation
 from sfumato.errors import DataError, EstimationError
 from sfumato.table import Table, reader_of, save
 

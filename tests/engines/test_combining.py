@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.engine import combine
+from sfumato.engines import combine
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Source

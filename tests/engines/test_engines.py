@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Cells, Domain, Items, Numeric
-from sfumato.engine import EngineRelease, open_source, save_release
+from sfumato.engines import EngineRelease, open_source, save_release
 from sfumato.errors import DataError, EstimationError, FileError, ParameterError, SfumatoError
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
-from sfumato.engine import EngineRelease, join, open_source, save_release
+from sfumato.engines import EngineRelease, join, open_source, save_release
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import Combined
 from sfumato.randomness import Keystream, seeded

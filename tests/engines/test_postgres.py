@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.domain import Category, Domain, Numeric
-from sfumato.engine import open_source, save_release
+from sfumato.engines import open_source, save_release
 from sfumato.errors import MissingExtraError, ServerError, SfumatoError
 from sfumato.randomness import seeded
 from sfumato.source import Release
@@ -102,7 +102,7 @@ def test_a_release_is_written_whole_or_not_at_all(
     def broken(table: Table) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.counting.sql.postgres._lines", broken)
+    monkeypatch.setattr("sfumato.engines.postgres._lines", broken)
     for name in ("whole", "fresh"):
         with pytest.raises(KeyboardInterrupt):
             save_release(release, f"{postgres}#{name}", force=True)

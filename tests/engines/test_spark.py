@@ -23,7 +23,7 @@ from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.engine import open_source
+from sfumato.engines import open_source
 from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -38,10 +38,10 @@ from sfumato.table import Table, perturb_table
 
 pytest.importorskip("pyspark")
 
-from sfumato.counting.spark import Packing, SparkBaskets, spark_release
-from sfumato.spark import Place, perturb_frame, perturb_with_spark, spark_session
-from sfumato.spark.perturbing import PartitionReports, Work, plain_schema
-from sfumato.spark.records import Form, Records, map_in_arrow
+from sfumato.engines.spark import Place, perturb_frame, perturb_with_spark, spark_session
+from sfumato.engines.spark.counting import Packing, SparkBaskets, spark_release
+from sfumato.engines.spark.perturbing import PartitionReports, Work, plain_schema
+from sfumato.engines.spark.records import Form, Records, map_in_arrow
 
 pytestmark = pytest.mark.xdist_group(
     "spark"

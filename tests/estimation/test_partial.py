@@ -3,9 +3,9 @@
 import numpy as np
 
 from sfumato.domain import Category, Domain
-from sfumato.estimation.partial import PartialSupports
-from sfumato.estimation.supports import Measured
-from sfumato.estimation.voted import VotedSupports
+from sfumato.estimation.supports.base import Measured
+from sfumato.estimation.supports.partial import PartialSupports
+from sfumato.estimation.supports.voted import VotedSupports
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.domain import Category, Domain
-from sfumato.estimation.tabulated import TabulatedSupports
+from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.randomness import seeded
 from sfumato.table import Table
 

@@ -16,7 +16,8 @@ import pytest
 
 from sfumato.bits import Bits
 from sfumato.errors import ParameterError
-from sfumato.estimation.supports import FlippedSupports, Measured
+from sfumato.estimation.supports.base import Measured
+from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine import itemsets as itemsets_module
 from sfumato.mine.itemsets import Itemsets, Step, Threshold, frequent_itemsets
 

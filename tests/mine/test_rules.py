@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.bits import Bits
 from sfumato.errors import ParameterError
-from sfumato.estimation.supports import FlippedSupports
+from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
 

@@ -31,7 +31,7 @@ def describe(
     if not 0 < rho1 < 1:
         raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
     if "://" in file:
-        from sfumato.engine import EngineRelease, open_source
+        from sfumato.engines import EngineRelease, open_source
 
         found = open_source(file)
         assert isinstance(found, EngineRelease)

@@ -200,7 +200,7 @@ def _in_batches(
     domain = read_domain(reader, schema, items)
     mechanism = options.build(domain, reader)
     if "://" in output:
-        from sfumato.engine import perturb_into
+        from sfumato.engines import perturb_into
 
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
@@ -218,8 +218,8 @@ def _with_spark(
     **how: Any,
 ) -> Written:
     from sfumato.domain import Domain
+    from sfumato.engines.spark import Form, Records, perturb_records, spark_session
     from sfumato.errors import ParameterError
-    from sfumato.spark import Form, Records, perturb_records, spark_session
     from sfumato.table import read_items
 
     records = Records.at(spark_session(engine), data)

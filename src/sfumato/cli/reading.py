@@ -41,7 +41,7 @@ def read_source(
             hint="leave --schema and --items out",
         )
     if in_place:
-        from sfumato.engine import release_in
+        from sfumato.engines import release_in
 
         return release_in(reader)
     return Release(reader.table(reader.provenance.mechanism.reports))
@@ -51,7 +51,7 @@ def _engine_source(
     file: str, schema: Path | None, items: Path | None, engine: str | None
 ) -> Source:
     from sfumato.domain import Domain
-    from sfumato.engine import open_source
+    from sfumato.engines import open_source
     from sfumato.table import read_items
 
     domain = None if schema is None else Domain.load(schema)

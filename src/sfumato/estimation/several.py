@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
-from sfumato.estimation.estimate import Estimate, Evidence
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import Evidence
 from sfumato.estimation.moments import PowerSums, Scale
-from sfumato.estimation.supports import Floats, Integers, Measured, Supports
+from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +191,9 @@ class SummedSupports:
             for end, length in zip(ends, self._lengths, strict=True)
         )
         return [
-            Measured(observed, count, stderr, memory) for observed, count, stderr, *memory in runs
-        ]  # type: ignore[arg-type]
+            Measured(observed, count, stderr, tuple(memory))
+            for observed, count, stderr, *memory in runs
+        ]
 
     def covariances(
         self, itemsets: NDArray[np.int32], observed: Floats, count: Floats

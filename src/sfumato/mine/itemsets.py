@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.estimation.supports import Floats, Integers, Measured, Supports
+from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 
 if TYPE_CHECKING:
     import pandas
@@ -168,7 +168,7 @@ def frequent_itemsets(
     `max_candidates` candidates at one length are refused.
 
     >>> from sfumato.bits import Bits
-    >>> from sfumato.estimation.supports import FlippedSupports
+    >>> from sfumato.estimation.supports.flipped import FlippedSupports
     >>> baskets = Bits.from_dense(np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool))
     >>> found = frequent_itemsets(FlippedSupports(baskets, ("tea", "milk", "jam")), 0.6)
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]

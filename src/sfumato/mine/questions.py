@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
-from sfumato.estimation.estimate import CountEvidence, Estimate
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import CountEvidence
 from sfumato.mine.features import Problem
 
 Groups = NDArray[np.intp]  # for each cell of a feature, the group it belongs to

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, listing, near_miss
-from sfumato.estimation.supports import Floats, Integers
+from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
 
 if TYPE_CHECKING:

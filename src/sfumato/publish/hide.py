@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.errors import DataError, ParameterError
-from sfumato.estimation.supports import FlippedSupports
+from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.publish.cover import Itemset, cover
 from sfumato.publish.lift import lift

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items
-from sfumato.estimation.supports import Supports
+from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip

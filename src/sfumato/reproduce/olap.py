@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning
-from sfumato.estimation.estimate import CountEvidence
+from sfumato.estimation.evidence import CountEvidence
 from sfumato.mechanisms.retention import Retention
 from sfumato.privacy.breach import largest_keep_of_columns
 from sfumato.privacy.conditioning import retention_condition

@@ -47,7 +47,7 @@ def perturb_table(
             f"a table of records is perturbed, and this is a {type(table).__name__}",
             hint=(
                 "read it first (sfumato.read); a Spark frame, whose noise would be drawn anew at "
-                "every reading, is perturbed into a folder by sfumato.spark.perturb_frame"
+                "every reading, is perturbed into a folder by sfumato.engines.spark.perturb_frame"
             ),
         )
     check_truth("this table", table.provenance)

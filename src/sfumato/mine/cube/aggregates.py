@@ -18,7 +18,8 @@ from sqlglot import exp
 
 from sfumato.domain import Numeric
 from sfumato.errors import ConvergenceWarning, QueryError
-from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
+from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.moments import PowerSums
 from sfumato.mine.cube.columns import FINE_CELLS, Column, Columns, Grid, numbers_of
 from sfumato.mine.cube.conditions import Condition, case_branches, condition, constant, is_constant

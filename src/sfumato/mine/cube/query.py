@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.errors import EstimationError, ParameterError, QueryError, listing, near_miss
-from sfumato.estimation.estimate import Answer, CountEvidence, Estimate
+from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.moments import own_factor
 from sfumato.mine.cube.aggregates import Comparison, Distribution, Mask, Measures, Sheet, Tables
 from sfumato.mine.cube.columns import Columns, Grid
@@ -136,9 +137,9 @@ class _Question:
         if self.having is not None:
             groups = [group for group in groups if self.having(group)]
         for entry, order in reversed(self.order):
-            groups.sort(
-                key=lambda group, e=entry, o=order: _sortable(e(group), o), reverse=order.descends
-            )  # type: ignore[misc]
+            keys = [_sortable(entry(group), order) for group in groups]
+            places = sorted(range(len(groups)), key=keys.__getitem__, reverse=order.descends)
+            groups = [groups[place] for place in places]
         stop = None if self.asked.limit is None else self.asked.offset + self.asked.limit
         groups = groups[self.asked.offset : stop]
         rows = tuple(

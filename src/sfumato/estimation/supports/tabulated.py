@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.supports import Floats, Integers, Measured
+from sfumato.estimation.supports.base import Floats, Integers, Measured
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
+from sfumato.engines.spark.records import Form, Records, map_in_arrow
+from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream, secure
-from sfumato.spark.records import Form, Records, map_in_arrow
-from sfumato.spark.storage import Place
 from sfumato.table.perturbing import Written, provenance_of, reports_of
 from sfumato.table.readers import FOLDER_DESCRIPTION, SUFFIXES
 from sfumato.table.table import Table, arrow_schema

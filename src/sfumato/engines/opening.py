@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote
 
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
-from sfumato.engine.release import EngineRelease
+from sfumato.engines.release import EngineRelease
+from sfumato.engines.spark import is_spark, spark_session
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.source import PerturbedSource, Release, Source, source_of
-from sfumato.spark import is_spark, spark_session
 from sfumato.table import Reader, Table, Written, perturb_table, reader_of
 from sfumato.table.reading import read_truth
 
@@ -62,10 +62,10 @@ class Location:
     def database(self, *, writable: bool = False) -> Database:
         """A connection to the database."""
         if self.scheme == "duckdb":
-            from sfumato.counting.sql.duckdb import DuckDatabase
+            from sfumato.engines.duckdb import DuckDatabase
 
             return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
-        from sfumato.counting.sql.postgres import PostgresDatabase
+        from sfumato.engines.postgres import PostgresDatabase
 
         return PostgresDatabase.connect(self.address)
 
@@ -81,7 +81,7 @@ def open_source(
     engine, and may be given as one: then `place` is a table.
     """
     if engine is not None and is_spark(engine):
-        from sfumato.engine.spark import open_with_spark
+        from sfumato.engines.spark.release import open_with_spark
 
         return open_with_spark(spark_session(engine), str(place))
     if engine is not None and "://" in engine:
@@ -111,7 +111,7 @@ def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:
             "known"
         )
     _check_engine(engine, FILE_ENGINES)
-    from sfumato.counting.sql.duckdb import file_relation, readable
+    from sfumato.engines.duckdb import file_relation, readable
 
     reports = provenance.mechanism.reports
     if engine == "memory" or (

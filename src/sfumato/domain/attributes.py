@@ -1,22 +1,16 @@
-"""Attribute and Domain: which values a record may hold, how they are coded, and how cells are
-merged for a question.
+"""Attribute: one column, a finite list of values, and how they are coded.
 
-Every attribute is finite. A number lives on a grid min, min + step, …, max, so that a value that
-was kept and a value that was drawn afresh look alike. A column in memory is an array of codes
-0..size-1 (for items: a packed 0/1 matrix).
+A number lives on a grid min, min + step, …, max, so that a value that was kept and a value that
+was drawn afresh look alike.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import tomllib
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
-
-Codes = NDArray[Any]
-Columns = tuple[Codes | Bits, ...]  # a batch of encoded records: one entry an attribute
+from sfumato.domain.cells import Cells
+from sfumato.domain.codes import Codes, code_dtype
+from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 
 FINE_GRID = 1 << 16  # steps of a number whose schema states no step and no whole bounds
 
@@ -208,7 +201,7 @@ class Bins(Attribute):
     def labels(self) -> tuple[str, ...]:
         pairs = list(zip(self.edges, self.edges[1:], strict=False))
         return tuple(
-            f"[{_plain(low)},{_plain(high)}{']' if index == len(pairs) - 1 else ')'}"
+            f"[{plain_number(low)},{plain_number(high)}{']' if index == len(pairs) - 1 else ')'}"
             for index, (low, high) in enumerate(pairs)
         )
 
@@ -249,9 +242,9 @@ class Bins(Attribute):
             ]
             if not near:
                 raise DataError(
-                    f"{_plain(cut)} does not fall on the cuts of '{self.name}', which was "
+                    f"{plain_number(cut)} does not fall on the cuts of '{self.name}', which was "
                     "perturbed in bins",
-                    hint=f"its cuts are {listing(map(_plain, inner))}",
+                    hint=f"its cuts are {listing(map(plain_number, inner))}",
                 )
             places.append(near[0])
         starts = np.array([0, *sorted(set(places))])
@@ -334,7 +327,7 @@ class Numeric(Attribute):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(_plain(number) for number in self.numbers(np.arange(self.size)).tolist())
+        return tuple(plain_number(number) for number in self.numbers(np.arange(self.size)).tolist())
 
     def numbers(self, codes: Codes) -> NDArray[Any]:
         """The numbers that these codes stand for."""
@@ -361,7 +354,7 @@ class Numeric(Attribute):
         if self.whole and (numbers != np.rint(numbers)).any():
             row = int(np.argmax(numbers != np.rint(numbers)))
             raise DataError(
-                f"row {row + first_row}, column '{self.name}': {_plain(numbers[row])} is not a "
+                f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is not a "
                 "whole number",
                 hint="state a step (step = 0.5) in the schema",
                 row=row + first_row,
@@ -499,390 +492,6 @@ class Items(Attribute):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """A partition of one attribute: the code c belongs to cell group[c], or to group[i] for the
-    i-th run of codes `starts`.
-    """
-
-    attribute: Attribute
-    labels: tuple[str, ...]
-    group: NDArray[np.intp]
-    starts: NDArray[np.int64] | None = None
-    item: int | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.labels)
-
-    @property
-    def name(self) -> str:
-        """The axis that is partitioned: the attribute, or one item of it."""
-        return self.attribute.name if self.item is None else self.attribute.labels[self.item]
-
-    @property
-    def key(self) -> tuple[str, int, bytes, bytes]:
-        """What tells this partition from others of the same domain."""
-        return (
-            self.name,
-            self.size,
-            self.group.tobytes(),
-            b"" if self.starts is None else self.starts.tobytes(),
-        )
-
-    @property
-    def trivial(self) -> bool:
-        """Whether every code is a cell of its own, in order."""
-        return (
-            self.starts is None
-            and self.size == len(self.group)
-            and bool((self.group == np.arange(self.size)).all())
-        )
-
-    def assign(self, column: Codes | Bits) -> Codes:
-        """The cell of each row."""
-        if self.item is not None:
-            assert isinstance(column, Bits)
-            return column.column(self.item)
-        codes = column if isinstance(column, np.ndarray) else np.asarray(column)
-        if self.trivial:
-            return codes
-        if self.starts is None:
-            return self.group.astype(code_dtype(self.size))[codes]
-        return self.group[np.searchsorted(self.starts, codes, side="right") - 1].astype(
-            code_dtype(self.size)
-        )
-
-    def sum(self, masses: NDArray[Any]) -> NDArray[Any]:
-        """Masses of the codes summed to the cells."""
-        group = self.group if self.starts is None else self.assign(np.arange(len(masses)))
-        return np.bincount(group, weights=masses, minlength=self.size)
-
-    def counts(self) -> NDArray[Any]:
-        """How many codes each cell holds."""
-        if self.starts is None:
-            return np.bincount(self.group, minlength=self.size).astype(np.float64)
-        lengths = np.diff([*self.starts.tolist(), self.attribute.size])
-        return np.bincount(self.group, weights=lengths, minlength=self.size)
-
-    def within(self, fine: Cells) -> Cells:
-        """This partition as one of the cells of a finer partition of the same axis."""
-        if self.key == fine.key:
-            return Cells(self.attribute, self.labels, np.arange(self.size))
-        firsts = fine._firsts()
-        group = self.assign(firsts).astype(np.intp) if self.item is None else np.arange(2)
-        if not set(self._firsts().tolist()) <= set(firsts.tolist()) or (
-            self.starts is None
-            and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
-        ):
-            raise ParameterError(
-                f"the cells {listing(self.labels)} of '{self.name}' split cells of "
-                f"{listing(fine.labels)}"
-            )
-        return Cells(self.attribute, self.labels, group)
-
-    def _firsts(self) -> NDArray[Any]:
-        """The first code of each cell."""
-        first = np.zeros(self.size, dtype=np.int64)
-        first[self.group[::-1]] = np.arange(len(self.group))[::-1]
-        return first if self.starts is None else self.starts[first]
-
-    def code(self, label: str) -> int:
-        """The cell with this label."""
-        if label not in self.labels:
-            raise SchemaError(
-                f"no cell '{label}' in '{self.name}' ({listing(self.labels)})",
-                hint=near_miss(label, self.labels),
-            )
-        return self.labels.index(label)
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One direction of a contingency table: an attribute, or one item of a universe."""
-
-    name: str
-    size: int
-    attribute: int
-    item: int | None = None
-
-
-@dataclass(frozen=True)
-class Domain:
-    """The attributes of a record, in order.
-
-    >>> pets = Domain((Category("pet", ("cat", "dog")), Numeric("age", 0, 20, cuts=(2, 10))))
-    >>> pets.names, pets.binned().cells
-    (('pet', 'age'), 6)
-    """
-
-    attributes: tuple[Attribute, ...]
-    title: str | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.attributes:
-            raise SchemaError("a domain needs at least one attribute; found none")
-        names = [attribute.name for attribute in self.attributes]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"attribute '{twice[0]}' is named twice in this domain")
-        if len(names) > 1 and len(self._axis_places) < len(self.axes):
-            axes = Counter(axis.name for axis in self.axes)
-            raise SchemaError(
-                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
-                "rename one of them"
-            )
-
-    def __iter__(self) -> Iterator[Attribute]:
-        return iter(self.attributes)
-
-    def __len__(self) -> int:
-        return len(self.attributes)
-
-    def __getitem__(self, name: str) -> Attribute:
-        return self.attributes[self.index(name)]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    def index(self, name: str) -> int:
-        """The position of an attribute."""
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise SchemaError(
-                f"no attribute '{name}' in this domain ({listing(self.names)})",
-                hint=near_miss(name, self.names),
-            ) from None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(attribute.name for attribute in self.attributes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each axis has: an attribute is one axis, each item of a universe is one
-        of two values.
-        """
-        return tuple(axis.size for axis in self.axes)
-
-    @property
-    def cells(self) -> int:
-        """The number of different records."""
-        return math.prod(self.shape)
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        axes: list[Axis] = []
-        for place, attribute in enumerate(self.attributes):
-            if isinstance(attribute, Items):
-                axes += [Axis(value, 2, place, item) for item, value in enumerate(attribute.values)]
-            else:
-                axes.append(Axis(attribute.name, attribute.size, place))
-        return tuple(axes)
-
-    @cached_property
-    def _axis_places(self) -> dict[str, int]:
-        return {axis.name: place for place, axis in enumerate(self.axes)}
-
-    def axis(self, name: str) -> int:
-        """The position of an axis by its name: an attribute's, or an item's."""
-        try:
-            return self._axis_places[name]
-        except KeyError:
-            raise SchemaError(
-                f"no attribute '{name}' in this domain ({listing(self._axis_places)})",
-                hint=near_miss(name, self._axis_places),
-            ) from None
-
-    def cells_of(self, name: str) -> Cells:
-        """The finest partition of the named axis."""
-        axis = self.axes[self.axis(name)]
-        attribute = self.attributes[axis.attribute]
-        return attribute.item_cells(name) if isinstance(attribute, Items) else attribute.cells()
-
-    @property
-    def baskets(self) -> bool:
-        """Whether records are baskets of items (and nothing else)."""
-        return len(self.attributes) == 1 and isinstance(self.attributes[0], Items)
-
-    @property
-    def private(self) -> Domain:
-        """The attributes inside the guarantee."""
-        kept = tuple(attribute for attribute in self.attributes if not attribute.public)
-        if not kept:
-            raise SchemaError("every attribute is public, so there is nothing to perturb")
-        return replace(self, attributes=kept)
-
-    def project(self, names: Iterable[str]) -> Domain:
-        """The domain of these attributes alone, in the order given."""
-        return replace(self, attributes=tuple(self[name] for name in names))
-
-    def binned(self) -> Domain:
-        """The domain with every number cut into its default bins."""
-        return replace(
-            self,
-            attributes=tuple(
-                a.bins() if isinstance(a, Numeric) and not a.public else a for a in self.attributes
-            ),
-        )
-
-    def one_hot(self, name: str = "items") -> Domain:
-        """The domain of baskets with one item `attribute=value` for every value of every private
-        attribute.
-        """
-        items = tuple(f"{a.name}={label}" for a in self.attributes for label in a.labels)
-        return Domain((Items(name, items),), self.title)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The domain as plain data, the shape of the TOML schema."""
-        head = {"title": self.title} if self.title else {}
-        return head | {"attribute": [attribute.to_dict() for attribute in self.attributes]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Domain:
-        """The domain of a parsed schema; a key or type it does not know is an error that shows the
-        near miss.
-        """
-        _check_keys("schema", data, ("title", "attribute"))
-        entries = data.get("attribute")
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise SchemaError("a schema needs at least one [[attribute]] table; found none")
-        return cls(
-            tuple(_attribute_from(entry, place) for place, entry in enumerate(entries, 1)),
-            data.get("title"),
-        )
-
-    def to_toml(self) -> str:
-        """The schema as TOML text.
-
-        >>> print(Domain((Category("sex", ("F", "M")),)).to_toml())
-        [[attribute]]
-        name = "sex"
-        type = "category"
-        values = ["F", "M"]
-        <BLANKLINE>
-        """
-        blocks = [f"title = {_toml(self.title)}\n"] if self.title else []
-        for attribute in self.attributes:
-            lines = [f"{key} = {_toml(value)}" for key, value in attribute.to_dict().items()]
-            blocks.append("\n".join(["[[attribute]]", *lines, ""]))
-        return "\n".join(blocks)
-
-    @classmethod
-    def from_toml(cls, text: str, where: str = "schema") -> Domain:
-        """The domain of a TOML schema."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"{where} is not valid TOML: {error}") from None
-        return cls.from_dict(data)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Domain:
-        """The domain that a TOML file describes."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileError(f"no schema file '{path}'") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"cannot read schema '{path}': {_reason(error)}") from None
-        return cls.from_toml(text, where=f"schema '{path}'")
-
-    def save(self, path: str | Path) -> None:
-        """Write the schema as TOML."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
-
-
-def code_dtype(size: int) -> np.dtype[Any]:
-    """The smallest unsigned integer type that holds the codes 0..size-1."""
-    return np.dtype(np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32)
-
-
-_KEYS = {
-    "category": ("name", "type", "values", "other", "missing", "public"),
-    "numeric": ("name", "type", "min", "max", "cuts", "step", "clip", "missing", "public"),
-    "bins": ("name", "type", "edges", "step", "clip", "missing", "public"),
-    "items": ("name", "type", "values", "public"),
-}
-_NEEDED = {
-    "category": ("values",),
-    "numeric": ("min", "max"),
-    "bins": ("edges",),
-    "items": ("values",),
-}
-_CLASSES: dict[str, type[Attribute]] = {
-    "category": Category,
-    "numeric": Numeric,
-    "bins": Bins,
-    "items": Items,
-}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "values": (list,),
-    "other": (str,),
-    "public": (bool,),
-    "clip": (bool,),
-    "cuts": (list,),
-    "edges": (list,),
-    "min": (int, float),
-    "max": (int, float),
-    "step": (int, float),
-}
-
-
-def _attribute_from(entry: Mapping[str, Any], place: int) -> Attribute:
-    name = entry.get("name")
-    if not isinstance(name, str) or not name:
-        raise SchemaError(f"attribute {place} of the schema has no name", hint='give it name = "…"')
-    kind = entry.get("type")
-    if kind not in _CLASSES:
-        found = "no type" if kind is None else f"type '{kind}'"
-        raise SchemaError(
-            f"attribute '{name}' has {found}; it must be one of {listing(_CLASSES)}",
-            hint=near_miss(str(kind), _CLASSES),
-        )
-    _check_keys(f"attribute '{name}'", entry, _KEYS[kind])
-    for key in _NEEDED[kind]:
-        if key not in entry:
-            raise SchemaError(f"attribute '{name}' of type {kind} needs {key}")
-    return _CLASSES[kind](
-        **{key: _field(name, kind, key, value) for key, value in entry.items() if key != "type"}
-    )
-
-
-def _field(name: str, kind: str, key: str, value: Any) -> Any:
-    wanted = (
-        (str,)
-        if key == "missing" and kind == "category"
-        else (int, float)
-        if key == "missing"
-        else _TYPES.get(key)
-    )
-    if wanted and (
-        not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)
-    ):
-        raise SchemaError(
-            f"attribute '{name}': {key} = {value!r} should be "
-            f"{' or '.join(t.__name__ for t in wanted)}"
-        )
-    if not isinstance(value, list):
-        return value
-    if key == "values":
-        return tuple(_word(entry) for entry in value)
-    if not all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in value):
-        raise SchemaError(f"attribute '{name}': {key} = {value!r} should be a list of numbers")
-    return tuple(value)
-
-
-def _check_keys(where: str, found: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in found:
-        if key not in known:
-            raise SchemaError(
-                f"{where} does not know the key '{key}' ({listing(known)})",
-                hint=near_miss(key, known),
-            )
-
-
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
     if not values:
         raise SchemaError(f"attribute '{name}' has no values")
@@ -951,7 +560,7 @@ def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
 
 def _outside_error(name: str, value: float, row: int, low: float, high: float) -> DataError:
     return DataError(
-        f"row {row}, column '{name}': {_plain(value)} lies outside [{_plain(low)}, {_plain(high)}]",
+        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, {plain_number(high)}]",
         hint="widen the range, or say clip = true in the schema",
         row=row,
         column=name,
@@ -959,7 +568,7 @@ def _outside_error(name: str, value: float, row: int, low: float, high: float) -
     )
 
 
-def _plain(number: float) -> str:
+def plain_number(number: float) -> str:
     """A number as a person writes it: 35, 0.5, 1490400."""
     return (
         str(int(number))
@@ -968,26 +577,5 @@ def _plain(number: float) -> str:
     )
 
 
-def _word(value: Any) -> str:
-    """A value of a schema as Arrow writes it when it turns a column into words."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _plain(value) if isinstance(value, float) else str(value)
-
-
 def _stated(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(entry) for entry in value)}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(float(value)) if isinstance(value, float) else repr(value)
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

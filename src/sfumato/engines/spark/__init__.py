@@ -2,10 +2,10 @@
 partition.
 """
 
-from sfumato.spark.perturbing import perturb_frame, perturb_records, perturb_with_spark
-from sfumato.spark.records import Form, Records
-from sfumato.spark.session import is_spark, spark_session
-from sfumato.spark.storage import Place
+from sfumato.engines.spark.perturbing import perturb_frame, perturb_records, perturb_with_spark
+from sfumato.engines.spark.records import Form, Records
+from sfumato.engines.spark.session import is_spark, spark_session
+from sfumato.engines.spark.storage import Place
 
 __all__ = [
     "Form",

@@ -2,10 +2,10 @@
 at once.
 """
 
-from sfumato.engine.combining import combine
-from sfumato.engine.joining import join
-from sfumato.engine.opening import open_source, perturb_into, release_in, save_release
-from sfumato.engine.release import EngineRelease
+from sfumato.engines.combining import combine
+from sfumato.engines.joining import join
+from sfumato.engines.opening import open_source, perturb_into, release_in, save_release
+from sfumato.engines.release import EngineRelease
 
 __all__ = [
     "EngineRelease",

@@ -4,10 +4,8 @@ source of baskets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,86 +14,7 @@ from sfumato.bits import Bits
 from sfumato.counting.base import Baskets
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.errors import EstimationError, ParameterError
-
-__all__ = ["FlippedSupports", "Measured", "Supports"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Estimated counts of n itemsets of one length, and whatever the longer ones need of them."""
-
-    observed: Floats  # (n,): rows whose report shows the whole itemset
-    count: Floats  # (n,): unbiased estimate of the true rows
-    stderr: Floats  # (n,)
-    memory: tuple[Floats, ...] = ()  # each (..., n)
-
-    def take(self, rows: Integers) -> Measured:
-        """The same of some of the itemsets."""
-        memory = tuple(array[..., rows] for array in self.memory)
-        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Measured]) -> Measured:
-        """The itemsets of all parts, one part after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            np.concatenate([part.observed for part in parts]),
-            np.concatenate([part.count for part in parts]),
-            np.concatenate([part.stderr for part in parts]),
-            tuple(
-                np.concatenate(arrays, axis=-1)
-                for arrays in zip(*(part.memory for part in parts), strict=True)
-            ),
-        )
-
-
-class Supports(Protocol):
-    """What a miner asks: the items, and for each length the estimated counts of
-    candidate itemsets.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of every item."""
-
-    @property
-    def groups(self) -> Integers:
-        """A number for each item; two items with one number (values of one attribute) are never
-        joined.
-        """
-
-    @property
-    def rows(self) -> int:
-        """The number of baskets or records."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether counts are the truth, so that every standard error is 0."""
-
-    def empty(self) -> Measured:
-        """The one itemset of length 0, which every row holds."""
-
-    def measure(
-        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
-    ) -> Measured:
-        """Estimates for sorted itemsets (n, k); row `subsets[r, j]` of `shorter` is itemset r
-        without its item j.
-        """
-
-    def covariances(
-        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
-    ) -> tuple[Floats, Floats]:
-        """Covariances between the estimates of itemsets (n, k) and of their subsets, each (n,
-        2**k).
-
-        Column s stands for the subset S of the items whose bits are set in s; `observed` and
-        `count` hold its counts. The first result is cov(S, whole itemset), the second cov(S, the
-        rest of the itemset).
-        """
+from sfumato.estimation.supports.base import Floats, Integers, Measured
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.sql import Relation, SqlCounter
-from sfumato.counting.sql.duckdb import DuckRelation, file_relation
-from sfumato.counting.sql.postgres import PostgresRelation
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Domain, Items
-from sfumato.engine.release import EngineRelease
+from sfumato.engines.duckdb import DuckRelation, file_relation
+from sfumato.engines.postgres import PostgresRelation
+from sfumato.engines.release import EngineRelease
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.combined import Combined

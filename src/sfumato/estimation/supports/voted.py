@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.supports import Floats, Integers, Measured
+from sfumato.estimation.supports.base import Floats, Integers, Measured
 
 
 @dataclass(frozen=True, eq=False)

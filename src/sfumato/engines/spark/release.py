@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sfumato.counting.base import Baskets
-from sfumato.counting.spark import Packing, SparkBaskets, SparkRelation, spark_release
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Items
-from sfumato.engine.release import EngineRelease
+from sfumato.engines.release import EngineRelease
+from sfumato.engines.spark.counting import Packing, SparkBaskets, SparkRelation, spark_release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.counting.base import Baskets
-from sfumato.estimation.supports import Floats, Measured
-from sfumato.estimation.voted import VotedSupports
+from sfumato.estimation.supports.base import Floats, Measured
+from sfumato.estimation.supports.voted import VotedSupports
 
 
 @dataclass(frozen=True, eq=False)

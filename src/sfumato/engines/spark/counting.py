@@ -18,10 +18,10 @@ from sqlglot import exp
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.domain import Cells, Domain, Items, Numeric
+from sfumato.engines.spark.perturbing import told
+from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
+from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
-from sfumato.spark.perturbing import told
-from sfumato.spark.records import map_in_arrow, quoted, read_csv
-from sfumato.spark.storage import Place
 from sfumato.table.readers import flat_names
 from sfumato.table.table import Provenance, check_names, encode_batch
 

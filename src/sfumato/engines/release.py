@@ -13,7 +13,7 @@ from sfumato.counting.base import Baskets
 from sfumato.counting.sql import ItemsetCounter, SqlCounter
 from sfumato.domain import Cells, Items
 from sfumato.errors import EstimationError
-from sfumato.estimation.estimate import Evidence
+from sfumato.estimation.evidence import Evidence
 from sfumato.source import PerturbedSource
 from sfumato.table import Provenance
 

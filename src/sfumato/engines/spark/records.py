@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.domain import Attribute, Columns, Domain
+from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
-from sfumato.spark.storage import Place
 from sfumato.table.baskets import Universe, basket_domain, parse_baskets
 from sfumato.table.perturbing import check_truth
 from sfumato.table.readers import SUFFIXES, encode_words, flat_names

@@ -13,8 +13,8 @@ from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.several import SummedMoments, SummedSupports, pooled, summed
-from sfumato.estimation.supports import Supports
-from sfumato.estimation.tabulated import TabulatedSupports
+from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.source import MINED_TABLE, Source
 
 

@@ -1,0 +1,114 @@
+"""Cells: a partition of one column, the unit in which every question is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.domain.codes import Codes, code_dtype
+from sfumato.errors import ParameterError, SchemaError, listing, near_miss
+
+if TYPE_CHECKING:
+    from sfumato.domain.attributes import Attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A partition of one attribute: the code c belongs to cell group[c], or to group[i] for the
+    i-th run of codes `starts`.
+    """
+
+    attribute: Attribute
+    labels: tuple[str, ...]
+    group: NDArray[np.intp]
+    starts: NDArray[np.int64] | None = None
+    item: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """The axis that is partitioned: the attribute, or one item of it."""
+        return self.attribute.name if self.item is None else self.attribute.labels[self.item]
+
+    @property
+    def key(self) -> tuple[str, int, bytes, bytes]:
+        """What tells this partition from others of the same domain."""
+        return (
+            self.name,
+            self.size,
+            self.group.tobytes(),
+            b"" if self.starts is None else self.starts.tobytes(),
+        )
+
+    @property
+    def trivial(self) -> bool:
+        """Whether every code is a cell of its own, in order."""
+        return (
+            self.starts is None
+            and self.size == len(self.group)
+            and bool((self.group == np.arange(self.size)).all())
+        )
+
+    def assign(self, column: Codes | Bits) -> Codes:
+        """The cell of each row."""
+        if self.item is not None:
+            assert isinstance(column, Bits)
+            return column.column(self.item)
+        codes = column if isinstance(column, np.ndarray) else np.asarray(column)
+        if self.trivial:
+            return codes
+        if self.starts is None:
+            return self.group.astype(code_dtype(self.size))[codes]
+        return self.group[np.searchsorted(self.starts, codes, side="right") - 1].astype(
+            code_dtype(self.size)
+        )
+
+    def sum(self, masses: NDArray[Any]) -> NDArray[Any]:
+        """Masses of the codes summed to the cells."""
+        group = self.group if self.starts is None else self.assign(np.arange(len(masses)))
+        return np.bincount(group, weights=masses, minlength=self.size)
+
+    def counts(self) -> NDArray[Any]:
+        """How many codes each cell holds."""
+        if self.starts is None:
+            return np.bincount(self.group, minlength=self.size).astype(np.float64)
+        lengths = np.diff([*self.starts.tolist(), self.attribute.size])
+        return np.bincount(self.group, weights=lengths, minlength=self.size)
+
+    def within(self, fine: Cells) -> Cells:
+        """This partition as one of the cells of a finer partition of the same axis."""
+        if self.key == fine.key:
+            return Cells(self.attribute, self.labels, np.arange(self.size))
+        firsts = fine._firsts()
+        group = self.assign(firsts).astype(np.intp) if self.item is None else np.arange(2)
+        if not set(self._firsts().tolist()) <= set(firsts.tolist()) or (
+            self.starts is None
+            and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
+        ):
+            raise ParameterError(
+                f"the cells {listing(self.labels)} of '{self.name}' split cells of "
+                f"{listing(fine.labels)}"
+            )
+        return Cells(self.attribute, self.labels, group)
+
+    def _firsts(self) -> NDArray[Any]:
+        """The first code of each cell."""
+        first = np.zeros(self.size, dtype=np.int64)
+        first[self.group[::-1]] = np.arange(len(self.group))[::-1]
+        return first if self.starts is None else self.starts[first]
+
+    def code(self, label: str) -> int:
+        """The cell with this label."""
+        if label not in self.labels:
+            raise SchemaError(
+                f"no cell '{label}' in '{self.name}' ({listing(self.labels)})",
+                hint=near_miss(label, self.labels),
+            )
+        return self.labels.index(label)

@@ -1,0 +1,214 @@
+"""Domain: the attributes of a record, in order; what a record may be."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sfumato.domain.attributes import Attribute, Items, Numeric
+from sfumato.domain.cells import Cells
+from sfumato.domain.schema import attribute_from, check_keys, reason_of, toml_value
+from sfumato.errors import FileError, SchemaError, listing, near_miss
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of a contingency table: an attribute, or one item of a universe."""
+
+    name: str
+    size: int
+    attribute: int
+    item: int | None = None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The attributes of a record, in order.
+
+    >>> pets = Domain((Category("pet", ("cat", "dog")), Numeric("age", 0, 20, cuts=(2, 10))))
+    >>> pets.names, pets.binned().cells
+    (('pet', 'age'), 6)
+    """
+
+    attributes: tuple[Attribute, ...]
+    title: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise SchemaError("a domain needs at least one attribute; found none")
+        names = [attribute.name for attribute in self.attributes]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if twice:
+            raise SchemaError(f"attribute '{twice[0]}' is named twice in this domain")
+        if len(names) > 1 and len(self._axis_places) < len(self.axes):
+            axes = Counter(axis.name for axis in self.axes)
+            raise SchemaError(
+                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
+                "rename one of them"
+            )
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def index(self, name: str) -> int:
+        """The position of an attribute."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise SchemaError(
+                f"no attribute '{name}' in this domain ({listing(self.names)})",
+                hint=near_miss(name, self.names),
+            ) from None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each axis has: an attribute is one axis, each item of a universe is one
+        of two values.
+        """
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def cells(self) -> int:
+        """The number of different records."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        axes: list[Axis] = []
+        for place, attribute in enumerate(self.attributes):
+            if isinstance(attribute, Items):
+                axes += [Axis(value, 2, place, item) for item, value in enumerate(attribute.values)]
+            else:
+                axes.append(Axis(attribute.name, attribute.size, place))
+        return tuple(axes)
+
+    @cached_property
+    def _axis_places(self) -> dict[str, int]:
+        return {axis.name: place for place, axis in enumerate(self.axes)}
+
+    def axis(self, name: str) -> int:
+        """The position of an axis by its name: an attribute's, or an item's."""
+        try:
+            return self._axis_places[name]
+        except KeyError:
+            raise SchemaError(
+                f"no attribute '{name}' in this domain ({listing(self._axis_places)})",
+                hint=near_miss(name, self._axis_places),
+            ) from None
+
+    def cells_of(self, name: str) -> Cells:
+        """The finest partition of the named axis."""
+        axis = self.axes[self.axis(name)]
+        attribute = self.attributes[axis.attribute]
+        return attribute.item_cells(name) if isinstance(attribute, Items) else attribute.cells()
+
+    @property
+    def baskets(self) -> bool:
+        """Whether records are baskets of items (and nothing else)."""
+        return len(self.attributes) == 1 and isinstance(self.attributes[0], Items)
+
+    @property
+    def private(self) -> Domain:
+        """The attributes inside the guarantee."""
+        kept = tuple(attribute for attribute in self.attributes if not attribute.public)
+        if not kept:
+            raise SchemaError("every attribute is public, so there is nothing to perturb")
+        return replace(self, attributes=kept)
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """The domain of these attributes alone, in the order given."""
+        return replace(self, attributes=tuple(self[name] for name in names))
+
+    def binned(self) -> Domain:
+        """The domain with every number cut into its default bins."""
+        return replace(
+            self,
+            attributes=tuple(
+                a.bins() if isinstance(a, Numeric) and not a.public else a for a in self.attributes
+            ),
+        )
+
+    def one_hot(self, name: str = "items") -> Domain:
+        """The domain of baskets with one item `attribute=value` for every value of every private
+        attribute.
+        """
+        items = tuple(f"{a.name}={label}" for a in self.attributes for label in a.labels)
+        return Domain((Items(name, items),), self.title)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The domain as plain data, the shape of the TOML schema."""
+        head = {"title": self.title} if self.title else {}
+        return head | {"attribute": [attribute.to_dict() for attribute in self.attributes]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Domain:
+        """The domain of a parsed schema; a key or type it does not know is an error that shows the
+        near miss.
+        """
+        check_keys("schema", data, ("title", "attribute"))
+        entries = data.get("attribute")
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise SchemaError("a schema needs at least one [[attribute]] table; found none")
+        return cls(
+            tuple(attribute_from(entry, place) for place, entry in enumerate(entries, 1)),
+            data.get("title"),
+        )
+
+    def to_toml(self) -> str:
+        """The schema as TOML text.
+
+        >>> print(Domain((Category("sex", ("F", "M")),)).to_toml())
+        [[attribute]]
+        name = "sex"
+        type = "category"
+        values = ["F", "M"]
+        <BLANKLINE>
+        """
+        blocks = [f"title = {toml_value(self.title)}\n"] if self.title else []
+        for attribute in self.attributes:
+            lines = [f"{key} = {toml_value(value)}" for key, value in attribute.to_dict().items()]
+            blocks.append("\n".join(["[[attribute]]", *lines, ""]))
+        return "\n".join(blocks)
+
+    @classmethod
+    def from_toml(cls, text: str, where: str = "schema") -> Domain:
+        """The domain of a TOML schema."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"{where} is not valid TOML: {error}") from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """The domain that a TOML file describes."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise FileError(f"no schema file '{path}'") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"cannot read schema '{path}': {reason_of(error)}") from None
+        return cls.from_toml(text, where=f"schema '{path}'")
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as TOML."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")

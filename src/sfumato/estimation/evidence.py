@@ -1,0 +1,302 @@
+"""Evidence: what reports say about the cells of a question, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Channel, NotLumpableError, OwnLaw, Product, Retain
+from sfumato.domain import Cells
+
+
+class Evidence(ABC):
+    """What reports say about the cells of a question: each report contributes t(report, cell) to
+    each cell's estimate.
+    """
+
+    @cached_property
+    @abstractmethod
+    def total(self) -> NDArray[Any]:  # shape of the cells
+        """The contributions summed over all reports: the estimate times the copies."""
+
+    @cached_property
+    @abstractmethod
+    def squares(self) -> NDArray[Any]:  # shape of the cells
+        """The variance of `total`, cell by cell, with the true rows held fixed."""
+
+    @abstractmethod
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        """The covariance of two weighted sums of `total`, with the true rows held fixed."""
+
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any]
+    ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
+        """The covariances of n pairs of weighted sums; overridden where they can share work."""
+        return np.array(
+            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
+        )
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
+        """The covariances of n weighted sums with one another; overridden where they can share
+        work.
+        """
+        each = np.moveaxis(weights, -1, 0)
+        return np.array([[self.covariance(first, second) for second in each] for first in each])
+
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
+        """The covariances of n cells of `total` with one another."""
+        units = np.zeros((self.total.size, len(cells)))
+        units[cells, np.arange(len(cells))] = 1
+        return self.covariance_matrix(units.reshape(*self.total.shape, len(cells)))
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        """The evidence about merged cells of some of the axes."""
+        return MergedEvidence.over(self, axes, merges)
+
+
+@dataclass(frozen=True, eq=False)
+class CountEvidence(Evidence):
+    """Reports counted cell by cell, undone through their channel.
+
+    With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v y_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
+    held fixed). Where a law was read off the same reports, g also holds how the estimate moves with
+    that law.
+    """
+
+    counts: NDArray[Any]  # outputs of the channel
+    channel: Channel
+
+    @cached_property
+    def settled(self) -> Channel:
+        """The channel with every law known."""
+        return self.channel.settle(self.counts)
+
+    @cached_property
+    def total(self) -> NDArray[Any]:
+        return np.asarray(self.settled.solve(self.counts))
+
+    @cached_property
+    def squares(self) -> NDArray[Any]:
+        if self.channel.settled:
+            return self.settled.inverse_squared(self.counts) - self.total
+        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
+        return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
+
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        left, right = self._influence(first), self._influence(second)
+        raw = float((self.counts * left * right).sum())
+        return raw - float(
+            (self.total * self.settled.adjoint(left) * self.settled.adjoint(right)).sum()
+        )
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        if not self.channel.settled:
+            return super().covariances(first, second)
+        left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
+        axes = tuple(range(self.counts.ndim))
+        raw = (self.counts[..., None] * left * right).sum(axis=axes)
+        return raw - (self.total[..., None] * first * second).sum(
+            axis=tuple(range(self.total.ndim))
+        )
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        number = weights.shape[-1]
+        influence = self._influences(weights)
+        expected = weights if self.channel.settled else self.settled.adjoint(influence)
+        influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
+        raw, mean = self.counts.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
+        if number == 1:  # too little work for threads
+            return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
+        return influence.T @ raw - expected.T @ mean
+
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
+        if isinstance(self.channel, Retain) and self.channel.keep == 1:
+            return np.zeros((len(cells), len(cells)))
+        return super().cell_covariance(cells)
+
+    def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
+        if self.channel.settled:
+            return np.asarray(self.settled.solve_adjoint(weights))
+        return np.stack(
+            [self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1
+        )
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        try:
+            channel = self.channel.marginal(axes).coarsen(merges)
+        except NotLumpableError:
+            return super().merged(axes, merges)
+        return CountEvidence(gathered(self.counts, axes, merges), channel)
+
+    def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """What one more report of each kind adds to the estimate of w·x."""
+        influence = np.asarray(self.settled.solve_adjoint(weights))
+        if self.channel.settled:
+            return influence
+        for axis, keep in _own_axes(self.channel):
+            influence = influence + self._through_law(weights, axis, keep)
+        permuted = [axis for axis, _ in _own_axes(self.channel, permuted=True)]
+        return _without_margins(influence, self.counts, permuted) if permuted else influence
+
+    def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
+        """How the estimate moves with the law of one axis, which is that axis's share of the
+        reports.
+        """
+        everyone = _about(self.total, axis).sum(
+            axis=1
+        )  # the other axes undone: columns of the inverse sum to 1
+        slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
+        shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
+        return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
+
+
+def _own_axes(channel: Channel, permuted: bool = False) -> list[tuple[int, float]]:
+    """The axes whose law is their own distribution, and their keep."""
+    factors = (
+        zip(channel.factors, channel.axes, strict=True)
+        if isinstance(channel, Product)
+        else [(channel, None)]
+    )
+    found: list[tuple[int, float]] = []
+    for factor, axes in factors:
+        if isinstance(factor, Retain):
+            for place, law in enumerate(factor.laws):
+                if isinstance(law, OwnLaw) and (law.permuted or not permuted):
+                    found.append((axes[place] if axes else place, factor.keep))
+    return found
+
+
+def _without_margins(
+    influence: NDArray[Any], counts: NDArray[Any], axes: Sequence[int]
+) -> NDArray[Any]:
+    """The influence less its best additive part over these axes.
+
+    A permuted column keeps its counts, so whatever depends on that column alone has no error.
+    """
+    influence, counts = np.array(influence, order="C"), np.asarray(counts, dtype=np.float64)
+    views = [
+        (_about(influence, axis), _about(counts, axis)) for axis in axes
+    ]  # of the one array that is returned
+    masses = [np.maximum(each.sum(axis=(0, 2)), 1e-300) for _, each in views]
+    for _ in range(100):
+        largest = 0.0
+        for (view, each), mass in zip(views, masses, strict=True):
+            mean = np.einsum("ijk,ijk->j", view, each) / mass
+            view -= mean[:, None]
+            largest = max(largest, float(np.abs(mean).max(initial=0.0)))
+        if largest < 1e-10:
+            break
+    return influence
+
+
+def _about(table: NDArray[Any], axis: int) -> NDArray[Any]:  # (before, axis, after)
+    """The axes before and after one axis, each made one: sums over many small axes are slow."""
+    return table.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedEvidence(Evidence):
+    """Evidence about finer cells, summed to coarser ones: for channels whose cells cannot be merged
+    beforehand.
+    """
+
+    fine: Evidence
+    gather: Callable[[NDArray[Any]], NDArray[Any]]  # fine cells -> cells
+    spread: Callable[[NDArray[Any]], NDArray[Any]]  # weights of cells -> weights of fine cells
+
+    @classmethod
+    def over(cls, fine: Evidence, axes: Sequence[int], merges: Sequence[Cells]) -> MergedEvidence:
+        """The evidence about some of the axes, their cells merged."""
+        return cls(
+            fine,
+            lambda table: gathered(table, axes, merges),
+            lambda weights: spread(weights, axes, merges, np.shape(fine.total)),
+        )
+
+    @cached_property
+    def total(self) -> NDArray[Any]:
+        return self.gather(self.fine.total)
+
+    @cached_property
+    def squares(self) -> NDArray[Any]:
+        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
+        return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
+
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        return self.fine.covariance(self.spread(first), self.spread(second))
+
+
+@dataclass(frozen=True, eq=False)
+class RowEvidence(Evidence):
+    """Reports in another domain than the records: each row's contribution to a cell is computed
+    from the row itself.
+
+    The contributions t of a row to its cells have mean 1 in the true cell and 0 elsewhere, so the
+    sum is unbiased and Σ t² less the estimate is its variance (rows held fixed).
+    """
+
+    shape: tuple[int, ...]
+    contribution: Callable[[int], NDArray[Any]]  # cell -> (rows,)
+
+    @cached_property
+    def total(self) -> NDArray[Any]:
+        return np.array(
+            [float(self.contribution(cell).sum()) for cell in range(math.prod(self.shape))]
+        ).reshape(self.shape)
+
+    @cached_property
+    def squares(self) -> NDArray[Any]:
+        raw = [float((self.contribution(cell) ** 2).sum()) for cell in range(math.prod(self.shape))]
+        return np.array(raw).reshape(self.shape) - self.total
+
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        raw = float((self._summed(first) * self._summed(second)).sum())
+        return raw - float((first * second * self.total).sum())
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        number = weights.shape[-1]
+        summed = np.stack([self._summed(weights[..., i]) for i in range(number)], axis=-1)
+        flat = weights.reshape(-1, number)
+        return summed.T @ summed - flat.T @ (self.total.reshape(-1, 1) * flat)
+
+    def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:
+        flat = weights.ravel()
+        parts = (flat[cell] * self.contribution(int(cell)) for cell in np.flatnonzero(flat))
+        return sum(parts, start=np.zeros(1))
+
+
+def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:
+    """A table summed to some of its axes, in this order, and their cells merged."""
+    rest = tuple(axis for axis in range(table.ndim) if axis not in axes)
+    table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(axes)))
+    for axis, part in enumerate(merges):
+        if not part.trivial:
+            table = np.moveaxis(
+                np.tensordot(_merge_matrix(part, table.shape[axis]), table, axes=(1, axis)), 0, axis
+            )
+    return table
+
+
+def spread(
+    weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """Weights of merged cells as weights of the fine ones: the adjoint of `gathered`."""
+    for axis, part in enumerate(merges):
+        weights = np.moveaxis(
+            np.tensordot(_merge_matrix(part, shape[axes[axis]]).T, weights, axes=(1, axis)), 0, axis
+        )
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    return np.broadcast_to(np.expand_dims(weights.transpose(*np.argsort(axes)), rest), shape)
+
+
+def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
+    merge = np.zeros((cells.size, size))
+    merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(size)] = 1
+    return merge

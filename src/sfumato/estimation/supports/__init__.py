@@ -1,0 +1,1 @@
+"""Supports of itemsets: what a level-wise miner asks of any source."""
