@@ -7,7 +7,7 @@ JOBS ?= 2
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench lock test-oldest clean
+.PHONY: help setup demo test soak lint bench lock test-oldest clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -39,6 +39,9 @@ lint: setup ## ruff and mypy
 
 test: lint ## lint, then every test
 	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
+
+soak: setup ## the long trials: kills under load, fuzzing, many seeds
+	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -m soak
 
 test-oldest: .venv-oldest/.stamp ## every test, with the oldest dependencies allowed
 	.venv-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
