@@ -34,13 +34,18 @@ DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a table was perturbed: by which mechanism, whether from secure randomness, and how many
-    reports a record made.
+    """How a table was perturbed: by which mechanism, whether from secure randomness, how many
+    reports a record made, and whether they stand in a random order.
+
+    `release` is a random name that stands with the rows as well, so that no description is taken
+    for that of other rows; None for rows that were changed, or written by version 0.1.0.
     """
 
     mechanism: Mechanism
     secure: bool
     copies: int = 1
+    shuffled: bool = False
+    release: str | None = None
 
     @property
     def guarantee(self) -> Guarantee:
