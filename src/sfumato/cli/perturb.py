@@ -20,6 +20,10 @@ READ_OFF = (
     "the guarantee; "
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
+ORDER_KEPT = (
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "private column it gives that column away), outside the guarantee"
+)
 PARAMETERS = "Parameters of the mechanism (instead of a guarantee)"
 
 
@@ -117,6 +121,21 @@ def perturb(
     copies: Annotated[
         int, typer.Option(help="Reports of each record; their guarantees compose.")
     ] = 1,
+    keep_order: Annotated[
+        bool,
+        typer.Option(
+            "--keep-order",
+            help="Leave the reports in the order of the records, which may give the truth away; "
+            "else they are shuffled.",
+        ),
+    ] = False,
+    order: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the secret order (.npy), which only the owner may read, for audit --order.",
+        ),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -158,14 +177,14 @@ def perturb(
     )
     options.guarantee()
     rng = secure() if seed is None else seeded(seed)
+    how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
     if engine is None:
-        written = _in_batches(data, output, options, schema, items, rng, copies=copies, force=force)
+        written = _in_batches(data, output, options, schema, items, rng, **how)
     else:
-        written = _with_spark(
-            engine, data, output, options, schema, items, rng, copies=copies, force=force
-        )
+        written = _with_spark(engine, data, output, options, schema, items, rng, **how)
     summary = summarise(written.provenance, written.rows, PRIOR if rho1 is None else rho1)
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
+    notes = (*notes, ORDER_KEPT) if keep_order else notes
     if json:
         print_json({**summary, "output": _shown(output), "notes": list(notes)})
         return

@@ -21,7 +21,7 @@ from sfumato.randomness import Keystream, secure
 from sfumato.table.order import OrderWriter, order_to
 from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of, reader_of
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
-from sfumato.table.table import Provenance, Table, join_columns
+from sfumato.table.table import Provenance, Table, join_columns, new_release
 from sfumato.table.writing import Writer, check_free, writer_to
 
 Progress = Callable[
@@ -205,7 +205,7 @@ def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenan
     """How a table comes about that this mechanism perturbs from this randomness."""
     if copies < 1:
         raise ParameterError(f"copies={copies}; a record is reported at least once")
-    return Provenance(mechanism, rng.secure, copies)
+    return Provenance(mechanism, rng.secure, copies, release=new_release())
 
 
 def check_truth(where: str, provenance: Provenance | None) -> None:

@@ -20,11 +20,14 @@ from sfumato.mechanisms.base import rows_of
 from sfumato.randomness import Keystream
 
 BUCKETS = 256  # a bucket is chosen by a random byte
-HELD_BYTES = 1 << 21  # rows that are held in memory; more are thrown into buckets
-THROWN_BYTES = 1 << 18  # rows thrown into buckets at once, and put in order at once: the cache
-ORDERED_BYTES = 1 << 19  # holds them with their sort keys
+# What rows may take in memory, together with their sort keys: all that are held before they are
+# thrown into buckets, those thrown at once, and those put in order at once.
+HELD_BYTES, THROWN_BYTES, ORDERED_BYTES = 1 << 23, 1 << 21, 1 << 22
+KEY_BYTES = 24  # a row's sort key, its place, and the work on them
 SORTED_ROWS = 1 << 20  # rows put in order by one sort; among more, equal sort keys are too common
-TURNED_OCTETS = 1 << 19  # bits turned from columns into rows at once, in bytes: the cache holds them
+TURNED_OCTETS = (
+    1 << 19
+)  # bits turned from columns into rows at once, in bytes: the cache holds them
 NUMBER = "number"  # the field that holds a record's place in the truth
 
 
@@ -50,12 +53,14 @@ def _sorted_by_chance(rng: Keystream, count: int) -> NDArray[np.int64]:
     """
     low = np.uint64(max(count - 1, 1).bit_length())
     while True:
-        keys = rng.words(count) >> low << low
+        keys = rng.words(count)
+        keys >>= low
+        keys <<= low
         keys |= np.arange(count, dtype=np.uint64)
         keys.sort()
-        chances = keys >> low
-        if bool((chances[1:] != chances[:-1]).all()):
-            return (keys & np.uint64((1 << int(low)) - 1)).view(np.int64)
+        if not bool(((keys[1:] ^ keys[:-1]) >> low == 0).any()):
+            keys &= np.uint64((1 << int(low)) - 1)
+            return keys.view(np.int64)
 
 
 def _thrown(rng: Keystream, count: int) -> tuple[NDArray[np.int64], list[int]]:
@@ -79,7 +84,9 @@ class RowForm:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type of a record with all its reports."""
-        fields = [self._field(str(place), attribute) for place, attribute in enumerate(self.reports)]
+        fields = [
+            self._field(str(place), attribute) for place, attribute in enumerate(self.reports)
+        ]
         return np.dtype([*fields, (NUMBER, np.int64)] if self.numbered else fields)
 
     def _field(self, name: str, attribute: Attribute) -> tuple[Any, ...]:
@@ -169,16 +176,20 @@ class Shuffle:
     dtype: np.dtype[Any]
     folder: Path | None = None  # where there is room for as much as goes in
     _held: list[NDArray[np.uint8]] = field(default_factory=list, init=False)
-    _held_bytes: int = field(default=0, init=False)
+    _held_rows: int = field(default=0, init=False)
     _written: int = field(default=0, init=False)  # rows in the file
     _runs: list[tuple[int, NDArray[np.uint32]]] = field(default_factory=list, init=False)
 
     def add(self, rows: NDArray[Any]) -> None:
         """Put rows in."""
         self._held.append(rows.view(np.uint8))  # bytes are joined faster than fields
-        self._held_bytes += rows.nbytes
-        if self._held_bytes > (THROWN_BYTES if self._runs else HELD_BYTES):
+        self._held_rows += len(rows)
+        if self._held_rows > self._most(THROWN_BYTES if self._runs else HELD_BYTES):
             self._throw()
+
+    def _most(self, octets: int) -> int:
+        """How many rows fit in so many bytes of memory."""
+        return max(octets // (self.dtype.itemsize + KEY_BYTES), 1)
 
     @cached_property
     def _file(self) -> BinaryIO:
@@ -186,16 +197,17 @@ class Shuffle:
 
     def _throw(self) -> None:
         """Write the rows held, bucket after bucket, behind those written before."""
-        rows = self._joined()
-        order, ends = _thrown(self.rng, len(rows))
-        self._runs.append((self._written, np.array([0, *ends], dtype=np.uint32)))
-        self._written += len(rows)
-        self._file.write(rows.take(order).view(np.uint8).data)
+        held, most = self._joined(), self._most(THROWN_BYTES)
+        for rows in (held[start : start + most] for start in range(0, len(held), most)):
+            order, ends = _thrown(self.rng, len(rows))
+            self._runs.append((self._written, np.array([0, *ends], dtype=np.uint32)))
+            self._written += len(rows)
+            self._file.write(rows.take(order).view(np.uint8).data)
 
     def _joined(self) -> NDArray[Any]:
         rows = np.concatenate([np.empty(0, dtype=np.uint8), *self._held]).view(self.dtype)
         self._held.clear()
-        self._held_bytes = 0
+        self._held_rows = 0
         return rows
 
     def batches(self, most: int) -> Iterator[NDArray[Any]]:
@@ -219,9 +231,9 @@ class Shuffle:
         rows = np.zeros(BUCKETS, dtype=np.int64)
         for _, ends in self._runs:
             rows += np.diff(ends)
-        first, size = 0, 0
-        for bucket, more in enumerate((rows * self.dtype.itemsize).tolist()):
-            if bucket > first and size + more > ORDERED_BYTES:
+        first, size, most = 0, 0, self._most(ORDERED_BYTES)
+        for bucket, more in enumerate(rows.tolist()):
+            if bucket > first and size + more > most:
                 yield first, bucket
                 first, size = bucket, 0
             size += more

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +32,10 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 
 METADATA_KEY = b"sfumato"
-DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
+RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
+DESCRIPTION_FORMAT = 2  # of the JSON that travels with a perturbed file
+RELEASE_ID = re.compile("[0-9a-f]{32}")
+FIRST_FORMAT = 1  # of version 0.1.0: no release id, and the order of the truth
 
 
 @dataclass(frozen=True)
@@ -54,17 +60,26 @@ class Provenance:
 
     def describe(self) -> dict[str, Any]:
         """The JSON description that travels with a perturbed file."""
-        head = {"format": DESCRIPTION_FORMAT, "version": __version__}
-        return head | self.mechanism.spec() | {"secure": self.secure, "copies": self.copies}
+        head = {"format": DESCRIPTION_FORMAT, "version": __version__, "release": self.release}
+        how = {"secure": self.secure, "copies": self.copies, "shuffled": self.shuffled}
+        return head | self.mechanism.spec() | how
+
+    def check_rows(self, found: str | None, where: str) -> None:
+        """Refuse rows that carry another release id than their description."""
+        if self.release is not None and found != self.release:
+            raise FileError(
+                f"the rows of {where} are not those that its description speaks of",
+                hint="they were replaced or written again after they were perturbed",
+            )
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Provenance:
         """The provenance that a perturbed file describes."""
         found = description.get("format")
-        if found != DESCRIPTION_FORMAT:
+        if found not in (FIRST_FORMAT, DESCRIPTION_FORMAT):
             raise FileError(
                 f"this file's description has format {found!r}; this Sfumato ({__version__}) "
-                f"reads {DESCRIPTION_FORMAT}",
+                f"reads {FIRST_FORMAT} to {DESCRIPTION_FORMAT}",
                 hint="read it with the version that wrote it",
             )
         secure, copies = description.get("secure"), description.get("copies")
@@ -73,7 +88,25 @@ class Provenance:
                 "this file's description does not say whether it is secure, and how many copies "
                 "it holds"
             )
-        return cls(from_spec(description), secure, copies)
+        mechanism = from_spec(description)
+        if found == FIRST_FORMAT:
+            return cls(mechanism, secure, copies)
+        shuffled, release = description.get("shuffled"), description.get("release")
+        if not isinstance(shuffled, bool) or not _is_release(release):
+            raise FileError(
+                "this file's description does not say which release it speaks of, and whether its "
+                "rows were shuffled"
+            )
+        return cls(mechanism, secure, copies, shuffled, release)
+
+
+def new_release() -> str:
+    """A random name for a release; it is no noise, so that it comes from no stream of noise."""
+    return secrets.token_hex(16)
+
+
+def _is_release(found: object) -> bool:
+    return found is None or (isinstance(found, str) and RELEASE_ID.fullmatch(found) is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +196,7 @@ class Table:
             attribute.decode(column)
             for attribute, column in zip(self.domain, self.columns, strict=True)
         ]
-        return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance))
+        return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance, self.rows))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow C stream, so that pandas, polars and DuckDB read a table directly."""
@@ -175,7 +208,7 @@ class Table:
             _recoded(self.domain[attribute.name], self.column(attribute.name), attribute)
             for attribute in domain
         )
-        return replace(self, domain=domain, columns=columns)
+        return replace(self, domain=domain, columns=columns, provenance=_origin(self))
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
@@ -183,7 +216,7 @@ class Table:
             column.slice(start, stop) if isinstance(column, Bits) else column[start:stop]
             for column in self.columns
         )
-        return replace(self, columns=columns)
+        return replace(self, columns=columns, provenance=_origin(self))
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
@@ -193,6 +226,7 @@ class Table:
                 column.take(rows) if isinstance(column, Bits) else column[rows]
                 for column in self.columns
             ),
+            provenance=_origin(self),
         )
 
     @classmethod
@@ -201,11 +235,19 @@ class Table:
         if not parts:
             raise DataError("there is no table to join; give at least one")
         first = parts[0]
-        if any(
-            part.domain != first.domain or part.provenance != first.provenance for part in parts
-        ):
+        origins = [origin and replace(origin, shuffled=False) for origin in map(_origin, parts)]
+        others = zip(parts, origins, strict=True)
+        if any(part.domain != first.domain or origin != origins[0] for part, origin in others):
             raise DataError("tables to join must have the same domain and the same mechanism")
-        return replace(first, columns=join_columns(first.domain, [part.columns for part in parts]))
+        shuffled = all(part.provenance and part.provenance.shuffled for part in parts)
+        origin = origins[0] and replace(origins[0], shuffled=shuffled)
+        columns = join_columns(first.domain, [part.columns for part in parts])
+        return replace(first, columns=columns, provenance=origin)
+
+
+def _origin(table: Table) -> Provenance | None:
+    """How a table's rows came about, whichever rows they are."""
+    return table.provenance and replace(table.provenance, release=None)
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
@@ -233,16 +275,20 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
     )
 
 
-def arrow_schema(domain: Domain, provenance: Provenance | None) -> pa.Schema:
+def arrow_schema(
+    domain: Domain, provenance: Provenance | None, rows: int | None = None
+) -> pa.Schema:
     """The Arrow types of a domain's columns, with the description of a perturbed table in the
-    metadata.
+    metadata, and how many rows it speaks of where that is known.
     """
     # No value is ever missing; to say so lets engines compare three times faster.
     fields = [
         pa.field(attribute.name, _arrow_type(attribute), nullable=False) for attribute in domain
     ]
-    metadata = {METADATA_KEY: json.dumps(provenance.describe())} if provenance else None
-    return pa.schema(fields, metadata=metadata)
+    if provenance is None:
+        return pa.schema(fields)
+    description = provenance.describe() | ({} if rows is None else {"rows": rows})
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(description)})
 
 
 def _arrow_type(attribute: Attribute) -> pa.DataType:
@@ -260,9 +306,18 @@ def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Colum
     for attribute, column in zip(domain, columns, strict=True):
         _check_kind(attribute, column)
     return tuple(
-        attribute.encode(column, first_row)
+        _encode(attribute, column, first_row)
         for attribute, column in zip(domain, columns, strict=True)
     )
+
+
+def _encode(attribute: Attribute, column: pa.Array, first_row: int) -> Codes | Bits:
+    """The codes of a column; of one that lists its different words, those are encoded once."""
+    if pa.types.is_dictionary(column.type) and not column.null_count:
+        with suppress(DataError):  # which row is wrong is known by looking at every row
+            codes = np.asarray(attribute.encode(column.dictionary))
+            return codes[column.indices.to_numpy(zero_copy_only=False)]
+    return attribute.encode(column, first_row)
 
 
 def _check_kind(attribute: Attribute, column: pa.Array) -> None:
