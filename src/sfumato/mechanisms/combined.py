@@ -16,6 +16,7 @@ from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.registry import from_spec, mechanism_class
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import MOST_ATTRIBUTES, Received
 
 SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
@@ -147,7 +148,8 @@ class Combined(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, tuple(from_spec(spec) for spec in parameters["parts"]))
+        parts = Received(parameters, "the parameters of combined")["parts"]
+        return cls(domain, tuple(from_spec(p.value) for p in parts.entries(MOST_ATTRIBUTES)))
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         private = self.domain.private

@@ -22,6 +22,7 @@ from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
@@ -93,7 +94,8 @@ class GammaDiagonal(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Fraction(parameters["gamma"]))
+        given = Received(parameters, "the parameters of gamma-diagonal")
+        return cls(domain, given["gamma"].fraction())
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         sizes, rows = self.domain.private.shape, rows_of(columns)
