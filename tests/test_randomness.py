@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sfumato.domain import Category, Domain
 from sfumato.errors import ParameterError
-from sfumato.randomness import CHUNK, Keystream, secure, seeded
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.randomness import CHUNK, Keystream, _Process, secure, seeded
 
 REJECT = 1e-6
 BOUNDS = [
@@ -271,3 +279,180 @@ def test_floats_lie_in_the_unit_interval() -> None:
     draws = seeded(2).random(200_000)
     assert draws.min() >= 0 and draws.max() < 1
     assert stats.kstest(draws, "uniform").pvalue > REJECT
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+KILOBYTES = 1 << 16
+
+
+def in_child(work: Callable[[], bytes]) -> bytes:
+    """What a forked child computes from what it inherited."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read)
+            with os.fdopen(write, "wb") as pipe:
+                pipe.write(work())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        found = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return found
+
+
+def shared_blocks(*streams: bytes) -> int:
+    """How many of the aligned 16-byte blocks of AES's counter mode occur more than once."""
+    blocks = [stream[at : at + 16] for stream in streams for at in range(0, len(stream) - 15, 16)]
+    return len(blocks) - len(set(blocks))
+
+
+@needs_fork
+@pytest.mark.parametrize("drawn_before", [0, 1, 1000])
+def test_parent_and_forked_children_share_no_noise(drawn_before: int) -> None:
+    """And a child draws something else from it twice: the new key is kept."""
+    stream = secure()
+    stream.words(drawn_before)
+
+    def work() -> bytes:
+        return b"".join(stream.words(1000).tobytes() for _ in range(4))
+
+    children = [in_child(work) for _ in range(3)]
+    grandchild = in_child(lambda: stream.words(1).tobytes() + in_child(work))
+    assert [len(child) for child in children] == [32_000] * 3 and len(grandchild) == 32_008
+    assert shared_blocks(work(), *children, grandchild[8:]) == 0
+
+
+@needs_fork
+def test_shared_noise_would_be_seen() -> None:
+    """The judge can fail: two streams of one key share every block."""
+    key = os.urandom(32)
+    child = in_child(lambda: Keystream(key, secure=True).words(1000).tobytes())
+    assert shared_blocks(child, Keystream(key, secure=True).words(1000).tobytes()) == 500
+
+
+@needs_fork
+def test_parts_derived_after_a_fork_share_no_noise_either() -> None:
+    stream = secure()
+    children = [in_child(lambda: stream.derive(0).words(1000).tobytes()) for _ in range(2)]
+    keys = [in_child(lambda: stream.key) for _ in range(2)]
+    assert shared_blocks(*children, stream.derive(0).words(1000).tobytes()) == 0
+    assert len({*keys, stream.key}) == 3
+
+
+@needs_fork
+def test_a_key_handed_over_gives_a_retry_the_same_part() -> None:
+    """As Spark's workers do: the key was drawn once, the part number says which piece of work."""
+    key = secure().words(4).tobytes()
+
+    def work() -> bytes:
+        return Keystream(key, secure=True).derive(7).words(100).tobytes()
+
+    assert in_child(work) == in_child(work) == work()
+
+
+@needs_fork
+def test_a_seeded_stream_stays_repeatable_in_a_child() -> None:
+    stream = seeded(4)
+    stream.words(3)
+    assert in_child(lambda: stream.words(5).tobytes()) == seeded(4).words(8)[3:].tobytes()
+    assert in_child(lambda: stream.derive(2).words(5).tobytes()) == (
+        seeded(4).derive(2).words(5).tobytes()
+    )
+
+
+@needs_fork
+def test_a_lock_that_was_held_at_the_fork_does_not_hold_up_the_child() -> None:
+    for stream in (secure(), seeded(1)):
+        with stream._lock, _Process.lock:
+            assert len(in_child(lambda own=stream: own.words(2).tobytes())) == 16  # type: ignore[misc]
+
+
+def test_a_fork_that_python_was_not_told_of_is_seen_by_the_process_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream, key = secure(), b""
+    key = stream.key
+    first = stream.words(4)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert stream.key != key and (stream.words(4) != first).any()
+
+
+@needs_fork
+def test_two_workers_that_perturb_from_one_stream_do_not_betray_their_records() -> None:
+    """With shared noise every difference between the workers' reports is a record kept by both."""
+    coin = Domain((Category("coin", ("heads", "tails")),))
+    mechanism, stream = GammaDiagonal(coin, 3), secure()
+    heads, tails = (np.full(5000, side, dtype=np.uint8) for side in (0, 1))
+
+    def work(truth: Any) -> Callable[[], bytes]:
+        return lambda: np.asarray(mechanism.perturb((truth,), stream)[0]).tobytes()
+
+    one, other = (np.frombuffer(in_child(work(truth)), np.uint8) for truth in (heads, tails))
+    # Independent reports are (heads, tails) with probability 9/16 and (tails, heads) with 1/16;
+    # under shared noise the latter cannot happen.
+    assert stats.binomtest(int((one > other).sum()), 5000, 1 / 16).pvalue > REJECT
+    shared = [np.asarray(mechanism.perturb((truth,), seeded(1))[0]) for truth in (heads, tails)]
+    assert not (shared[0] > shared[1]).any()
+
+
+def _first_words(queue: Any) -> None:
+    queue.put(secure().words(1000).tobytes())
+
+
+def test_spawned_processes_make_their_own() -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    processes = [context.Process(target=_first_words, args=(queue,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    found = [queue.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert shared_blocks(*found) == 0 and all(len(words) == 8000 for words in found)
+
+
+@pytest.mark.parametrize("stream", [secure(), seeded(1)], ids=["secure", "seeded"])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"]
+)
+def test_a_stream_is_not_copied(again: Callable[[Keystream], Any], stream: Keystream) -> None:
+    with pytest.raises(ParameterError, match="cannot be copied or sent to another process"):
+        again(stream)
+
+
+def test_a_stream_is_not_replaced() -> None:
+    with pytest.raises(TypeError):
+        replace(secure(), secure=False)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("length", [0, 16, 31, 33])
+def test_a_key_of_another_length_is_refused(length: int) -> None:
+    with pytest.raises(ParameterError, match=f"a key of {length} bytes"):
+        Keystream(bytes(length), secure=True)
+
+
+def test_threads_share_a_stream_and_get_bytes_of_their_own() -> None:
+    """Eight threads together draw exactly the stream's bytes, each byte once."""
+    stream, drawn = seeded(9), []
+    ready = threading.Barrier(8)
+
+    def work() -> None:
+        ready.wait()
+        for _ in range(20):
+            piece = np.empty(KILOBYTES, dtype=np.uint8)
+            stream.fill(piece)
+            drawn.append(piece.tobytes())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    whole = seeded(9).words(160 * KILOBYTES // 8).tobytes()
+    expected = {whole[at : at + KILOBYTES] for at in range(0, len(whole), KILOBYTES)}
+    assert len(drawn) == 160 and set(drawn) == expected

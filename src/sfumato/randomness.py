@@ -7,8 +7,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from dataclasses import dataclass, field
-from typing import Any
+import threading
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,30 @@ CHUNK = (
 _ZEROS = bytes(CHUNK)
 
 
-@dataclass(eq=False)
+class _Process:
+    """Which process this is: its id, and how many forks of the interpreter lie behind it."""
+
+    forks = 0
+    lock = threading.Lock()  # held while a stream that came through a fork is given a new key
+
+    @classmethod
+    def forked(cls) -> None:
+        """Note that this is a child; whichever thread held the lock is not in it."""
+        cls.forks += 1
+        cls.lock = threading.Lock()
+
+    @classmethod
+    def current(cls) -> tuple[int, int]:
+        """The id alone sees forks that Python was not told of; the count alone sees an id used
+        again.
+        """
+        return os.getpid(), cls.forks
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_Process.forked)
+
+
 class Keystream:
     """A stream of uniform random bits from AES-256 in counter mode, and exact integer draws from
     it.
@@ -30,29 +53,71 @@ class Keystream:
     threshold. The only state is the position in the stream; `derive` gives an independent stream
     that depends on the key and a part number alone, so a retried piece of work repeats its draw.
 
+    No two records may share their noise. So threads may share a stream, each getting bytes of its
+    own (a seeded stream then depends on their order); a secure stream that came into a process by
+    a fork has a new key there; and a stream cannot be copied, replaced or pickled.
+
     >>> seeded(1).below(6, 5).tolist() == seeded(1).below(6, 5).tolist()
     True
     >>> secure().secure, seeded(1).secure
     (True, False)
     """
 
-    key: bytes = field(repr=False)
-    secure: bool
-    _encryptor: Any = field(init=False, repr=False)
+    def __init__(self, key: bytes, secure: bool) -> None:
+        if len(key) != 32:
+            raise ParameterError(f"a key of {len(key)} bytes; a keystream needs one of 32")
+        self.secure = secure
+        self._start(key)
 
-    def __post_init__(self) -> None:
+    def _start(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        self._encryptor = Cipher(algorithms.AES(self.key), modes.CTR(bytes(16))).encryptor()
+        self._key = key
+        self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._lock = threading.Lock()
+        self._process = _Process.current()
+
+    @property
+    def key(self) -> bytes:
+        """The 256 bits that decide the whole stream: a secret."""
+        self._settle()
+        return self._key
+
+    def _settle(self) -> None:
+        """Make the stream this process's own: a secure one that came by a fork gets a new key, a
+        seeded one, which promises nothing, goes on where it stood.
+        """
+        if self._process == _Process.current():
+            return
+        with _Process.lock:
+            if self._process == _Process.current():  # another thread was faster
+                return
+            if self.secure:
+                self._start(os.urandom(32))
+            else:
+                self._lock, self._process = threading.Lock(), _Process.current()
+
+    def __repr__(self) -> str:
+        return f"Keystream(secure={self.secure})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse `copy.copy`, `copy.deepcopy` and `pickle`."""
+        raise ParameterError(
+            "a keystream cannot be copied or sent to another process: two that draw the same "
+            "noise give away what it hides",
+            hint="call secure() where it is needed, or derive(part) for each piece of work",
+        )
 
     def fill(self, buffer: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array with keystream bytes."""
+        self._settle()
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
-        for start in range(0, len(view), CHUNK):
-            piece = view[start : start + CHUNK]
-            self._encryptor.update_into(
-                _ZEROS[: len(piece)] if len(piece) < CHUNK else _ZEROS, piece
-            )
+        with self._lock:
+            for start in range(0, len(view), CHUNK):
+                piece = view[start : start + CHUNK]
+                self._encryptor.update_into(
+                    _ZEROS[: len(piece)] if len(piece) < CHUNK else _ZEROS, piece
+                )
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Uniform 64-bit words."""
@@ -125,7 +190,11 @@ class Keystream:
                 return order
 
     def derive(self, part: int) -> Keystream:
-        """An independent stream that depends on this stream's key and the part number alone."""
+        """An independent stream that depends on this stream's key and the part number alone.
+
+        In a forked child the key is a new one. Where a retry in another process must draw the same,
+        draw a key once (`words(4).tobytes()`) and give every process that: as Spark's workers do.
+        """
         return Keystream(hmac.digest(self.key, b"sfumato part %d" % part, "sha256"), self.secure)
 
     def _draw(self, count: int, dtype: Any) -> NDArray[Any]:

@@ -4,7 +4,6 @@ integers were asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import numpy as np
 from sfumato.randomness import Keystream
 
 
-@dataclass(eq=False)
 class Exhaustive(Keystream):
     """Gives 0, 1, …, bound-1 where as many draws as that are asked for, so that relative
     frequencies are probabilities.
     """
 
-    key: bytes = bytes(32)
-    secure: bool = False
+    def __init__(self) -> None:
+        super().__init__(bytes(32), secure=False)
 
     def below(self, bound: int, count: int) -> Any:
         assert count == bound, "ask for each outcome once"
@@ -28,14 +26,13 @@ class Exhaustive(Keystream):
         )  # as `below` does
 
 
-@dataclass(eq=False)
 class Witness(Keystream):
     """Draws as any keystream does and keeps the bounds and thresholds that were asked for."""
 
-    key: bytes = bytes(32)
-    secure: bool = False
-    bounds: list[int] = field(default_factory=list)
-    thresholds: list[tuple[int, int]] = field(default_factory=list)
+    def __init__(self, key: bytes = bytes(32), secure: bool = False) -> None:
+        super().__init__(key, secure)
+        self.bounds: list[int] = []
+        self.thresholds: list[tuple[int, int]] = []
 
     def below(self, bound: int, count: int) -> Any:
         self.bounds.append(bound)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 VIEW = "release"  # what a file is called inside DuckDB
+PATIENCE = 300.0  # seconds that one statement may take
+# A database file comes from someone else, and only counts are asked of it: no other file, no
+# setting of its own, and little memory.
+RECEIVED = {"enable_external_access": False, "lock_configuration": True, "memory_limit": "512MB"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +49,8 @@ class DuckRelation:
         return table_of(self.table)
 
     def fetch(self, statement: str) -> pa.Table:
-        with _clear(self.where):
-            cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
+        cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
+        with _clear(self.where), _patiently(cursor, self.where):
             return cursor.sql(statement).to_arrow_table()
 
 
@@ -62,13 +67,42 @@ class DuckDatabase(Database):
         """The database in a file; to be written, it is made if it is not there."""
         if not writable and not path.is_file():
             raise FileError(f"no database file '{path}'")
-        return cls(connect(path, writable=writable), f"'{path}'")
+        database = cls(connect(path, writable=writable), f"'{path}'")
+        if not writable:
+            database._check_plain()
+        return database
+
+    def _check_plain(self) -> None:
+        """Refuse a file that brings code: a macro may take the place of any function that a
+        question uses, and a generated column computes what it likes.
+
+        The functions are asked for by their full names, which no macro can take.
+        """
+        macros = self.fetch(
+            "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
+        )
+        if macros.num_rows:
+            raise FileError(
+                f"{self.where} holds macros of its own ({macros.column(0)[0]}), which could take "
+                "the place of DuckDB's functions",
+                hint="copy the release's tables into a new database file",
+            )
+        generated = self.fetch(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE"
+            " coalesce(is_generated = 'ALWAYS', column_default IS NOT NULL)"
+        )
+        if generated.num_rows:
+            table, column = (str(found[0]) for found in generated.columns)
+            raise FileError(
+                f"{self.where} computes the column '{column}' of '{table}' by an expression",
+                hint="copy the release's tables into a new database file",
+            )
 
     def relation(self, name: str) -> DuckRelation:
         return DuckRelation(self.connection, name, f"'{name}' of {self.where}", store=self.where)
 
     def fetch(self, statement: str) -> pa.Table:
-        with _clear(self.where):
+        with _clear(self.where), _patiently(self.connection, self.where):
             return self.connection.sql(statement).to_arrow_table()
 
     def execute(self, statement: str) -> None:
@@ -126,6 +160,8 @@ def connect(
     }
     if threads is not None:
         settings["threads"] = threads
+    if path is not None and not writable:
+        settings |= RECEIVED
     with _clear(f"'{path}'"):
         return duckdb.connect(
             str(path) if path else ":memory:",
@@ -198,6 +234,22 @@ def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
         "allow_quoted_nulls = false, "
         f"compression = '{compression}', columns = {{{columns}}}"
     )
+
+
+@contextmanager
+def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
+    """A block whose statement is interrupted when it takes too long."""
+    import duckdb
+
+    timer = Timer(PATIENCE, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise FileError(f"DuckDB was still counting {where} after {PATIENCE:.0f} s") from None
+    finally:
+        timer.cancel()
 
 
 @contextmanager

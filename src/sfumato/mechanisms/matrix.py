@@ -26,7 +26,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, Table
-from sfumato.mechanisms.weights import ONE, integer_weights
+from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
@@ -59,6 +59,7 @@ class UserMatrix(Mechanism):
         rounded = integer_weights(matrix) / float(ONE)
         _check_rank(matrix, rounded)
         object.__setattr__(self, "matrix", rounded)
+        check_weights(self.weights)
 
     @classmethod
     def from_file(cls, path: str | Path, domain: Domain) -> Self:

@@ -21,7 +21,7 @@ from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.steps import KeepOrDraw, Step
-from sfumato.mechanisms.weights import ONE, integer_weights, threshold
+from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
@@ -162,6 +162,10 @@ class Column:
     keep: Fraction
     law: str | tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, str):
+            check_weights(self.law)
+
     @property
     def gamma(self) -> Gamma:
         """1 + keep / ((1-keep)·b), b the least mass of the law: exact from the integers that are
@@ -252,7 +256,7 @@ def _law(name: str, size: int, law: Replacement) -> str | tuple[int, ...]:
         raise ParameterError(
             f"the law of '{name}' has {weights.size} weights; the column has {size} values"
         )
-    if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
         raise ParameterError(
             f"the law of '{name}' must be weights that are not negative, some of them above 0"
         )

@@ -77,6 +77,7 @@ class Database(ABC):
         """What a release says about itself."""
         known = self.tables()
         if name not in known:
+            # A view is no table: whoever made the database decides what it runs.
             raise ServerError(f"no table '{name}' in {self.where}", hint=near_miss(name, known))
         found = self._descriptions(name) if DESCRIPTIONS in known else []
         if not found:
@@ -110,6 +111,7 @@ class Database(ABC):
             "SELECT CASE WHEN table_schema = current_schema() THEN CAST(table_name AS VARCHAR)"
             " ELSE table_schema || '.' || table_name END AS name FROM information_schema.tables"
             " WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
+            " AND table_type = 'BASE TABLE'"
         )
         return list(found.column("name").to_pylist())
 
