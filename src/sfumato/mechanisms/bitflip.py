@@ -21,6 +21,7 @@ from sfumato.channels import Channel, Dense, Product, Retain
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.steps import Flip, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import Received
@@ -72,6 +73,20 @@ class ItemFlips(Mechanism):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return (flip_bits(as_baskets(columns, self.domain.private), SCALE - self.thresholds, rng),)
+
+    def steps(self) -> tuple[Step, ...]:
+        private = self.domain.private
+        ones, zeros = (tuple(keeps) for keeps in self.thresholds.T.tolist())
+        return (
+            Flip(
+                columns=tuple(range(len(private))),
+                reports=(0,),
+                items=private.attributes[0].size if private.baskets else None,
+                sizes=None if private.baskets else private.shape,
+                ones=ones[:1] if len(set(ones)) == 1 else ones,
+                zeros=zeros[:1] if len(set(zeros)) == 1 else zeros,
+            ),
+        )
 
     @property
     def reports_in_items(self) -> bool:

@@ -28,6 +28,7 @@ from sfumato.mechanisms.bitflip import (
     item_places,
     reported_items,
 )
+from sfumato.mechanisms.steps import Cut, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_CUTOFF, Received
@@ -139,6 +140,19 @@ class CutAndPaste(Mechanism):
     def universe(self) -> int:
         """The number of report items."""
         return self.private_reports.attributes[0].size
+
+    def steps(self) -> tuple[Step, ...]:
+        private = self.domain.private
+        return (
+            Cut(
+                columns=tuple(range(len(private))),
+                reports=tuple(range(len(self.private_reports))),
+                items=private.attributes[0].size if private.baskets else None,
+                sizes=None if private.baskets else private.shape,
+                cutoff=self.cutoff,
+                insert=round(self.insert * SCALE),
+            ),
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         offsets, items = self._item_lists(columns)

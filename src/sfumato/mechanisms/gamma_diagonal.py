@@ -20,6 +20,7 @@ from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.sequential import DiagonalSums
+from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import Received
@@ -96,6 +97,16 @@ class GammaDiagonal(Mechanism):
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         given = Received(parameters, "the parameters of gamma-diagonal")
         return cls(domain, given["gamma"].fraction())
+
+    def steps(self) -> tuple[Step, ...]:
+        sizes, scale = self.domain.private.shape, Fraction(self.gamma).denominator
+        places = tuple(range(len(sizes)))
+        if self._total > ONE_DRAW:
+            keep = int(self.keep * (1 << 64))
+            return (Diagonal64(columns=places, reports=places, sizes=sizes, keep=keep),)
+        return (
+            Diagonal(columns=places, reports=places, sizes=sizes, scale=scale, total=self._total),
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         sizes, rows = self.domain.private.shape, rows_of(columns)

@@ -25,6 +25,7 @@ from sfumato.errors import FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.sequential import DenseSums
+from sfumato.mechanisms.steps import Step, Table
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -143,6 +144,11 @@ class UserMatrix(Mechanism):
         """
         starts = np.arange(self.weights.shape[1], dtype=np.uint64) * np.uint64(ONE)
         return (np.cumsum(self.weights, axis=0, dtype=np.uint64) + starts).T.reshape(-1)
+
+    def steps(self) -> tuple[Step, ...]:
+        sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))
+        places = tuple(range(len(sizes)))
+        return (Table(columns=places, reports=places, sizes=sizes, weights=laws),)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape

@@ -20,6 +20,7 @@ from sfumato.domain import Codes, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.steps import KeepOrDraw, Step
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -133,6 +134,18 @@ class Retention(Mechanism):
         keep = {name: value.fraction() for name, value in given["keep"].fields().items()}
         laws = {name: _received_law(law) for name, law in given["replace"].fields().items()}
         return cls(domain, keep, laws)
+
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(
+            KeepOrDraw(
+                columns=(place,),
+                reports=(place,),
+                size=column.size,
+                keep=int(column.keep * ONE),
+                weights=None if isinstance(column.law, str) else column.law,
+            )
+            for place, column in enumerate(self.columns)
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
