@@ -24,6 +24,10 @@ def audit(
         str,
         typer.Option(metavar="DATA", help="The very records that were perturbed, in their order."),
     ],
+    order: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The secret order that perturb --order wrote."),
+    ] = None,
     schema: Schema = None,
     rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
     rho2: Annotated[float, typer.Option(help="… that are rho2 or more after.")] = 0.50,
@@ -58,7 +62,7 @@ def audit(
             f"'{file}' carries no mechanism, so there is no promise to audit",
             hint="audit a perturbed file",
         )
-    records = read_records(truth, schema, source)
+    records = in_order(read_records(truth, schema, source), order, source)
     with progress_bar("auditing") as progress:
         found = audit_release(
             source.table,
@@ -94,6 +98,21 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
         )
     return reader.table(Domain.load(schema))
+
+
+def in_order(records: Table, order: Path | None, release: Release) -> Table:
+    """The true records in the order of their reports."""
+    from sfumato.errors import ParameterError
+    from sfumato.table.order import read_order
+
+    if order is not None:
+        return records.take(read_order(order, release.table.rows, release.copies))
+    if release.provenance.shuffled:
+        raise ParameterError(
+            "the reports were shuffled, so which record each came from is not known",
+            hint="give the secret order that perturb --order wrote: --order FILE",
+        )
+    return records
 
 
 def _of_rows(

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from sfumato.errors import FileError
 from sfumato.files import sync_folder, write_whole
+from sfumato.received import parsed_json, read_text
 
 ALGORITHM = "sha256"
 DIGEST, PREVIOUS, MECHANISM = "digest", "previous", "mechanism"
@@ -27,17 +28,6 @@ READ_BYTES = 1 << 20
 def side_file(path: Path) -> Path:
     """The JSON file that describes a perturbed text file."""
     return path.with_name(path.name + ".sfumato.json")
-
-
-def parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
-    """The JSON object that Sfumato wrote."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise FileError(f"{where} is not the JSON that Sfumato writes; it was changed or cut short")
-    return found
 
 
 def description_of(path: Path) -> Mapping[str, Any] | None:
@@ -59,14 +49,9 @@ def description_of(path: Path) -> Mapping[str, Any] | None:
 
 def _side(path: Path) -> Mapping[str, Any] | None:
     side = side_file(path)
-    try:
-        text = side.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not side.exists():
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise FileError(f"cannot read '{side}': {line}") from None
-    return parsed(text, f"'{side}'")
+    return parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
 
 
 def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -142,7 +127,7 @@ class Switch:
             return []
         if self._before is None:
             return [{DIGEST: digest_of(self.path)}]
-        found = parsed(self._before, f"'{self.side}'")
+        found = parsed_json(self._before, f"'{self.side}'")
         if DIGEST not in found:
             return [{**found, DIGEST: digest_of(self.path)}]
         return [

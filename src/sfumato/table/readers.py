@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import sys
 import zlib
 from abc import ABC, abstractmethod
@@ -24,8 +23,9 @@ import pyarrow.compute as pc
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
+from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
-from sfumato.table.describing import description_of, parsed
+from sfumato.table.describing import description_of
 from sfumato.table.table import (
     METADATA_KEY,
     RELEASE_KEY,
@@ -98,10 +98,7 @@ class Reader(ABC):
     @property
     def described_rows(self) -> int:
         """How many rows a perturbed file says it has."""
-        rows = self.description.get("rows") if self.description else None
-        if not isinstance(rows, int):
-            raise FileError(f"the description of {self.where} does not say how many rows it has")
-        return rows
+        return Received(self.description, f"the description of {self.where}")["rows"].whole()
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
@@ -314,7 +311,7 @@ class FolderReader(RecordReader):
         side = self.path / FOLDER_DESCRIPTION
         if not side.exists():
             return None
-        found = parsed(side.read_text(encoding="utf-8"), f"'{side}'")
+        found = parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
         if found.get("rows") != self.rows:
             raise FileError(
                 f"{self.where} has {self.rows} rows, but its description speaks of "
@@ -662,7 +659,7 @@ def _reader_of_bytes(data: bytes, where: str) -> Reader:
 def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mapping[str, Any] | None:
     if not metadata or METADATA_KEY not in metadata:
         return None
-    return parsed(metadata[METADATA_KEY], f"the description in {where}")
+    return parsed_json(metadata[METADATA_KEY], f"the description in {where}")
 
 
 def release_in(metadata: Mapping[bytes, bytes]) -> str | None:
@@ -672,9 +669,9 @@ def release_in(metadata: Mapping[bytes, bytes]) -> str | None:
     if RELEASE_KEY in metadata:
         return metadata[RELEASE_KEY].decode("utf-8", "replace")
     try:
-        fields = json.loads(metadata[SPARK_SCHEMA_KEY])["fields"]
+        fields = parsed_json(metadata[SPARK_SCHEMA_KEY], "Spark's schema")["fields"]
         return str(fields[0]["metadata"][RELEASE_KEY.decode()])
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+    except (KeyError, IndexError, TypeError, FileError):
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.received import MOST_COPIES, Received, shown, slips_told
 
 METADATA_KEY = b"sfumato"
 RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
@@ -75,29 +77,20 @@ class Provenance:
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Provenance:
         """The provenance that a perturbed file describes."""
-        found = description.get("format")
-        if found not in (FIRST_FORMAT, DESCRIPTION_FORMAT):
+        given = Received(description, "this file's description")
+        form = given["format"].value
+        if form not in (FIRST_FORMAT, DESCRIPTION_FORMAT):
             raise FileError(
-                f"this file's description has format {found!r}; this Sfumato ({__version__}) "
-                f"reads {FIRST_FORMAT} to {DESCRIPTION_FORMAT}",
+                f"this file's description has format {shown(form)}; this Sfumato "
+                f"({__version__}) reads {FIRST_FORMAT} to {DESCRIPTION_FORMAT}",
                 hint="read it with the version that wrote it",
             )
-        secure, copies = description.get("secure"), description.get("copies")
-        if not isinstance(secure, bool) or not isinstance(copies, int) or copies < 1:
-            raise FileError(
-                "this file's description does not say whether it is secure, and how many copies "
-                "it holds"
-            )
-        mechanism = from_spec(description)
-        if found == FIRST_FORMAT:
-            return cls(mechanism, secure, copies)
-        shuffled, release = description.get("shuffled"), description.get("release")
-        if not isinstance(shuffled, bool) or not _is_release(release):
-            raise FileError(
-                "this file's description does not say which release it speaks of, and whether its "
-                "rows were shuffled"
-            )
-        return cls(mechanism, secure, copies, shuffled, release)
+        secure, copies = given["secure"].flag(), given["copies"].whole(1, MOST_COPIES)
+        shuffled, release = False, None
+        if form != FIRST_FORMAT:
+            shuffled, release = given["shuffled"].flag(), _release_in(given)
+        with slips_told("this file's description"):
+            return cls(from_spec(description), secure, copies, shuffled, release)
 
 
 def new_release() -> str:
@@ -105,8 +98,14 @@ def new_release() -> str:
     return secrets.token_hex(16)
 
 
-def _is_release(found: object) -> bool:
-    return found is None or (isinstance(found, str) and RELEASE_ID.fullmatch(found) is not None)
+def _release_in(given: Received) -> str | None:
+    """The release id of a description; a table whose rows were chosen from another's has none."""
+    if given["release"].value is None:
+        return None
+    found = given["release"].word()
+    if not RELEASE_ID.fullmatch(found):
+        raise FileError("this file's description names no release id as Sfumato writes it")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,20 +374,22 @@ def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:
 
 def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None:
     """Refuse data that lack a wanted column, or have one twice."""
+    times = Counter(names)
     for name in wanted:
-        if name not in names:
+        if not times[name]:
             raise SchemaError(
                 f"no column '{name}' in {where} ({listing(names)})", hint=near_miss(name, names)
             )
-        if list(names).count(name) > 1:
+        if times[name] > 1:
             raise DataError(f"{where} has more than one column '{name}'")
 
 
 def dropped_notes(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """A note that names the columns a domain leaves out."""
     # pandas hands its row labels over as a column of this name; nobody meant them as data.
+    known = set(domain.names)
     dropped = [
-        name for name in names if name not in domain and not name.startswith("__index_level_")
+        name for name in names if name not in known and not name.startswith("__index_level_")
     ]
     if not dropped:
         return ()
