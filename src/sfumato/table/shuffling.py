@@ -21,7 +21,7 @@ from sfumato.randomness import Keystream
 
 BUCKETS = 256  # a bucket is chosen by a random byte
 # What rows may take in memory, together with their sort keys: all that are held before they are
-# thrown into buckets, those thrown at once, and those put in order at once.
+# thrown into buckets, those thrown at once, and those put in order at once (no more than are held).
 HELD_BYTES, THROWN_BYTES, ORDERED_BYTES = 1 << 23, 1 << 21, 1 << 22
 KEY_BYTES = 24  # a row's sort key, its place, and the work on them
 SORTED_ROWS = 1 << 20  # rows put in order by one sort; among more, equal sort keys are too common
@@ -41,8 +41,9 @@ def permutation(rng: Keystream, count: int) -> NDArray[np.int64]:
         return _sorted_by_chance(rng, count)
     order, ends = _thrown(rng, count)
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        bucket = order[start:end]
-        order[start:end] = bucket[permutation(rng, end - start)]
+        if end - start > 1:
+            bucket = order[start:end]
+            order[start:end] = bucket[permutation(rng, end - start)]
     return order
 
 
