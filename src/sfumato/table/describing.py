@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,16 +35,29 @@ def description_of(path: Path) -> Mapping[str, Any] | None:
     side file.
     """
     found = _side(path)
-    if found is None or (found.get("format") == 1 and DIGEST not in found):
+    return None if found is None else described_by(found, lambda: digest_of(path), f"'{path}'")
+
+
+def described_by(
+    found: Mapping[str, Any], digest: Callable[[], str], where: str
+) -> Mapping[str, Any] | None:
+    """What a side file says of the bytes with this digest; None if they are the truth."""
+    if found.get("format") == 1 and DIGEST not in found:
         return found  # version 0.1.0 noted no digest
-    actual = digest_of(path)
+    actual = digest()
     for entry in _entries(found):
         if entry.get(DIGEST) == actual:
             return entry if MECHANISM in entry else None
     raise FileError(
-        f"the rows of '{path}' are not those that '{side_file(path)}' describes",
+        f"the rows of {where} are not those that its description speaks of",
         hint="one of the two was changed or replaced after it was perturbed",
     )
+
+
+def parts_digest(names: Iterable[str]) -> str:
+    """The digest of the names of a folder's parts."""
+    parts = sorted(name for name in names if name.endswith(".parquet") and name[0] not in "._")
+    return _named(hashlib.new(ALGORITHM, "\n".join(parts).encode()).hexdigest())
 
 
 def _side(path: Path) -> Mapping[str, Any] | None:

@@ -25,7 +25,7 @@ from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, It
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
 from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
-from sfumato.table.describing import description_of
+from sfumato.table.describing import description_of, parts_digest
 from sfumato.table.table import (
     METADATA_KEY,
     RELEASE_KEY,
@@ -321,8 +321,11 @@ class FolderReader(RecordReader):
         return found
 
     def _checked(self, provenance: Provenance) -> Provenance:
-        for part in self.parts:
-            provenance.check_rows(part.release, part.where)
+        if provenance.release is not None and self.description is not None:
+            names = parts_digest(entry.name for entry in self.path.iterdir())
+            same = names == self.description.get("parts", names)
+            for part in self.parts:
+                provenance.check_rows(part.release if same else None, part.where)
         return provenance
 
     def arrow_batches(
