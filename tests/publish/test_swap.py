@@ -10,11 +10,12 @@ import pytest
 
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.publish.conditional import simple_bayes, smoothed_tree
-from sfumato.publish.cost import attack
+from sfumato.publish.intruder import believer_of as attack
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import status_of
 from sfumato.publish.microdata import Binning, Coded, Microdata
-from sfumato.publish.swap import METHODS, exchange_of, swap, units_of
+from sfumato.publish.swap import METHODS, exchange_of, swap
+from sfumato.publish.units import units_of
 from sfumato.randomness import seeded
 
 

@@ -175,7 +175,8 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Telling = silent) -> 
     while True:
         kinds = _kinds(exchange, alike, max(floor, drift // 2 * 2), rows)
         multipliers = refined(kinds, multipliers)
-        found = _settled(exchange, kinds, multipliers, alike[1], progress)
+        slack = flows.least_slack(exchange.holdings(), rows, multipliers.limit, kinds.drift)
+        found = _settled(exchange, kinds, multipliers, alike[1], slack, progress)
         broken = exchange.cap.broken(exchange.flows(found.assigned)) if exchange.cap else []
         if not broken:
             return found
@@ -191,21 +192,26 @@ def _settled(
     kinds: Kinds,
     multipliers: Multipliers,
     member: NDArray[np.intp],
+    slack: float,
     progress: Telling,
 ) -> Assignment:
-    """The whole assignment of least cost, from the nearest ties alone where these prove it."""
+    """The whole assignment of least cost, from the nearest ties alone where these prove it.
+
+    `slack` is what every whole assignment costs above the bound whatever its choices, so that one
+    beyond the reach costs that much more.
+    """
     sweep = sweep_of(kinds, multipliers)
     limit = FIRST_CHOICES
     while True:
         progress(f"settling the {limit} nearest ties", None)
         moves = nearest_moves(kinds, multipliers, sweep, limit)
         settled = settle(kinds, multipliers, sweep, moves)
-        if settled is not None and settled.excess <= moves.reach:
+        if settled is not None and settled.excess <= moves.reach + slack:
             assigned = _spread(sweep.base[member], member, moves, settled.taken)
             return Assignment(
                 assigned,
                 exchange.cost(assigned),
-                sweep.bound,
+                sweep.bound + slack,
                 settled.proved,
                 exchange.drift(assigned),
             )

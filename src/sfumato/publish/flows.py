@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import EstimationError
 from sfumato.publish.cap import CapRow, PosteriorCap
 
-__all__ = ["Holdings", "least_drift", "unlimited_least_drift"]
+__all__ = ["Holdings", "least_drift", "least_slack", "unlimited_least_drift"]
 
 _SECONDS = 30.0
 _LARGEST = 200  # values; beyond, the programme of all flows is too large to be worth its answer
@@ -93,43 +93,60 @@ def least_drift(holdings: Holdings) -> int | None:
             f"limit on guessing (at most {_LARGEST})",
             hint="merge rare values, swap the columns in turn, or use a max_posterior of 1",
         )
+    cost = np.zeros(_columns(holdings))
+    cost[-2 * holdings.values :] = 1.0  # what is gained and lost
     rows: list[CapRow] = []
     while True:
-        found = _flows(holdings, rows)
+        found = _flows(holdings, rows, cost)
         if found is None:
             return None
         flows, drift = found
         broken = holdings.cap.broken(flows) if holdings.cap else []
         if not broken:
-            return drift
+            return round(drift)
         rows += broken
 
 
-def _flows(
-    holdings: Holdings, rows: Sequence[CapRow]
-) -> tuple[NDArray[np.int64], int] | None:  # (values, values), drift
-    """Flows of the free units with the least drift under these limits, by an integer programme.
-
-    Columns: u[t, s] of the free units, v[g, s] of the forced ones, gained[s], lost[s].
+def least_slack(
+    holdings: Holdings, rows: Sequence[CapRow], price: NDArray[np.float64], drift: int
+) -> float:
+    """The smallest Σ price·(what is left of each limit) that whole flows can have: records cannot
+    be split, so a limit is seldom used to the last.
     """
+    if holdings.cap is None or not rows or holdings.values > _LARGEST:
+        return 0.0
+    cost = np.zeros(_columns(holdings))
+    used = np.tensordot(price, holdings.cap.stacked(rows), axes=1)
+    cost[: holdings.values**2] = -used.ravel()
+    found = _flows(holdings, rows, cost, drift)
+    return 0.0 if found is None else max(0.0, found[1] - 1e-9)
+
+
+def _columns(holdings: Holdings) -> int:
+    """Columns: u[t, s] of the free units, v[g, s] of the forced ones, gained[s], lost[s]."""
+    return (holdings.values + len(holdings.forced) + 2) * holdings.values
+
+
+def _flows(
+    holdings: Holdings, rows: Sequence[CapRow], cost: NDArray[np.float64], drift: int | None = None
+) -> tuple[NDArray[np.int64], float] | None:  # (values, values), cost
+    """Flows of the free units at the least cost under these limits, by an integer programme."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    values, kinds = holdings.values, len(holdings.forced)
-    free, forced = values * values, kinds * values
-    cost = np.concatenate([np.zeros(free + forced), np.ones(2 * values)])
-    upper = np.concatenate(
-        [
-            np.full(free, np.inf),
-            np.where(holdings.barred, 0.0, np.inf).ravel(),
-            np.full(2 * values, np.inf),
-        ]
-    )
+    values = holdings.values
+    free = values * values
+    closed = np.where(holdings.barred, 0.0, np.inf).ravel()
+    upper = np.concatenate([np.full(free, np.inf), closed, np.full(2 * values, np.inf)])
     equal, wanted = _equalities(holdings)
     constraints = [LinearConstraint(equal, wanted, wanted)]
     if rows and holdings.cap:
         limits = np.zeros((len(rows), len(cost)))
         limits[:, :free] = holdings.cap.stacked(rows).reshape(len(rows), -1)
         constraints.append(LinearConstraint(limits, -np.inf, 0.0))
+    if drift is not None:
+        moved = np.zeros((1, len(cost)))
+        moved[:, -2 * values :] = 1.0
+        constraints.append(LinearConstraint(moved, -np.inf, drift))
     result = milp(
         cost,
         constraints=constraints,
@@ -144,8 +161,7 @@ def _flows(
             f"whether the totals can stay was not settled within {_SECONDS:g} s: {result.message}",
             hint="merge rare values, or use a higher max_posterior",
         )
-    flows = np.round(result.x[:free]).astype(np.int64).reshape(values, values)
-    return flows, round(result.fun)
+    return np.round(result.x[:free]).astype(np.int64).reshape(values, values), float(result.fun)
 
 
 def _equalities(holdings: Holdings) -> tuple[Any, NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+from sfumato.publish.telling import Telling, silent
 
 __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
 
@@ -123,7 +124,7 @@ class Identification:
 
 
 def identify(
-    microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None
+    microdata: Microdata, *, bins: int = 4, progress: Telling = silent
 ) -> Identification:
     """Which records can be told apart for each confidential column (and their combination), and by
     which keys.
@@ -203,12 +204,11 @@ def _diversity(
 
 
 def _roles(
-    microdata: Microdata, identifiable: int, bins: int, progress: Callable[[str], None] | None
+    microdata: Microdata, identifiable: int, bins: int, progress: Telling
 ) -> tuple[ColumnRole, ...]:
     roles = []
     for position, column in enumerate(microdata.keys):
-        if progress:
-            progress(f"without {column.name}")
+        progress(f"without {column.name}", position / len(microdata.keys))
         roles.append(_role(microdata, position, identifiable, bins))
     return tuple(sorted(roles, key=lambda role: -role.saved_by_dropping))
 

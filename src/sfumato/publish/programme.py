@@ -53,7 +53,7 @@ class _Programme:
     matrix: Any
     wanted: NDArray[np.float64]
     cost: NDArray[np.float64]
-    whole: NDArray[np.bool_]  # columns that count records
+    whole: NDArray[np.bool_]  # columns that must be whole: those of drift
     priced: int  # rows with a multiplier
 
 
@@ -117,33 +117,93 @@ def _step(
 def settle(
     kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves
 ) -> Settled | None:
-    """The cheapest whole assignment within these moves, or None if there is none."""
+    """The cheapest whole assignment within these moves, or None if there is none.
+
+    Only the net flow into each value, by true value and leave to stay, is asked to be whole: with
+    those fixed, who moves is a transportation problem, whose vertices are whole by themselves.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     built = _programme(kinds, multipliers, sweep, moves)
-    cost = built.cost.copy()
-    if not len(cost):
+    if not len(built.cost):
         return None if np.any(built.wanted) else Settled(np.zeros(0, dtype=np.int64), 0.0, True)
-    cost[cost < TIE * 1e-3] = 0.0
+    cost = np.where(built.cost < TIE * 1e-3, 0.0, built.cost)
     # Costs near 1 keep the solver's absolute tolerances far below a real difference.
     scale = max(float(cost.max()) * 1e-4, float(cost[cost > 0].min(initial=1.0)))
-    constraints = [LinearConstraint(built.matrix, built.wanted, built.wanted)]
-    at_most, room = _room(kinds, moves, len(cost))
+    link, groups = _net_flows(kinds, sweep, moves, len(cost))
+    matrix = _beside(built.matrix, groups)
+    upper = np.append(_upper(kinds, moves, len(cost)), np.full(groups, np.inf))
+    constraints = [
+        LinearConstraint(matrix, built.wanted, built.wanted),
+        LinearConstraint(link, 0.0, 0.0),
+    ]
+    at_most, room = _room(kinds, moves, len(upper))
     if at_most is not None:
         constraints.append(LinearConstraint(at_most, -np.inf, room))
     result = milp(
-        cost / scale,
+        np.append(cost / scale, np.zeros(groups)),
         constraints=constraints,
-        bounds=Bounds(0, _upper(kinds, moves, len(cost))),
-        integrality=built.whole.astype(int),
-        options={"mip_rel_gap": 0.0, "time_limit": SECONDS},
+        bounds=Bounds(np.append(np.zeros(len(cost)), np.full(groups, -np.inf)), upper),
+        integrality=np.append(built.whole, np.ones(groups)).astype(int),
+        options={"mip_rel_gap": 0.0, "time_limit": SECONDS, "presolve": False},
     )
     if result.x is None:
         return None
-    chosen = np.where(built.whole, np.round(result.x), result.x)
-    return Settled(
-        chosen[: len(moves.kind)].astype(np.int64), float(cost @ chosen), result.status == 0
-    )
+    return _whole(built, cost, kinds, moves, link, result)
+
+
+def _whole(
+    built: _Programme, cost: NDArray[np.float64], kinds: Kinds, moves: Moves, link: Any, result: Any
+) -> Settled:
+    """The moves of a solution as whole numbers: a vertex of the moves that have its net flows."""
+    from scipy.optimize import linprog
+
+    chosen, count = result.x[: len(cost)], len(moves.kind)
+    taken = np.round(chosen[:count])
+    if np.abs(taken - chosen[:count]).max(initial=0.0) > 1e-6:
+        net = np.round(result.x[len(cost) :])
+        at_most, room = _room(kinds, moves, count)
+        vertex = linprog(
+            cost[:count],
+            A_eq=link[:, :count],
+            b_eq=net,
+            A_ub=at_most,
+            b_ub=room,
+            bounds=np.stack([np.zeros(count), _upper(kinds, moves, count)], axis=1),
+            method="highs-ds",
+        )
+        if vertex.x is None:
+            raise EstimationError(f"the flows of the exchange were not met: {vertex.message}")
+        taken = np.round(vertex.x)
+    rest = np.where(built.whole[count:], np.round(chosen[count:]), chosen[count:])
+    excess = float(cost[:count] @ taken + cost[count:] @ rest)
+    return Settled(taken.astype(np.int64), excess, result.status == 0)
+
+
+def _net_flows(kinds: Kinds, sweep: Sweep, moves: Moves, columns: int) -> tuple[Any, int]:
+    """Rows that add up the moves into and out of each value, by true value and leave to stay, and
+    how many such sums there are; each is a column of its own behind the others.
+    """
+    from scipy.sparse import csr_array
+
+    group = (kinds.may_stay[moves.kind] * kinds.values + kinds.true[moves.kind]) * kinds.values
+    place = np.concatenate([group + moves.target, group + sweep.base[moves.kind]])
+    used, row = np.unique(place, return_inverse=True)
+    count, sums = len(moves.kind), len(used)
+    column = np.concatenate([np.tile(np.arange(count), 2), columns + np.arange(sums)])
+    data = np.concatenate([np.ones(count), -np.ones(count), -np.ones(sums)])
+    row = np.concatenate([row.ravel(), np.arange(sums)])
+    where = row.astype(np.int32), column.astype(np.int32)
+    return csr_array((data, where), shape=(sums, columns + sums)), sums
+
+
+def _beside(matrix: Any, columns: int) -> Any:
+    """The matrix with so many empty columns behind it."""
+    from scipy.sparse import csc_array, hstack
+
+    wide = csc_array(hstack([matrix, csc_array((matrix.shape[0], columns))]))
+    wide.indices, wide.indptr = wide.indices.astype(np.int32), wide.indptr.astype(np.int32)
+    return wide
 
 
 def _programme(
@@ -161,7 +221,7 @@ def _programme(
     matrix = hstack([matrix, left])
     wanted = [_missing(kinds, sweep), _unused(kinds, sweep)]
     cost = [moves.excess, multipliers.limit]
-    whole = [np.ones(len(moves.kind), dtype=bool), np.zeros(rows, dtype=bool)]
+    whole = [np.zeros(len(moves.kind) + rows, dtype=bool)]
     if kinds.drift:
         matrix = _with_drift(matrix, values)
         wanted.append(np.full(2, kinds.drift // 2))
