@@ -107,9 +107,7 @@ def measure(
         two_way=two_way_changes(keys, truth, release),
         classification=None
         if classifier == "none"
-        else classification(
-            keys, truth, release, model=classifier, folds=folds, progress=progress
-        ),
+        else classification(keys, truth, release, model=classifier, folds=folds, progress=progress),
         before=risk_of(keys, truth),
         after=risk_of(keys, release),
         attack_before=believer_of(status, truth, truth),

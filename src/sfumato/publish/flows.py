@@ -184,7 +184,9 @@ def _equalities(holdings: Holdings) -> tuple[Any, NDArray[np.float64]]:
         [*arrive, hstack([-eye, eye])],
         [changed, none(1, kinds * values), none(1, 2 * values)],
     ]
-    wanted = [holdings.free, holdings.forced, holdings.totals(), [holdings.changes]]
+    wanted = [holdings.free, holdings.forced, holdings.totals(), np.array([holdings.changes])]
     matrix = vstack([hstack(row) for row in blocks]).tocsr()
-    matrix.indices, matrix.indptr = (part.astype(np.int32) for part in (matrix.indices, matrix.indptr))
+    matrix.indices, matrix.indptr = (
+        part.astype(np.int32) for part in (matrix.indices, matrix.indptr)
+    )
     return matrix, np.concatenate(wanted).astype(np.float64)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.identify import Status
 from sfumato.publish.microdata import Coded
+from sfumato.randomness import seeded
 
 __all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of"]
 
@@ -59,7 +60,7 @@ class Intruder:
     `believing` takes what is shown; `informed` knows method, proportion and totals, and so the
     likeliest true value of each shown one; `keys_alone` is naive Bayes learnt from the release,
     `weighing_keys` knows all of this and also uses how likely the keys make the shown value, what
-    each sort of record truly has being learnt from the other people. Of the records of groups that
+    each sort of record truly has being learnt from other people. Of the records of groups that
     shared one value: `groups_believing` and `groups_informed`.
     """
 
@@ -95,9 +96,7 @@ class Intruder:
         }
 
 
-def intruder_of(
-    keys: Sequence[Coded], status: Status, truth: Coded, shown: Coded
-) -> Intruder:
+def intruder_of(keys: Sequence[Coded], status: Status, truth: Coded, shown: Coded) -> Intruder:
     """What can be guessed of the records that were identifiable in the truth."""
     rows = np.flatnonzero(status.unique)
     flows = crossed(truth.codes[rows], shown.codes[rows], truth.size)  # (shown, true)
@@ -118,7 +117,7 @@ def intruder_of(
         believing=share(np.trace(flows)),
         informed=share(flows.max(axis=1).sum()),
         keys_alone=share(alone),
-        weighing_keys=share(weighing),
+        weighing_keys=share(max(weighing, float(flows.max(axis=1).sum()))),
         shown=_shown_values(flows, truth.values),
         grouped=int(status.collective.sum()),
         groups_believing=believing,
@@ -156,7 +155,7 @@ def _with_keys(
     what is shown.
 
     Records are sorted by the shown value and by how much likelier the keys make it than any other;
-    of each sort the commonest true value among the *other* records is guessed.
+    of each sort the commonest true value among other records is guessed.
     """
     if not len(rows):
         return 0.0, 0.0
@@ -172,27 +171,20 @@ def _with_keys(
     return alone, _right_from_others(sort, true, truth.size)
 
 
-def _right_from_others(
-    sort: NDArray[np.int64], true: NDArray[np.integer], values: int
-) -> float:
-    """Right guesses of the commonest true value among the others of a record's sort; ties are
-    guessed at random (in expectation), and of one alone in its sort nothing is known.
+def _right_from_others(sort: NDArray[np.int64], true: NDArray[np.integer], values: int) -> float:
+    """Right guesses of the commonest true value among the records of the same sort in the other
+    half of the people; of a sort that is not there, and of ties, the commonest value of all.
     """
     _, number = np.unique(sort, return_inverse=True)
-    counts = np.zeros((int(number.max(initial=-1)) + 1, values), dtype=np.int64)
-    np.add.at(counts, (number, true), 1)
-    ordered = np.sort(counts, axis=1)
-    first, second = ordered[:, -1], ordered[:, -2]
-    leaders = (counts == first[:, None]).sum(axis=1)
-    level = (counts == second[:, None]).sum(axis=1)  # with one record less the leader meets these
-    ahead = (leaders == 1) & (first - 1 > second)
-    tied = (leaders == 1) & (first - 1 == second) & (second > 0)
-    return float(first[ahead].sum() + (first[tied] / (1.0 + level[tied])).sum())
+    half = seeded(0).permutation(len(sort)) % 2  # the same for every release of a table
+    counts = np.zeros((2, int(number.max(initial=-1)) + 1, values))
+    np.add.at(counts, (half, number, true), 1)
+    whole = counts.sum(axis=1, keepdims=True)
+    guess = (counts + whole / (whole.sum(axis=2, keepdims=True) + 1)).argmax(axis=2)
+    return float((guess[1 - half, number] == true).sum())
 
 
-def _groups(
-    status: Status, truth: Coded, shown: Coded
-) -> tuple[float | None, float | None, int]:
+def _groups(status: Status, truth: Coded, shown: Coded) -> tuple[float | None, float | None, int]:
     """Right guesses of the records of groups that shared one value, and how many are still told.
 
     In a group of three or more the commonest shown value is guessed. Of two records that differ one
@@ -211,9 +203,7 @@ def _groups(
     guess = np.full(len(truth.codes), -1)
     guess[pair] = counts.argmax(axis=1)[number]
     informed = np.where(pair[grouped], guess[grouped] == truth.codes[grouped], believing)
-    told = (low == high)[status.pattern[grouped]] & (
-        shown.codes[grouped] == truth.codes[grouped]
-    )
+    told = (low == high)[status.pattern[grouped]] & (shown.codes[grouped] == truth.codes[grouped])
     return float(believing.mean()), float(informed.mean()), int(told.sum())
 
 

@@ -4,7 +4,7 @@ work on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +149,9 @@ class Microdata:
         confidential = _names("confidential", confidential)
         chosen = None if keys is None else _names("keys", keys)
         if nulls not in ("value", "error"):
-            raise ParameterError(f"no way of treating nulls called '{nulls}'", hint="use value or error")
+            raise ParameterError(
+                f"no way of treating nulls called '{nulls}'", hint="use value or error"
+            )
         _check_names(table, [*confidential, *(chosen or ()), *cuts, *beside])
         if not confidential:
             raise ParameterError("no confidential column was named", hint="name one or more")
@@ -221,17 +223,14 @@ def microdata_of(data: Any, confidential: str | Sequence[str] | None, **how: Any
         raise ParameterError(
             "no confidential column was named", hint='name one or more, as in confidential="income"'
         )
-    given = {name: value for name, value in how.items() if value}
-    return Microdata.read(data, confidential, **given)
+    chosen = {name: value for name, value in how.items() if value}
+    return Microdata.read(data, confidential, **chosen)
 
 
 def _names(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
-    try:
-        found = tuple(names)
-    except TypeError:
-        found = (names,)
+    found = tuple(names) if isinstance(names, Iterable) else (names,)
     wrong = [name for name in found if not isinstance(name, str)]
     if wrong:
         raise ParameterError(
@@ -246,7 +245,8 @@ def _binning(how: Binning | str) -> Binning:
     if isinstance(how, str):
         return Binning.parse(how)
     raise ParameterError(
-        f"bins={how!r} does not say how to cut a column", hint='write "frequency:5", "width:5" or "35,55"'
+        f"bins={how!r} does not say how to cut a column",
+        hint='write "frequency:5", "width:5" or "35,55"',
     )
 
 

@@ -114,9 +114,7 @@ def _step(
     return better, slack < 1e-6
 
 
-def settle(
-    kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves
-) -> Settled | None:
+def settle(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -> Settled | None:
     """The cheapest whole assignment within these moves, or None if there is none.
 
     Only the net flow into each value, by true value and leave to stay, is asked to be whole: with
@@ -206,9 +204,7 @@ def _beside(matrix: Any, columns: int) -> Any:
     return wide
 
 
-def _programme(
-    kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves
-) -> _Programme:
+def _programme(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -> _Programme:
     """What each move does to the totals, the changes and the limits, and what is wanted of them."""
     from scipy.sparse import csc_array, hstack, vstack
 

@@ -31,9 +31,13 @@ def read_records(data: Any) -> pa.Table:
         data = data.to_arrow()
     reader = reader_of(data)
     if not isinstance(reader, RecordReader) or _holds_lists(reader):
-        raise ParameterError(f"{reader.where} holds baskets, not records", hint="hide is for baskets")
+        raise ParameterError(
+            f"{reader.where} holds baskets, not records", hint="hide is for baskets"
+        )
     if reader.description is not None:
-        raise ParameterError(f"{reader.where} is itself a perturbed file", hint="give the true records")
+        raise ParameterError(
+            f"{reader.where} is itself a perturbed file", hint="give the true records"
+        )
     _check_named_once(reader)
     batches = list(reader.arrow_batches(reader.names))
     if not sum(batch.num_rows for batch in batches):
@@ -42,8 +46,8 @@ def read_records(data: Any) -> pa.Table:
 
 
 def _holds_lists(reader: RecordReader) -> bool:
-    schema = getattr(getattr(reader, "frame", None), "schema", None)
-    return bool(schema) and all(pa.types.is_nested(field.type) for field in schema)
+    frame = getattr(reader, "frame", None)
+    return frame is not None and all(pa.types.is_nested(field.type) for field in frame.schema)
 
 
 def _check_named_once(reader: RecordReader) -> None:

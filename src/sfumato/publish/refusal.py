@@ -13,32 +13,33 @@ from sfumato.publish.flows import Holdings, least_drift, unlimited_least_drift
 __all__ = ["fitting_changes", "refusal"]
 
 _STEP = 0.01  # of the proportions and limits that are tried
-_SECONDS = 10.0  # for looking what would do
+_NEAR = 0.1  # proportions nearer than this are tried one by one, others every twentieth
+_SECONDS = 5.0  # for looking what would do
 
 
 def fitting_changes(holdings: Holdings, drift: int | None) -> int | None:
     """The wanted number of changes, or one more or less (an odd number may have no partner), if the
     totals then move by at most `drift` records (any number: None) under the limit; else None.
     """
+    return next((n for n in _nearly(holdings) if _fits(holdings.changing(n), drift)), None)
+
+
+def _nearly(holdings: Holdings) -> list[int]:
+    """The wanted number of changes, one more and one less, as far as so many can change."""
     wanted = holdings.changes
     # Two values that all change can be flipped back.
     most = max(wanted, int(holdings.free.sum()) - (holdings.values == 2))
-    for changes in (wanted, wanted + 1, wanted - 1):
-        if 0 <= changes <= most and _fits(holdings.changing(changes), drift):
-            return changes
-    return None
+    return [changes for changes in (wanted, wanted + 1, wanted - 1) if 0 <= changes <= most]
 
 
 def _fits(holdings: Holdings, drift: int | None) -> bool:
-    if drift is not None and holdings.plain and unlimited_least_drift(holdings) > 2 * drift:
+    if drift is not None and unlimited_least_drift(holdings) > 2 * drift:
         return False  # quickly told: no limit on guessing makes it less
     least = least_drift(holdings)
     return least is not None and (drift is None or least <= 2 * drift)
 
 
-def refusal(
-    name: str, proportion: float, holdings: Holdings, drift: int | None
-) -> PrivacyError:
+def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None) -> PrivacyError:
     """The error that says why, with settings of which any one would do, each of them tried."""
     limit = holdings.cap.limit if holdings.cap else 1.0
     ways = [
@@ -67,9 +68,10 @@ def _other_proportion(holdings: Holdings, proportion: float, drift: int | None) 
     unique = int(holdings.free.sum())
     until = time.monotonic() + _SECONDS
     grid = [step * _STEP for step in range(1, round(1 / _STEP))]
-    for other in sorted(grid, key=lambda other: abs(other - proportion)):
+    near = [step for step in grid if abs(step - proportion) < _NEAR or round(step * 20, 9) % 1 == 0]
+    for other in sorted(near, key=lambda step: abs(step - proportion)):
         changes = math.ceil(other * unique - 1e-9)
-        if fitting_changes(holdings.changing(changes), drift) is not None:
+        if _fits(holdings.changing(changes), drift):
             return f"proportion={other:.2g}"
         if time.monotonic() > until:
             break
@@ -92,5 +94,6 @@ def _other_limit(holdings: Holdings, limit: float, drift: int | None) -> str | N
 
 def _other_drift(holdings: Holdings) -> str | None:
     """How many records the totals must be allowed to move by."""
-    least = least_drift(holdings)
-    return f"drift={least // 2}" if least else None
+    least = [least_drift(holdings.changing(changes)) for changes in _nearly(holdings)]
+    known = [drift for drift in least if drift is not None]
+    return f"drift={min(known) // 2}" if known else None

@@ -201,15 +201,13 @@ def swap(
     (16, True)
     """
     started = time.perf_counter()
-    settings = _Settings(
-        proportion, method, conditional, max_posterior, drift, classifier, folds
+    settings = _Settings(proportion, method, conditional, max_posterior, drift, classifier, folds)
+    microdata = microdata_of(
+        data, confidential, keys=keys, bins=bins, nulls=None if nulls == "value" else nulls
     )
-    microdata = microdata_of(data, confidential, keys=keys, bins=bins, nulls=nulls != "value" and nulls)
     rng = rng or secure()
     views = (
-        [microdata]
-        if jointly
-        else [microdata.alone(i) for i in range(len(microdata.confidential))]
+        [microdata] if jointly else [microdata.alone(i) for i in range(len(microdata.confidential))]
     )
     for view in views:
         _check_flipping(proportion, view)
@@ -222,12 +220,12 @@ def swap(
             changed |= column.codes != _named(view.confidential, column.name).codes
             columns[column.name] = _decoded(microdata.table, column)
     if not release_raw:
-        columns |= {c.name: _decoded(microdata.table, c) for c in microdata.binned if c.name not in columns}
+        columns |= {
+            c.name: _decoded(microdata.table, c) for c in microdata.binned if c.name not in columns
+        }
     table = _with_columns(microdata.table, columns)
     risks, notes = _as_released(table, microdata, columns, release_raw)
-    return SwapRelease(
-        table, tuple(reports), risks, changed, notes, time.perf_counter() - started
-    )
+    return SwapRelease(table, tuple(reports), risks, changed, notes, time.perf_counter() - started)
 
 
 def swap_proportions(
@@ -318,9 +316,7 @@ METHODS: dict[str, Method] = {
 
 
 def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
-    return Assignment(
-        assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned)
-    )
+    return Assignment(assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned))
 
 
 def _assigned(
@@ -334,7 +330,9 @@ def _assigned(
         if changes is None:
             raise refusal(name, settings.proportion, holdings, settings.drift)
         if changes != exchange.changes:
-            notes = (f"{changes} unique records were changed, not {exchange.changes}: so the totals can stay",)
+            notes = (
+                f"{changes} unique records were changed, not {exchange.changes}: so the totals can stay",
+            )
             exchange = replace(exchange, changes=changes)
     found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
     if settings.method != "optimal":
@@ -342,9 +340,7 @@ def _assigned(
     return found, notes
 
 
-def _check_found(
-    name: str, exchange: Exchange, found: Assignment, settings: _Settings
-) -> None:
+def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Settings) -> None:
     """Refuse what a method that looks neither at the totals nor at guesses made of them."""
     moved = found.drift // 2
     rows = np.arange(exchange.units)
@@ -418,9 +414,7 @@ def _single_columns(view: Microdata, released: Sequence[Coded]) -> tuple[Intrude
     )
 
 
-def _exempt_note(
-    exchange: Exchange, intruder: Intruder, settings: _Settings
-) -> tuple[str, ...]:
+def _exempt_note(exchange: Exchange, intruder: Intruder, settings: _Settings) -> tuple[str, ...]:
     """A word where a value was left out of the limit because hardly anyone holds it."""
     over = [one for one in intruder.shown if one.posterior > settings.limit + 1e-9]
     if settings.max_posterior is not None or exchange.cap is None or not over:
