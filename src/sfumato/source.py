@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel
+from sfumato.channels import Channel, Retain
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
@@ -171,9 +171,12 @@ class CountedSource(Source):
         return self.counter.count(cells)
 
     def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
-        fine = self._own_channel([self.domain.cells_of(cells[axis].name)])
-        channel = self._own_channel(cells)
+        channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
+
+    @abstractmethod
+    def _fine_channel(self, name: str) -> Channel:
+        """The channel over every value of one column that is reported as itself."""
 
     def _own_channel(self, cells: Sequence[Cells]) -> Channel:
         """The channel of these cells where the rows are counted by the very same cells."""
@@ -246,6 +249,9 @@ class Exact(CountedSource):
 
     def observe(self, cells: Sequence[Cells]) -> Observation:
         return Observation.plain(cells)
+
+    def _fine_channel(self, name: str) -> Channel:
+        return Retain.identity([self.domain[name].size])
 
     def supports(self) -> Supports:
         if self.domain.baskets:
@@ -335,6 +341,9 @@ class Release(CountedSource):
 
     def observe(self, cells: Sequence[Cells]) -> Observation:
         return self.mechanism.observe(cells)
+
+    def _fine_channel(self, name: str) -> Channel:
+        return self.mechanism.channel_over([self.domain.axis(name)])
 
     def supports(self) -> Supports:
         law = self.mechanism.item_law

@@ -16,13 +16,13 @@ from sfumato.errors import ParameterError, Unanswerable
 
 @dataclass(frozen=True, eq=False)
 class Sampled(Channel):
-    """From cells to (question, answer): question q is dealt with share π_q and, where it is about
+    """From cells to answers, question by question: question q is dealt with share π_q and, where it is about
     these cells, its answers pass through the channel A_q; an answer to any other says nothing.
 
     x̂ = Σ_q A_q⁻¹ y_q / Σ π_q over the questions that tell. Once the tally is known (`settle`), the
     people who in fact got these questions replace π: x̂ = N/N_Q·Σ A_q⁻¹ y_q, far less noisy, and
-    `solve_adjoint` then holds how the estimate moves with N_Q as well. Rows of the tally are
-    padded with zeros to the longest list of answers. `groups` are columns that every report states
+    `solve_adjoint` then holds how the estimate moves with N_Q as well. Each question has
+    `answers` places in the tally, the last of them unused where it has fewer. `groups` are columns that every report states
     as they are: the people are then counted within each of them.
     """
 
@@ -51,7 +51,7 @@ class Sampled(Channel):
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        return (*self.groups, len(self.channels), self.answers)
+        return (*self.groups, len(self.channels) * self.answers)
 
     @property
     def _grouped(self) -> int:

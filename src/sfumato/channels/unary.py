@@ -26,10 +26,16 @@ class Bits(Channel):
 
     ones: Floats
     zeros: Floats
+    shape: tuple[
+        int, ...
+    ] = ()  # of the table of truths, where they are the cells of several columns
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        return (len(self.ones),)
+        return self.shape or (len(self.ones),)
+
+    def _truths(self, counts: Counts) -> Floats:  # (values, batch)
+        return batched(counts, self.inputs).reshape(len(self.ones), -1)
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -50,7 +56,7 @@ class Bits(Channel):
         return 1 - self.zeros
 
     def apply(self, counts: Counts) -> Counts:
-        table = batched(counts, self.inputs)
+        table = self._truths(counts)
         total = table.sum(axis=0)
         shown = self.gain[:, None] * table + self._false[:, None] * total
         return unbatched(np.concatenate([total[None], shown]), counts, self.inputs, self.outputs)
@@ -67,7 +73,7 @@ class Bits(Channel):
         return unbatched(result, counts, self.outputs, self.inputs)
 
     def solve_adjoint(self, weights: Counts) -> Counts:
-        table = batched(weights, self.inputs) / self.gain[:, None]
+        table = self._truths(weights) / self.gain[:, None]
         result = np.concatenate([-(self._false @ table)[None], table])
         return unbatched(result, weights, self.inputs, self.outputs)
 
@@ -87,7 +93,7 @@ class Bits(Channel):
     def spread_out(self, weights: Counts) -> Counts:
         """The mean, and each bit with the root of its variance."""
         rest = weights.shape[1:]
-        mean = self.adjoint(weights)[:, None]
+        mean = self.adjoint(weights).reshape(len(self.ones), 1, *rest)
         roots = np.sqrt(self._variances).T.reshape(*self._variances.T.shape, *(1,) * len(rest))
         return np.concatenate([mean, roots * weights[None, 1:]], axis=1)
 
@@ -99,10 +105,12 @@ class Bits(Channel):
         return others
 
     def marginal(self, axes: Sequence[int]) -> Channel:
-        return self
+        if list(axes) == list(range(len(self.inputs))):
+            return self
+        raise NotLumpableError("bits of whole records say which record is true; sum afterwards")
 
     def coarsen(self, cells: Sequence[Cells]) -> Channel:
-        if cells[0].trivial:
+        if all(part.trivial for part in cells):
             return self
         raise NotLumpableError("bits of merged values say which value is true; merge afterwards")
 

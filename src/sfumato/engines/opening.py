@@ -88,7 +88,7 @@ def open_source(
     location = Location.parse(str(place))
     if location is not None:
         _check_engine(engine, (location.scheme,))
-        return Release(*location.database().counter(location.table))
+        return _release_at(location)
     reader = reader_of(place)
     if reader.provenance is not None:
         return release_in(reader, engine)
@@ -99,6 +99,16 @@ def open_source(
         )
     _check_engine(engine, FILE_ENGINES)
     return source_of(read_truth(reader, schema))
+
+
+def _release_at(location: Location) -> Release:
+    """The release in a table; a database that does not hold it is let go of at once."""
+    database = location.database()
+    try:
+        return Release(*database.counter(location.table))
+    except BaseException:
+        database.close()
+        raise
 
 
 def release_in(reader: Reader, engine: str | None = None) -> Release:

@@ -15,6 +15,8 @@ from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import PrivacyError, Unanswerable
+from sfumato.mechanisms.program import Program, with_public
+from sfumato.mechanisms.steps import Step
 from sfumato.observation import CellTally, ItemLaw, Observation, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
@@ -44,11 +46,6 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def private_channel(self) -> Channel:
-        """The channel over the axes of `domain.private`."""
-
-    @property
-    @abstractmethod
     def guarantee(self) -> Guarantee:
         """What a respondent is promised, computed exactly from the integers that are sampled."""
 
@@ -70,7 +67,13 @@ class Mechanism(ABC):
         one asked for.
         """
 
-    # What may be overridden.
+    # What may be overridden: the channel of private columns that are reported as themselves, or
+    # `observe_private` and `private_likelihood` where reports live in other columns.
+
+    @property
+    def private_channel(self) -> Channel:
+        """The channel over the axes of `domain.private`, where it can be written down."""
+        raise Unanswerable(f"the reports of {self.name} have no channel over whole records")
 
     @property
     def needs_all_rows(self) -> bool:
@@ -141,7 +144,30 @@ class Mechanism(ABC):
         """
         return self.private_channel.marginal(axes)
 
+    def steps(self) -> tuple[Step, ...]:
+        """What a respondent's device does to one record: steps on the private columns and the
+        private reports, numbered from 0.
+        """
+        raise PrivacyError(f"{self.name} cannot be written as a client program")
+
     # What follows.
+
+    def program(self) -> Program:
+        """The integer steps that a respondent's device runs on one record; refused where it would
+        need other people's records, or would promise nothing.
+        """
+        if self.needs_all_rows:
+            raise PrivacyError(
+                f"{self.name} needs all records at once, so no respondent can run it",
+                hint="it is a data owner's method; use gamma-diagonal or mask",
+            )
+        if math.isinf(self.guarantee.gamma):
+            raise PrivacyError(
+                f"{self.name} promises nothing with these parameters, so no respondent should "
+                "run it",
+                hint="use one that promises a gamma",
+            )
+        return with_public(self.domain, self.reports, self.steps())
 
     @cached_property
     def _places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
