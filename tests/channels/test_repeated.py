@@ -206,7 +206,7 @@ def test_a_dealt_question_is_undone_whatever_the_shares(groups: tuple[int, ...])
     rng = np.random.default_rng(3)
     x = rng.uniform(0, 100, channel.inputs)
     y, w = rng.uniform(1, 100, channel.outputs), rng.normal(size=channel.inputs)
-    y[..., 3] = 0  # the questions have three answers each
+    y.reshape(*groups, 3, 4)[..., 3] = 0  # the questions have three answers each
     for each in (channel, channel.settle(y)):
         close(each.solve(each.apply(x)), x)
         assert np.sum(each.solve_adjoint(w) * y) == pytest.approx(np.sum(w * each.solve(y)))
@@ -228,8 +228,8 @@ def test_the_error_of_a_dealt_question_is_that_of_repeated_deals() -> None:
             tally[0, :3] += rng.multinomial(a, columns[0][:, value])
             tally[2, :3] += rng.multinomial(b, columns[1][:, value])
         tally[1, 0] = truth.sum() - tally.sum()
-        known = channel.settle(tally)
-        influence, found = known.solve_adjoint(w), known.solve(tally)
+        known = channel.settle(tally.ravel())
+        influence, found = known.solve_adjoint(w), known.solve(tally.ravel())
         estimates.append(float(found @ w))
         stated.append(float((found * known.scatter(influence, influence)).sum()))
     assert np.mean(estimates) == pytest.approx(600, abs=5 * np.std(estimates) / np.sqrt(2000))
