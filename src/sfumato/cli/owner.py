@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sfumato.cli.options import check_drawing_target
-from sfumato.cli.printing import print_notes
+from sfumato.cli.printing import console, print_notes
 from sfumato.errors import ParameterError
+from sfumato.printable import one_line
 
 if TYPE_CHECKING:
     from sfumato.publish.cost import ClassifierName
@@ -151,7 +152,6 @@ def telling() -> Iterator[Telling]:
     if not sys.stderr.isatty():
         yield silent
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     shown = (
@@ -160,13 +160,13 @@ def telling() -> Iterator[Telling]:
         TextColumn("{task.fields[share]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*shown, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading …", total=None, share="")
 
         def tell(words: str, share: float | None = None) -> None:
             known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
             if share is not None:
                 known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
-            bar.update(task, description=f"{words} …", **known)
+            bar.update(task, description=f"{one_line(words)} …", **known)
 
         yield tell
