@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,30 @@ class Provenance:
         head = {"format": DESCRIPTION_FORMAT, "version": __version__, "release": self.release}
         how = {"secure": self.secure, "copies": self.copies, "shuffled": self.shuffled}
         return head | self.mechanism.spec() | how
+
+    @property
+    def unnamed(self) -> Provenance:
+        """How rows came about that were made of these, but are not the same rows."""
+        return replace(self, release=None)
+
+    @property
+    def named(self) -> Provenance:
+        """The same, with a release id where there is none."""
+        return self if self.release is not None else replace(self, release=new_release())
+
+    def alike(self, other: Provenance | None) -> bool:
+        """Whether both came about in the same way, whichever rows and in whichever order."""
+        if other is None:
+            return False
+        return (self.mechanism, self.secure, self.copies) == (
+            other.mechanism,
+            other.secure,
+            other.copies,
+        )
+
+    def joined(self, other: Provenance) -> Provenance:
+        """How the rows of both came about, taken together."""
+        return replace(self.unnamed, shuffled=self.shuffled and other.shuffled)
 
     def check_rows(self, found: str | None, where: str) -> None:
         """Refuse rows that carry another release id than their description."""
@@ -207,7 +232,12 @@ class Table:
             _recoded(self.domain[attribute.name], self.column(attribute.name), attribute)
             for attribute in domain
         )
-        return replace(self, domain=domain, columns=columns, provenance=_origin(self))
+        return replace(
+            self,
+            domain=domain,
+            columns=columns,
+            provenance=self.provenance and self.provenance.unnamed,
+        )
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
@@ -215,7 +245,9 @@ class Table:
             column.slice(start, stop) if isinstance(column, Bits) else column[start:stop]
             for column in self.columns
         )
-        return replace(self, columns=columns, provenance=_origin(self))
+        return replace(
+            self, columns=columns, provenance=self.provenance and self.provenance.unnamed
+        )
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
@@ -225,7 +257,7 @@ class Table:
                 column.take(rows) if isinstance(column, Bits) else column[rows]
                 for column in self.columns
             ),
-            provenance=_origin(self),
+            provenance=self.provenance and self.provenance.unnamed,
         )
 
     @classmethod
@@ -234,19 +266,19 @@ class Table:
         if not parts:
             raise DataError("there is no table to join; give at least one")
         first = parts[0]
-        origins = [origin and replace(origin, shuffled=False) for origin in map(_origin, parts)]
-        others = zip(parts, origins, strict=True)
-        if any(part.domain != first.domain or origin != origins[0] for part, origin in others):
+        if any(part.domain != first.domain or not alike(part, first) for part in parts):
             raise DataError("tables to join must have the same domain and the same mechanism")
-        shuffled = all(part.provenance and part.provenance.shuffled for part in parts)
-        origin = origins[0] and replace(origins[0], shuffled=shuffled)
         columns = join_columns(first.domain, [part.columns for part in parts])
+        origins = [part.provenance for part in parts if part.provenance is not None]
+        origin = reduce(Provenance.joined, origins).unnamed if origins else None
         return replace(first, columns=columns, provenance=origin)
 
 
-def _origin(table: Table) -> Provenance | None:
-    """How a table's rows came about, whichever rows they are."""
-    return table.provenance and replace(table.provenance, release=None)
+def alike(one: Table, other: Table) -> bool:
+    """Whether two tables came about in the same way."""
+    if one.provenance is None:
+        return other.provenance is None
+    return one.provenance.alike(other.provenance)
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:

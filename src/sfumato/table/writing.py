@@ -11,7 +11,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, cast
 
@@ -27,7 +27,7 @@ from sfumato.mechanisms.base import rows_of
 from sfumato.table.baskets import Universe, format_baskets
 from sfumato.table.describing import Digested, side_file, switching, unfinished
 from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, batch_rows_of, flat_names, kind_of
-from sfumato.table.table import RELEASE_KEY, Provenance, Table, arrow_schema, new_release
+from sfumato.table.table import RELEASE_KEY, Provenance, Table, arrow_schema
 
 
 @dataclass(eq=False)
@@ -194,19 +194,12 @@ def writer_to(
         digested = Digested(raw)
         text = _compressed(cast(BinaryIO, digested), path)
         with nullcontext(raw) if kind.describes_itself else text as stream:
-            writer = kind(stream, domain, _released(provenance))
+            writer = kind(stream, domain, provenance and provenance.named)
             with _finished(writer):
                 yield writer
         settle(raw)  # a disk that is full says so here, before the description changes
         if not kind.describes_itself:
             switch.announce(_side_description(writer), digested.digest)
-
-
-def _released(provenance: Provenance | None) -> Provenance | None:
-    """The same, with a name for the release where it has none."""
-    if provenance is None or provenance.release is not None:
-        return provenance
-    return replace(provenance, release=new_release())
 
 
 def _side_description(writer: Writer) -> dict[str, Any] | None:
@@ -224,7 +217,7 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
         )
     kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
     with _whole(sys.stdout.buffer) if provenance else nullcontext(sys.stdout.buffer) as stream:
-        writer = _WRITERS[kind](stream, domain, _released(provenance))
+        writer = _WRITERS[kind](stream, domain, provenance and provenance.named)
         with _finished(writer):
             yield writer
     sys.stdout.buffer.flush()
