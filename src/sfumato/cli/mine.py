@@ -120,7 +120,7 @@ def mine(
     from sfumato.evaluate import itemset_errors
     from sfumato.mine.itemsets import frequent_itemsets
     from sfumato.mine.rules import association_rules
-    from sfumato.source import PerturbedSource
+    from sfumato.source import Release
 
     if maximal and closed:
         raise ParameterError("give --maximal or --closed, not both")
@@ -128,15 +128,11 @@ def mine(
     for path in (plot, output):
         check_drawing_target(path, force)
     source = read_source(file, schema, items, engine)
-    if truth is not None and not isinstance(source, PerturbedSource):
+    if truth is not None and not isinstance(source, Release):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = (
-        read_truth(truth, source)
-        if truth is not None and isinstance(source, PerturbedSource)
-        else None
-    )
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -196,16 +192,14 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
+    from sfumato.cli.printing import console
 
-    console = Console(stderr=True, highlight=False)
-    with console.status("mining length 1 …") as status:
+    shown = console(stderr=True)
+    with shown.status("mining length 1 …") as status:
 
         def step(done: Step) -> None:
-            console.print(
-                f"[dim]length {done.length}: {done.candidates:,} candidates, {done.kept:,} "
-                "kept[/dim]"
-            )
+            line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
+            shown.print(line, style="dim")
             status.update(f"mining length {done.length + 1} …")
 
         yield step
