@@ -25,7 +25,7 @@ from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence, MergedEvidence, RowEvidence
-from sfumato.estimation.moments import Moments, PowerSums, moments_of
+from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
@@ -145,7 +145,7 @@ class CountedSource(Source):
     def _counter(self) -> Counter:
         """Whoever counts the rows."""
 
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+    def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         fine = self._fine_channel(cells[axis].name)
         return moments_of(
             self._counter,

@@ -155,6 +155,18 @@ def test_power_sums_are_those_of_the_arrays(
     assert found.shape == true.shape and np.allclose(found, true, rtol=1e-9, atol=1e-9)
 
 
+@settings(max_examples=25)
+@given(others=questions(2), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
+def test_spreads_are_those_of_the_arrays(
+    counter: SqlCounter, others: list[Cells], cuts: list[float]
+) -> None:
+    fine = DOMAIN["fine"]
+    assert isinstance(fine, Numeric)
+    cells = [fine.cells_by_cuts(cuts), *(part for part in others if part.name != "fine")]
+    found, true = counter.spreads(cells, 0), ARRAYS.spreads(cells, 0)
+    assert found.shape == true.shape and np.allclose(found, true, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["basket", "ids"])
 def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     items = DOMAIN[name]

@@ -5,7 +5,7 @@ axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.base import Counter
+from sfumato.counting.spreads import combined
 from sfumato.domain import Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import EstimationError
 
@@ -149,22 +150,38 @@ class ArrayCounter:
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
-        sizes, attribute = [part.size for part in cells], cells[axis].attribute
-        assert isinstance(attribute, Numeric)
+        sizes = [part.size for part in cells]
         totals = np.zeros((5, checked_cells(sizes)))
-        for start in range(0, self.rows, CHUNK):
-            index = mixed_radix(
-                [self._assigned(part, None, start, start + CHUNK) for part in cells], sizes
-            )
-            codes = np.asarray(self.columns[self.domain.index(attribute.name)])[
-                start : start + CHUNK
-            ]
-            scaled = (attribute.numbers(codes) - middle) / half
+        for index, numbers in self._numbers(cells, axis):
+            scaled = (numbers - middle) / half
             power = np.ones(len(scaled))
             for total in totals:
                 total += np.bincount(index, weights=power, minlength=total.size)
                 power = power * scaled
         return np.moveaxis(totals.reshape(5, *sizes), 0, -1)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        sizes = [part.size for part in cells]
+        rows, total, squares = np.zeros((3, checked_cells(sizes)))
+        for index, numbers in self._numbers(cells, axis):
+            rows += np.bincount(index, minlength=rows.size)
+            total += np.bincount(index, weights=numbers, minlength=rows.size)
+        centre = np.rint(total / np.maximum(rows, 1))  # whole, so that whole numbers' squares are
+        for index, numbers in self._numbers(cells, axis):
+            away = (numbers - centre[index]) ** 2
+            squares += np.bincount(index, weights=away, minlength=rows.size)
+        return np.stack([rows, total, centre, squares], axis=-1).reshape(*sizes, 4)
+
+    def _numbers(
+        self, cells: Sequence[Cells], axis: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+        """The cell and the number of each row, chunk by chunk."""
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+        column = np.asarray(self.columns[self.domain.index(attribute.name)])
+        for start in range(0, self.rows, CHUNK):
+            parts = [self._assigned(part, None, start, start + CHUNK) for part in cells]
+            yield mixed_radix(parts, sizes), attribute.numbers(column[start : start + CHUNK])
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
@@ -241,6 +258,12 @@ class JoinedCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
         return np.sum([part.power_sums(cells, axis, middle, half) for part in self.parts], axis=0)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        found = np.stack([part.spreads(cells, axis) for part in self.parts])
+        size = found[0, ..., 0].size
+        places = np.tile(np.arange(size), len(self.parts))
+        return combined(found.reshape(-1, 4), places, size).reshape(found.shape[1:])
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         return [

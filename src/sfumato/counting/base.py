@@ -34,6 +34,11 @@ class Counter(Protocol):
         being that of cells[axis].
         """
 
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
+        """The rows of each cell, the sum of the number of cells[axis] over them, a centre of it,
+        and the sum of the squares about that centre.
+        """
+
 
 class Baskets(Protocol):
     """Whoever can say how many baskets hold all items of an itemset."""

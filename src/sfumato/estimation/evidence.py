@@ -60,6 +60,19 @@ class Evidence(ABC):
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
+    def known(self) -> Evidence:
+        """The same evidence with laws that were read off the reports taken as known: its errors
+        cost less, and leave out what those laws add.
+        """
+        return self
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        """For each axis how probably its value was kept; None where it was not perturbed on its
+        own.
+        """
+        return (None,) * self.total.ndim
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -121,6 +134,13 @@ class CountEvidence(Evidence):
             return np.zeros((len(cells), len(cells)))
         return super().cell_covariance(cells)
 
+    def known(self) -> Evidence:
+        return CountEvidence(self.counts, self.settled)
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        return tuple(own_factor(self.channel, axis) for axis in range(self.total.ndim))
+
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self.channel.settled:
             return np.asarray(self.settled.solve_adjoint(weights))
@@ -155,6 +175,20 @@ class CountEvidence(Evidence):
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
         return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
+
+
+def own_factor(channel: Channel, axis: int) -> float | None:
+    """The keep of an axis that was perturbed on its own, or not at all; None where it was perturbed
+    with others.
+    """
+    if isinstance(channel, Product):
+        factor, axes = next(
+            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
+        )
+        return own_factor(factor, axes.index(axis))
+    if isinstance(channel, Retain) and (channel.keep == 1 or len(channel.laws) == 1):
+        return channel.keep
+    return None
 
 
 def _own_axes(channel: Channel, permuted: bool = False) -> list[tuple[int, float]]:
