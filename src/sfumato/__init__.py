@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.mine.tree import DecisionTree as DecisionTree
     from sfumato.plan import plan_release as plan_release
     from sfumato.privacy.guarantee import Guarantee as Guarantee
+    from sfumato.privacy.ledger import Ledger as Ledger
     from sfumato.publish.hide import hide as hide
     from sfumato.publish.identify import identify as identify
     from sfumato.publish.microdata import Binning as Binning
@@ -73,6 +74,7 @@ _EXPORTS: dict[str, str] = {
     "GammaDiagonal": "mechanisms.gamma_diagonal:GammaDiagonal",
     "Guarantee": "privacy.guarantee:Guarantee",
     "Items": "domain:Items",
+    "Ledger": "privacy.ledger:Ledger",
     "Microdata": "publish.microdata:Microdata",
     "NaiveBayes": "mine.bayes:NaiveBayes",
     "Numeric": "domain:Numeric",

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Law, OwnLaw, Product, Retain
+from sfumato.channels import Channel, Law, OwnLaw
 from sfumato.counting.base import Counter
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError
-from sfumato.estimation.evidence import own_factor
 
 POWERS = 2  # the highest power that is estimated; variances need sums of twice that power
 NARROW = 1 / 64  # of half the range: reports that spread less are summed about their own mean
@@ -120,7 +119,7 @@ class Moments:
 
     @cached_property
     def _keep(self) -> float:
-        factor = own_factor(self.channel, self.axis)
+        factor = self.channel.keep_of(self.axis)
         if factor is None:
             raise EstimationError(
                 "this number was perturbed together with other columns, so its sums cannot be "
@@ -202,9 +201,10 @@ class Moments:
                 axis=tuple(range(len(self._others)))
             )
             moved += -(1 - self._keep) / (self._keep * total) * slope
+        own = {axis: keep for axis, keep, _ in self.channel.own_axes}
         for place, axis in enumerate(self._others):
-            keep = _own_law_keep(self.channel, axis)
-            if keep is not None:
+            if axis in own:
+                keep = own[axis]
                 moved[..., 0] += -(1 - keep) / (keep * total) * self._slope(weights, place, axis)
         return moved
 
@@ -254,17 +254,17 @@ def moments_of(
     attribute = cells[axis].attribute
     if not isinstance(attribute, Numeric):
         raise EstimationError(f"'{attribute.name}' holds no numbers, so it has no sum")
-    if all(own_factor(channel, place) == 1 for place in range(len(cells))):
+    if channel.noiseless:
         return KnownSums(counter.spreads(cells, axis), copies)
-    law = axis_law(fine, 0)
-    if law is None or own_factor(channel, axis) is None:
+    law = fine.law_of(0)
+    if law is None or channel.keep_of(axis) is None:
         raise EstimationError(
             f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be "
             "undone"
         )
     scale, sums = _centred(counter, cells, axis, attribute)
     permuted = isinstance(law, OwnLaw) and law.permuted
-    kept = own_factor(channel, axis) == 1
+    kept = channel.keep_of(axis) == 1
     drawn = (
         np.zeros((cells[axis].size, 2 * POWERS + 1))
         if kept
@@ -300,19 +300,17 @@ def law_moments(
     """
     if isinstance(law, OwnLaw):
         return None
-    if law.masses is None:
+    if law.uniform:
         return _uniform_moments(attribute, cells, scale)
     numbers = scale.apply(attribute.numbers(np.arange(attribute.size)).astype(np.float64))
-    masses, columns = law.masses.copy(), []
+    masses, columns = law.vector().copy(), []
     for _ in range(2 * POWERS + 1):
         columns.append(cells.sum(masses))
         masses *= numbers
     return np.stack(columns, axis=1)
 
 
-def _uniform_moments(
-    attribute: Numeric, cells: Cells, scale: Scale
-) -> NDArray[Any]:  # (cells, 5)
+def _uniform_moments(attribute: Numeric, cells: Cells, scale: Scale) -> NDArray[Any]:  # (cells, 5)
     """The mean of z^p in each cell where every value is drawn alike: a run of L values about its
     middle m has Σ (m + d·u)^p, with Σu = Σu³ = 0 and known Σu², Σu⁴, whatever L.
     """
@@ -331,20 +329,6 @@ def _uniform_moments(
     ]
     sums = [np.bincount(cells.group, weights=each, minlength=cells.size) for each in powers]
     return np.stack(sums, axis=1) / attribute.size
-
-
-def axis_law(channel: Channel, axis: int) -> Law | None:
-    """The replacement law of an axis of a retain channel; None of any other."""
-    if isinstance(channel, Product):
-        factor, axes = next(
-            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
-        )
-        return axis_law(factor, axes.index(axis))
-    return channel.laws[axis] if isinstance(channel, Retain) else None
-
-
-def _own_law_keep(channel: Channel, axis: int) -> float | None:
-    return own_factor(channel, axis) if isinstance(axis_law(channel, axis), OwnLaw) else None
 
 
 def _times(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

@@ -165,9 +165,7 @@ class Target:
 
 MIDDLE = Target()
 NOISY = (MIDDLE, *(Target(reach=sign * reach) for reach in REACHES for sign in (1, -1)))
-LOWEST, HIGHEST = (
-    Target(reach=sign * REACHES[LEVELS.index(0.95)]) for sign in (1, -1)
-)
+LOWEST, HIGHEST = (Target(reach=sign * REACHES[LEVELS.index(0.95)]) for sign in (1, -1))
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,9 @@ class Search:
 
     def narrowed(self, curve: Curve, size: int) -> Search:
         """The same search after another count."""
-        spans = {target: _narrowed(target, span, curve, size) for target, span in self.spans.items()}
+        spans = {
+            target: _narrowed(target, span, curve, size) for target, span in self.spans.items()
+        }
         return Search(spans, self.records)
 
 
@@ -278,7 +278,10 @@ def _rising(values: NDArray[Any]) -> NDArray[Any]:
 def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
     if search.records == 0:
         return Answer(math.nan, math.nan)
-    number = lambda code: float(attribute.numbers(np.array([code]))[0])  # noqa: E731
+
+    def number(code: int) -> float:
+        return float(attribute.numbers(np.array([code]))[0])
+
     if search.records is not None:
         first, second, part = wanted.ranks(search.records)
         low, high = (number(search.spans[Target(rank=rank)].first) for rank in (first, second))
@@ -292,5 +295,5 @@ def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
         for reach in REACHES
     ]
     middle = (spans[MIDDLE].first + spans[MIDDLE].last) // 2
-    inside = np.clip(middle, spans[LOWEST].first, spans[HIGHEST].last)
+    inside = min(max(middle, spans[LOWEST].first), spans[HIGHEST].last)
     return UnevenAnswer.between(number(inside), ends, attribute.min, number(attribute.size - 1))

@@ -1,10 +1,10 @@
 """The ledger: what each person, or a whole campaign, has already given away, and a budget that
 refuses to give more.
 
-Every release that depends on a person's record counts in full: guarantees of reports about the same
-record multiply, so epsilons add, whether the same question is asked again, two questions share an
-attribute, or they share none (an attribute may betray another). People are independent, so a ledger
-of many keys is as bad as its worst key.
+It is an SQLite file that several processes may use. Each spending is one transaction: the budget is
+looked at, the report drawn and written down, and only when that is safely on disk is it handed out
+to be sent. So no interruption leads to a second draw, and no two spenders both get the last of a
+budget.
 """
 
 from __future__ import annotations
@@ -13,124 +13,61 @@ import hashlib
 import hmac
 import json
 import math
-import os
-import sys
-import tempfile
+import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Self
 
-from sfumato.errors import FileError, ParameterError, PrivacyError, listing
+from sfumato.errors import ParameterError, PrivacyError
+from sfumato.privacy.account import ROUNDING, Account, Entry, check_affordable, left_of
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.ledger_file import (
+    connected,
+    create_file,
+    entries_in,
+    insert,
+    opened,
+    real_place,
+    spent_in,
+)
 
-VERSION = 1
-
-# Sums of rounded logarithms differ from the exact sum by a few units in the last place; three times
-# 0.1 must fit in 0.3.
-ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release about one key: what was asked, of which attributes, what it cost, and the report
-    that was sent.
-    """
-
-    key: str
-    release: str
-    epsilon: float
-    attributes: tuple[str, ...]
-    at: str
-    report: Any = None
-
-
-@dataclass(frozen=True)
-class Account:
-    """What a ledger holds: its entries, and the budget of epsilon that no key may exceed (infinite
-    when none is set).
-
-    >>> seen = Account((Entry("k", "spring", 1.25, ("age",), ""), Entry("k", "autumn", 0.4, ("age", "sex"), "")), budget=2.0)
-    >>> round(seen.spent("k"), 2), round(seen.left("k"), 2), round(seen.spent_on("k", ["sex"]), 2)
-    (1.65, 0.35, 0.4)
-    """
-
-    entries: tuple[Entry, ...] = ()
-    budget: float = math.inf
-
-    def of(self, key: str) -> tuple[Entry, ...]:
-        """The entries of one key, oldest first."""
-        return tuple(entry for entry in self.entries if entry.key == key)
-
-    def find(self, key: str, release: str) -> Entry | None:
-        """The entry of this key in this release, if it has answered."""
-        return next(
-            (entry for entry in self.entries if (entry.key, entry.release) == (key, release)), None
-        )
-
-    def spent(self, key: str) -> float:
-        """The epsilon that all reports of this key compose to: their sum."""
-        return math.fsum(entry.epsilon for entry in self.of(key))
-
-    def spent_on(self, key: str, attributes: Collection[str]) -> float:
-        """The epsilon of the reports that any of these attributes entered.
-
-        It bounds what is learned about these attributes by someone who already knows all the
-        others; for everyone else only `spent` does, because the others may betray them.
-        """
-        wanted = set(attributes)
-        return math.fsum(entry.epsilon for entry in self.of(key) if wanted & set(entry.attributes))
-
-    def left(self, key: str) -> float:
-        """The epsilon that this key may still spend."""
-        return max(self.budget - self.spent(key), 0.0) if math.isfinite(self.budget) else math.inf
-
-    def worst(self) -> float:
-        """The largest epsilon that any one key has spent: the guarantee of the whole ledger."""
-        return max((self.spent(key) for key in {entry.key for entry in self.entries}), default=0.0)
-
-    def check(self, key: str, cost: float) -> None:
-        """Raise, with the figures, if this key cannot afford the cost."""
-        if cost <= self.left(key) + ROUNDING:
-            return
-        count = len(self.of(key))
-        raise PrivacyError(
-            f"this release costs epsilon {cost:.2f}, but {self.left(key):.2f} is left of "
-            f"{self.budget:.2f} "
-            f"({count} {'entry' if count == 1 else 'entries'} in the ledger)",
-            cost=cost,
-            left=self.left(key),
-            budget=self.budget,
-            entries=count,
-        )
-
-    def with_entry(self, entry: Entry) -> Account:
-        """The account after one more entry, if the budget allows it."""
-        self.check(entry.key, entry.epsilon)
-        return replace(self, entries=(*self.entries, entry))
+__all__ = ["Account", "Book", "Entry", "Ledger", "pseudonym"]
 
 
 class Ledger:
-    """A ledger in a JSON file that several processes may use: each change is made under a lock and
-    replaces the file whole.
+    """A ledger in an SQLite file, made once by `Ledger.create` and opened by its path ever after.
 
-    A budget given at creation is kept in the file; opening it later with another one is refused.
     The key is whatever `pseudonym` made, or the name of a campaign whose respondents are not told
-    apart: then every release counts against all.
+    apart: then every release counts against all. A path where there is no ledger is refused, for a
+    new one would forget what was spent. A ledger of version 0.1.0 (JSON) becomes an SQLite file
+    under its name when it is opened.
     """
 
     def __init__(self, path: str | Path, budget: Guarantee | None = None) -> None:
-        self.path = Path(path)
-        self._budget = math.inf if budget is None else budget.epsilon
-        with self._locked():
-            self._check_budget(given=budget is not None)
+        self.path = real_place(path)
+        self.budget = opened(self.path)
+        if budget is not None and not math.isclose(self.budget, budget.epsilon, rel_tol=ROUNDING):
+            raise ParameterError(
+                f"the ledger {self.path.name} has a budget of epsilon {self.budget:.2f}, "
+                f"not {budget.epsilon:.2f}",
+                hint="open it without a budget, or start a new ledger",
+                budget=self.budget,
+            )
 
-    @property
-    def account(self) -> Account:
-        """What the file holds now."""
-        return _read(self.path) if self.path.exists() else Account(budget=self._budget)
+    @classmethod
+    def create(cls, path: str | Path, budget: Guarantee | None) -> Self:
+        """A new ledger where there is none, for its owner's eyes alone; None writes down what is
+        spent without a limit.
+        """
+        epsilon = math.inf if budget is None else budget.epsilon
+        if budget is not None and math.isinf(epsilon):
+            raise ParameterError(
+                "a budget without bound limits nothing", hint="give None to keep a record only"
+            )
+        return cls(create_file(path, Account(budget=epsilon)))
 
     def charge(
         self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
@@ -138,10 +75,8 @@ class Ledger:
         """Enter the cost of one more release, or refuse it with the figures; the same release again
         costs again.
         """
-        with self._locked():
-            entry = _entry(key, release, guarantee, attributes, report=None)
-            self._write(self.account.with_entry(entry))
-        return entry
+        with self.changing() as book:
+            return book.charge(key, release, guarantee, attributes)
 
     def answer(
         self,
@@ -150,55 +85,159 @@ class Ledger:
         guarantee: Guarantee,
         draw: Callable[[], Any],
         attributes: Collection[str] = (),
+        *,
+        budget: Guarantee | None = None,
     ) -> Any:
         """The report of this key in this release: drawn and paid for once, repeated for nothing
         ever after.
 
         `draw` perturbs the record and returns the report as JSON values. It runs only if the budget
-        allows, and its report is on disk before it is returned, so no interruption leads to a
-        second draw. A person whose truth has changed repeats the old report too, until they are
-        asked in a new release.
+        allows, the ledger's and the one given here, and its report is on disk, as "pending", before
+        it is returned, so no interruption leads to a second draw. A person whose truth has changed
+        repeats the old report too, until they are asked in a new release: a new round of a campaign
+        is one, and costs again.
         """
-        with self._locked():
-            account = self.account
-            known = account.find(key, release)
-            if known is not None:
-                return _repeated(known, guarantee)
-            account.check(key, guarantee.epsilon)
-            entry = _entry(key, release, guarantee, attributes, report=_as_json(draw()))
-            self._write(account.with_entry(entry))
-        return entry.report
+        with self.changing() as book:
+            return book.answer(key, release, guarantee, draw, attributes, budget=budget)
 
-    def _check_budget(self, given: bool) -> None:
-        if not self.path.exists():
-            self._write(Account(budget=self._budget))
-        elif given and not math.isclose(self.account.budget, self._budget, rel_tol=ROUNDING):
-            raise ParameterError(
-                f"the ledger {self.path.name} has a budget of epsilon {self.account.budget:.2f}, "
-                f"not {self._budget:.2f}",
-                hint="open it without a budget, or start a new ledger",
-                budget=self.account.budget,
+    def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
+        """What this key was dealt in this release, a question say: drawn once, before anything is
+        asked, and the same ever after; it costs nothing, for it does not depend on the record.
+        """
+        with self.changing() as book:
+            return book.deal(key, release, draw)
+
+    def mark_sent(self, key: str, release: str) -> None:
+        """Note that the report has arrived, so it is no longer pending."""
+        with self.changing() as book:
+            book.mark_sent(key, release)
+
+    def forget(self, key: str, release: str) -> None:
+        """Delete the report and keep its cost: an answer to the same release is drawn again and
+        costs again.
+        """
+        with self.changing() as book:
+            book.forget(key, release)
+
+    def pending(self, key: str | None = None) -> tuple[Entry, ...]:
+        """The entries whose reports were drawn and not yet seen to arrive: send the same again."""
+        with connected(self.path) as connection:
+            return entries_in(
+                connection, "state = 'pending' AND (:key IS NULL OR key = :key)", {"key": key}
             )
 
-    def _write(self, account: Account) -> None:
-        text = json.dumps(_to_dict(account), indent=1, allow_nan=False)
-        with _replacing(self.path) as file:
-            file.write(text)
+    def spent(self, key: str) -> float:
+        """The epsilon that all reports of this key compose to."""
+        with connected(self.path) as connection:
+            return spent_in(connection, key)[0]
+
+    def left(self, key: str) -> float:
+        """The epsilon that this key may still spend."""
+        return left_of(self.budget, self.spent(key))
+
+    def of(self, key: str) -> tuple[Entry, ...]:
+        """The entries of one key, oldest first."""
+        with connected(self.path) as connection:
+            return entries_in(connection, "key = :key", {"key": key})
+
+    @property
+    def account(self) -> Account:
+        """Everything the ledger holds now, as one value."""
+        with connected(self.path) as connection:
+            return Account(entries_in(connection, "1", {}), self.budget)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock file beside the ledger; the ledger itself is replaced, so it cannot carry
-        the lock.
-        """
-        try:
-            file = self.path.with_name(self.path.name + ".lock").open("a+")
-        except OSError as error:
-            raise FileError(
-                f"the ledger cannot be kept in {self.path.parent}: {error.strerror}"
-            ) from error
-        with file:
-            _lock(file)
-            yield
+    def changing(self) -> Iterator[Book]:
+        """One transaction, for several changes that are made together or not at all."""
+        with connected(self.path) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield Book(connection, self.budget)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+
+@dataclass(frozen=True)
+class Book:
+    """A ledger opened for one transaction."""
+
+    connection: sqlite3.Connection
+    budget: float
+
+    def charge(
+        self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
+    ) -> Entry:
+        """As `Ledger.charge`."""
+        self._check(key, guarantee, None)
+        return self._enter(_entry(key, release, guarantee, attributes))
+
+    def answer(
+        self,
+        key: str,
+        release: str,
+        guarantee: Guarantee,
+        draw: Callable[[], Any],
+        attributes: Collection[str] = (),
+        *,
+        budget: Guarantee | None = None,
+    ) -> Any:
+        """As `Ledger.answer`."""
+        known = self._known(key, release)
+        if known is not None:
+            return _repeated(known, guarantee)
+        self._check(key, guarantee, budget)
+        report = _as_json(draw(), "report")
+        return self._enter(_entry(key, release, guarantee, attributes, report)).report
+
+    def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
+        """As `Ledger.deal`."""
+        found = self.connection.execute(
+            "SELECT value FROM dealt WHERE key = ? AND release = ?", (key, release)
+        ).fetchone()
+        if found is not None:
+            return json.loads(found[0])
+        value = _as_json(draw(), "dealt value")
+        self.connection.execute(
+            "INSERT INTO dealt VALUES (?, ?, ?)", (key, release, json.dumps(value))
+        )
+        return value
+
+    def mark_sent(self, key: str, release: str) -> None:
+        """As `Ledger.mark_sent`."""
+        self._set_state(key, release, "sent", "report")
+
+    def forget(self, key: str, release: str) -> None:
+        """As `Ledger.forget`."""
+        self._set_state(key, release, "forgotten", "NULL")
+
+    def _set_state(self, key: str, release: str, state: str, report: str) -> None:
+        changed = self.connection.execute(
+            f"UPDATE entry SET state = ?, report = {report} "
+            "WHERE key = ? AND release = ? AND state IN ('pending', 'sent')",
+            (state, key, release),
+        ).rowcount
+        if not changed:
+            raise ParameterError(f"the ledger holds no report of this key in release '{release}'")
+
+    def _known(self, key: str, release: str) -> Entry | None:
+        """The entry that answers for this release: its report, or a charge that took its place."""
+        found = entries_in(
+            self.connection,
+            "key = :key AND release = :release AND state != 'forgotten'",
+            {"key": key, "release": release},
+        )
+        return max(found, key=lambda entry: entry.report is not None, default=None)
+
+    def _check(self, key: str, guarantee: Guarantee, budget: Guarantee | None) -> None:
+        spent, entries = spent_in(self.connection, key)
+        least = self.budget if budget is None else min(self.budget, budget.epsilon)
+        check_affordable(guarantee.epsilon, spent, least, entries)
+
+    def _enter(self, entry: Entry) -> Entry:
+        insert(self.connection, [entry])
+        return entry
 
 
 def pseudonym(secret: bytes, scope: str) -> str:
@@ -218,10 +257,15 @@ def pseudonym(secret: bytes, scope: str) -> str:
 
 
 def _entry(
-    key: str, release: str, guarantee: Guarantee, attributes: Collection[str], report: Any
+    key: str,
+    release: str,
+    guarantee: Guarantee,
+    attributes: Collection[str],
+    report: Any = None,
 ) -> Entry:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Entry(key, release, guarantee.epsilon, tuple(sorted(attributes)), now, report)
+    state = "charged" if report is None else "pending"
+    return Entry(key, release, guarantee.epsilon, tuple(sorted(attributes)), now, report, state)
 
 
 def _repeated(known: Entry, guarantee: Guarantee) -> Any:
@@ -233,107 +277,22 @@ def _repeated(known: Entry, guarantee: Guarantee) -> Any:
     if not math.isclose(known.epsilon, guarantee.epsilon, rel_tol=1e-9):
         raise PrivacyError(
             f"release '{known.release}' was answered at epsilon {known.epsilon:.2f} and is now "
-            "asked at "
-            f"{guarantee.epsilon:.2f}",
+            f"asked at {guarantee.epsilon:.2f}",
             hint="a different question needs a release of its own",
         )
     return known.report
 
 
-def _as_json(report: Any) -> Any:
-    """The report as it will be read back, so that the first answer and every repetition are the
-    same value.
+def _as_json(value: Any, what: str) -> Any:
+    """The value as it will be read back, so that the first answer and every repetition are the
+    same.
     """
-    if report is None:
-        raise ParameterError("a report cannot be None; return what is to be sent")
+    if value is None:
+        raise ParameterError(f"a {what} cannot be None; return what is to be kept")
     try:
-        return json.loads(json.dumps(report, allow_nan=False))
+        return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            "a report must be made of JSON values",
+            f"a {what} must be made of JSON values",
             hint="turn arrays into lists of numbers or labels",
         ) from error
-
-
-def _to_dict(account: Account) -> dict[str, Any]:
-    entries = [{**asdict(entry), "epsilon": _written(entry.epsilon)} for entry in account.entries]
-    return {"version": VERSION, "budget": _written(account.budget), "entries": entries}
-
-
-def _written(epsilon: float) -> float | None:
-    """JSON has no infinity: null stands for an epsilon without bound."""
-    return epsilon if math.isfinite(epsilon) else None
-
-
-def _read(path: Path) -> Account:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["version"] != VERSION:
-            raise FileError(
-                f"{path.name} is a ledger of version {stored['version']}; this program reads "
-                f"version {VERSION}"
-            )
-        return Account(
-            tuple(_entry_of(row) for row in stored["entries"]), _epsilon_of(stored["budget"])
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"{path.name} is not a ledger", hint="restore it from a copy: it says what was spent"
-        ) from error
-
-
-def _entry_of(row: dict[str, Any]) -> Entry:
-    fields = Entry.__dataclass_fields__
-    if unknown := set(row) - set(fields):
-        raise FileError(
-            "an entry of the ledger has fields this program does not know: "
-            f"{listing(sorted(unknown))}"
-        )
-    return Entry(
-        **{**row, "epsilon": _epsilon_of(row["epsilon"]), "attributes": tuple(row["attributes"])}
-    )
-
-
-def _epsilon_of(value: float | None) -> float:
-    epsilon = math.inf if value is None else float(value)
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon {epsilon}")
-    return epsilon
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[str]]:
-    """A file to write that takes the place of `path` once it is safely on disk, or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the folder's new entry survive a power cut; Windows does so by itself."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _lock(file: IO[str]) -> None:
-    """Wait for the lock on an open file; closing it lets go."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX)

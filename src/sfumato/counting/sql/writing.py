@@ -92,9 +92,7 @@ class Writer:
             _named(_count(), "n"),
             _named(exp.Sum(this=number.copy()), "s"),
             _named(exp.Avg(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "m"),
-            _named(
-                exp.VariancePop(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "v"
-            ),
+            _named(exp.VariancePop(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "v"),
         ]
         return self._grouped(dict(enumerate(cells)), selected, [_named(self.column(name), "x")])
 

@@ -212,9 +212,7 @@ def ends(attribute: Attribute) -> tuple[float, float]:
     raise QueryError(f"'{attribute.name}' holds no numbers, so it has no buckets")
 
 
-def _bin_holds(
-    attribute: Bins, operator: str, numbers: Sequence[float]
-) -> Callable[[Codes], Mask]:
+def _bin_holds(attribute: Bins, operator: str, numbers: Sequence[float]) -> Callable[[Codes], Mask]:
     """Comparisons of a number that was cut before it was perturbed: they must fall on the cuts."""
     if operator in ("in", "not in"):
         raise DataError(

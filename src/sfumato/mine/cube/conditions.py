@@ -14,7 +14,7 @@ from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
 from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
 from sfumato.mine.cube.comparing import comparison, likeness
-from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant
+from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant
 from sfumato.mine.cube.derived import Derived
 from sfumato.mine.cube.numbers import column_name
 
@@ -136,9 +136,8 @@ def _two_sided(expression: exp.Expression, domain: Domain) -> Condition:
 
 def _between(expression: exp.Between, domain: Domain) -> Condition:
     low, high = expression.args["low"], expression.args["high"]
-    if low.find(exp.Column) is None and high.find(exp.Column) is None:
-        if expression.this.find(exp.Column) is not None:
-            return _compared(expression.this, "between", [constant(low), constant(high)], domain)
+    if is_constant(low) and is_constant(high) and not is_constant(expression.this):
+        return _compared(expression.this, "between", [constant(low), constant(high)], domain)
     above = exp.GTE(this=expression.this.copy(), expression=low.copy())
     below = exp.LTE(this=expression.this.copy(), expression=high.copy())
     return _comparison(above, domain) & _comparison(below, domain)

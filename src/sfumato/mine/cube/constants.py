@@ -78,7 +78,9 @@ def constant(expression: exp.Expression) -> Any:
     if isinstance(inner, exp.Cast):
         return _cast(inner)
     if type(inner) in COMPARISONS:
-        return compare(COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression))
+        return compare(
+            COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression)
+        )
     if isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Pow):
         return _folded(inner)
     raise QueryError(f"{expression.sql()} is not a constant")
@@ -118,7 +120,8 @@ def _cast(expression: exp.Cast) -> Any:
         return value
     if not is_number(value) or not keeps(expression.to, [value]):
         raise QueryError(
-            f"{expression.sql()} changes {expression.this.sql()}", hint="write the value that is meant"
+            f"{expression.sql()} changes {expression.this.sql()}",
+            hint="write the value that is meant",
         )
     return float(value) if expression.to.this.name in ("DOUBLE", "FLOAT") else value
 

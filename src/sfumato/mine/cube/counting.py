@@ -20,7 +20,9 @@ from sfumato.mine.cube.sheet import Tables
 from sfumato.source import Source
 
 LARGEST_GRID = 1 << 22  # cells
-LARGEST_SUMMED = 1 << 20  # cells in which a number is summed; its errors need some twenty times that
+LARGEST_SUMMED = (
+    1 << 20
+)  # cells in which a number is summed; its errors need some twenty times that
 COMPARED_STEPS = 600
 
 
@@ -118,5 +120,3 @@ def most_likely(estimate: Estimate) -> NDArray[Any] | None:
         except EstimationError:
             return None
     return found.value if found.converged else None
-
-

@@ -4,7 +4,7 @@ a group: known at every value the column can take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,9 @@ class Derived:
     def groups(self) -> tuple[tuple[Any, ...], Cut]:
         """The different values, and the cut that tells of a code which of them it has."""
         starts = self._starts(lambda codes: self.at(codes).start)
-        every = np.arange(self.axis.size) if not isinstance(self.axis.attribute, Numeric) else starts
+        every = (
+            np.arange(self.axis.size) if not isinstance(self.axis.attribute, Numeric) else starts
+        )
         terms = self.at(np.asarray(every))
         found = np.unique(terms.start)
         if len(found) > KEYED_VALUES:
@@ -117,12 +119,12 @@ class Derived:
         under nothing but steps that keep an order.
         """
         expression = self.expression
-        parts = (node for node in expression.walk() if not is_constant(bare(node)))
+        nodes: Iterator[Any] = expression.walk()
+        parts = (node for node in nodes if not is_constant(bare(node)))
         once = len(list(expression.find_all(exp.Column))) == 1
         known = (*RISING_OR_FALLING, exp.Identifier, exp.DataType, exp.DataTypeParam)
         divided = any(
-            not is_constant(node.expression)
-            for node in expression.find_all(exp.Div, exp.IntDiv)
+            not is_constant(node.expression) for node in expression.find_all(exp.Div, exp.IntDiv)
         )
         return once and not divided and all(isinstance(node, known) for node in parts)
 

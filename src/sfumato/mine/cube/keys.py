@@ -108,9 +108,7 @@ def _bucket_key(expression: exp.WidthBucket, domain: Domain) -> Key:
     least, most = ends(axis.attribute)
     low, high, count = _buckets(expression)
     edges = [low + (high - low) * place / count for place in range(count + 1)]
-    tests = [
-        Condition.of(comparison(axis, ">=", [edge])) for edge in edges if least < edge <= most
-    ]
+    tests = [Condition.of(comparison(axis, ">=", [edge])) for edge in edges if least < edge <= most]
     below = sum(edge <= least for edge in edges)
 
     def index(grid: Grid) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 from sqlglot import exp
@@ -12,7 +13,7 @@ from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
 from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, is_aggregate
-from sfumato.mine.cube.columns import Axis, Cut, Grid
+from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
 from sfumato.mine.cube.conditions import case_branches, condition
 from sfumato.mine.cube.constants import bare, constant, is_constant, number
 from sfumato.mine.cube.numbers import (
@@ -33,6 +34,13 @@ COUNTED_VALUES = 1 << 18  # of a number that is counted by value beside one that
 KEYED_CELLS = 512  # numbers with more values are summed by their powers, not counted by value
 
 Compute = Callable[[Scope], Quantity]
+
+JOINS: dict[type[exp.Expression], Callable[[Quantity, Quantity], Quantity]] = {
+    exp.Add: Quantity.__add__,
+    exp.Sub: Quantity.__sub__,
+    exp.Mul: Quantity.__mul__,
+    exp.Div: Quantity.__truediv__,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +116,11 @@ def _leaves(expression: exp.Expression, domain: Domain) -> list[Axis]:
         return [axis for part in results if part is not None for axis in _leaves(part, domain)]
     if not is_arithmetic(inner) and inner.find(exp.Case) is None:
         return []  # a condition
-    parts = [part for part in (inner.this, inner.args.get("expression")) if _is_tree(part)]
+    parts = [each for each in (inner.this, inner.args.get("expression")) if _is_tree(each)]
     return [axis for part in parts for axis in _leaves(part, domain)]
 
 
-def _is_tree(part: object) -> bool:
+def _is_tree(part: Any) -> TypeGuard[exp.Expression]:
     return isinstance(part, exp.Expression)
 
 
@@ -140,7 +148,7 @@ class _Translator:
             return self._held(inner)
         if isinstance(inner, exp.Neg | exp.Sqrt | exp.Nullif):
             return self._unary(inner)
-        if isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        if type(inner) in JOINS:
             return self._arithmetic(inner)
         if isinstance(inner, exp.WithinGroup):
             raise _alone(inner)
@@ -177,12 +185,7 @@ class _Translator:
 
     def _arithmetic(self, expression: exp.Expression) -> _Part:
         left, right = self.part(expression.this), self.part(expression.expression)
-        join: Callable[[Quantity, Quantity], Quantity] = {
-            exp.Add: Quantity.__add__,
-            exp.Sub: Quantity.__sub__,
-            exp.Mul: Quantity.__mul__,
-            exp.Div: Quantity.__truediv__,
-        }[type(expression)]
+        join = JOINS[type(expression)]
         return _Part(
             lambda scope: join(left.compute(scope), right.compute(scope)), left.cuts + right.cuts
         )
@@ -200,9 +203,11 @@ class _Translator:
     def _window(self, expression: exp.Window) -> _Part:
         """SUM(…) OVER (): a sum over all groups of the answer, or over those that share a key."""
         summed = bare(expression.this)
-        inner = bare(summed.this) if isinstance(summed, exp.Sum) else None
-        bottom = inner.this if isinstance(inner, exp.Filter) else inner
-        if inner is None or type(bottom) not in AGGREGATES or not AGGREGATES[type(bottom)].adds:
+        if not isinstance(summed, exp.Sum):
+            raise refusal(expression)
+        inner: Any = bare(summed.this)
+        bottom: Any = inner.this if isinstance(inner, exp.Filter) else inner
+        if type(bottom) not in AGGREGATES or not AGGREGATES[type(bottom)].adds:
             raise refusal(expression)
         places = tuple(self._place(key) for key in expression.args.get("partition_by") or [])
         part = self.part(inner)
@@ -223,7 +228,9 @@ class _Translator:
             return _Part(
                 lambda scope: formula(GroupSums(scope.within(holds.holds(scope.grid)))), holds.cuts
             )
-        arguments = [expression.this, expression.args.get("expression")][: max(1, aggregate.numbers)]
+        arguments = [expression.this, expression.args.get("expression")][
+            : max(1, aggregate.numbers)
+        ]
         if isinstance(expression, exp.Count):
             arguments = [part for part in arguments if _can_be_null(part)]
             self._check_counted(expression)
@@ -309,7 +316,9 @@ class _Translator:
 
     def _case(self, expression: exp.Case, words: bool) -> _Numbered:
         branches = case_branches(expression, self.domain)
-        results = [(branch.holds, branch.result) for branch in branches if branch.result is not None]
+        results = [
+            (branch.holds, branch.result) for branch in branches if branch.result is not None
+        ]
         parts = [(holds, self._result(result, words)) for holds, result in results]
 
         def terms(grid: Grid) -> Terms:
@@ -318,14 +327,13 @@ class _Translator:
         cuts = [cut for branch in branches for cut in branch.holds.cuts]
         return _Numbered(terms, (*cuts, *(cut for _, part in parts for cut in part.cuts)))
 
-
     def _result(self, expression: exp.Expression, words: bool) -> _Numbered:
         if words and _is_word(expression):
             return _Numbered(lambda grid: Terms(grid.full(0.0)))
         return self._number(expression, words=words)
 
 
-def _chosen(parts: Sequence[tuple[np.ndarray, Terms]], grid: Grid) -> Terms:  # type: ignore[type-arg]
+def _chosen(parts: Sequence[tuple[Mask, Terms]], grid: Grid) -> Terms:
     """The number that is each part's where the part applies, and NULL where none does."""
     start, slope, present = grid.full(0.0), grid.full(0.0), grid.full(False)
     for holds, terms in parts:

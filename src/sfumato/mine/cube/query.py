@@ -71,7 +71,9 @@ class _Answering:
         asked = self.plan.asked
         stop = None if asked.limit is None else asked.offset + asked.limit
         shown = groups[asked.offset : stop]
-        columns = [self._values(self.plan.entry(each.expression), shown, groups) for each in asked.outputs]
+        columns = [
+            self._values(self.plan.entry(each.expression), shown, groups) for each in asked.outputs
+        ]
         names = tuple(output.name for output in asked.outputs)
         rows = tuple(dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
         self._check_errors(rows)
@@ -148,7 +150,10 @@ class _Answering:
     def _estimates(
         self, entry: Estimated, groups: Sequence[Group], all_groups: Sequence[Group]
     ) -> list[Answer]:
-        tables, totals = self.counted.tables[entry.frame], _Totals(self.plan, entry.frame, all_groups)
+        tables, totals = (
+            self.counted.tables[entry.frame],
+            _Totals(self.plan, entry.frame, all_groups),
+        )
         found = []
         for group in groups:
             sheet = Sheet(tables)
@@ -203,14 +208,14 @@ class _Answering:
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
         for entry in self.plan.entries.values():
-            if isinstance(entry, Estimated | Quantile):
-                axes = [entry.frame.fine] if isinstance(entry, Estimated) else [entry.distribution.axis]
-                for axis in axes:
-                    if axis is not None and _is_rounded(axis.attribute):
-                        yield (
-                            f"'{axis.name}' is read in steps of {axis.attribute.grid_step:.4g}; "
-                            "state a step in the schema if its values lie closer"
-                        )
+            axis = entry.frame.fine if isinstance(entry, Estimated) else None
+            axis = entry.distribution.axis if isinstance(entry, Quantile) else axis
+            number = None if axis is None else axis.attribute
+            if isinstance(number, Numeric) and not number.whole and number.step is None:
+                yield (
+                    f"'{number.name}' is read in steps of {number.grid_step:.4g}; state a step in "
+                    "the schema if its values lie closer"
+                )
 
     def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
         """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
@@ -232,7 +237,9 @@ class _Answering:
         if abs(other - plain.value) > plain.stderr > 0:
             keys = self.plan.asked.keys
             labels = self.plan.base.keys
-            named = [f"{keys[place].sql()} = {labels[place].labels[at]}" for place, at in group.labels]
+            named = [
+                f"{keys[place].sql()} = {labels[place].labels[at]}" for place, at in group.labels
+            ]
             yield (
                 f"{listing(named) or 'the whole'}: inversion counts {plain.value:,.1f} ± "
                 f"{plain.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were estimated "
@@ -261,16 +268,14 @@ class _Totals:
 
     def _labels(self, group: Group, places: tuple[int, ...]) -> list[Any]:
         keys = self.plan.base.keys
-        return [keys[place].labels[group.at[place]] if place in group.at else None for place in places]
+        return [
+            keys[place].labels[group.at[place]] if place in group.at else None for place in places
+        ]
 
 
 def _filtered(frame: Frame, group: Group, entry: Quantile) -> Mask:
     holds = entry.distribution.holds
     return frame.mask(group) if holds is None else frame.mask(group) & holds.holds(frame.grid)
-
-
-def _is_rounded(attribute: Any) -> bool:
-    return isinstance(attribute, Numeric) and not attribute.whole and attribute.step is None
 
 
 def _counts(expression: exp.Expression) -> bool:

@@ -94,7 +94,9 @@ class CubeResult:
             for name, estimate in shown
         )
         lines = (
-            "".join(f"<td>{escape(text)}</td>" for name in self.columns for text in _cells(row[name]))
+            "".join(
+                f"<td>{escape(text)}</td>" for name in self.columns for text in _cells(row[name])
+            )
             for row in self.rows
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)

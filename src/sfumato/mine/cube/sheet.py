@@ -22,7 +22,9 @@ from sfumato.mine.cube.quantity import Quantity
 Weights = NDArray[Any]
 NONE = math.nan
 
-SURE_ROOTS = 2.0  # standard errors by which a radicand must exceed 0 for its root to be a line there
+SURE_ROOTS = (
+    2.0  # standard errors by which a radicand must exceed 0 for its root to be a line there
+)
 KNOWN = 1e-4  # records: a count with less error than this has none
 
 
@@ -82,9 +84,7 @@ class Sheet:
 
     def linear(self, weights: Weights) -> Quantity:
         """The estimate of a weighted sum of the counts."""
-        table = np.broadcast_to(
-            np.asarray(weights, dtype=np.float64), self.tables.grid.shape
-        )
+        table = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.tables.grid.shape)
         if self.tables.counts is None:
             return Quantity(float(table.sum()) * self.tables.rows)
         if self.tables.moments is not None:
@@ -156,9 +156,7 @@ class Scope:
 
     def within(self, mask: Weights) -> Scope:
         """The same records as far as they lie in these cells."""
-        return Scope(
-            self.sheet, self.weights * mask, lambda places: self.all_groups(places) * mask
-        )
+        return Scope(self.sheet, self.weights * mask, lambda places: self.all_groups(places) * mask)
 
     def everyone(self, places: tuple[int, ...]) -> Scope:
         """The records of all groups that share these labels."""
