@@ -1,0 +1,1 @@
+"""The collector: respondents answer, only blurred reports leave them, owners watch the crowd."""

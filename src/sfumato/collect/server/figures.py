@@ -1,0 +1,3 @@
+from msgspec import Struct
+class Figures(Struct):
+    reports: int

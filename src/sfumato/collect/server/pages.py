@@ -1,0 +1,1 @@
+def index_page(*a): return ""

@@ -1,0 +1,69 @@
+"""Replies: how an answer or a refusal leaves the server, with the headers that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from sfumato.collect.server.wire import Failure, Problem, encode
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+# No third party's code or images, no frames, nothing but ourselves to talk to.
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action {forms}; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+PLAIN: Headers = [
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+JSON: Headers = [(b"content-type", b"application/json"), *PLAIN]
+# On what a form on someone else's page needs, without credentials, and nowhere else.
+SHARED: Headers = [*JSON, (b"access-control-allow-origin", b"*")]
+PREFLIGHT: Headers = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"content-type"),
+    (b"access-control-max-age", b"86400"),
+    (b"cache-control", b"no-store"),
+]
+
+
+class RefusalError(Exception):
+    """A request that is not granted: the status, and the error as JSON."""
+
+    def __init__(
+        self, status: int, kind: str, message: str, hint: str | None = None, *, wait: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.wait = status, kind, wait
+        self.body = encode(Failure(Problem(kind, message, hint)))
+
+    def headers(self, base: Headers = JSON) -> Headers:
+        """The headers of the answer, with Retry-After where waiting helps."""
+        return [*base, (b"retry-after", str(self.wait).encode())] if self.wait else base
+
+
+async def reply(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Send an answer."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def page_headers(forms: str = "'none'") -> Headers:
+    """The headers of an HTML page; `forms` is where its forms may be sent."""
+    policy = CONTENT_POLICY.format(forms=forms).encode()
+    return [
+        (b"content-type", b"text/html; charset=utf-8"),
+        *PLAIN,
+        (b"content-security-policy", policy),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    ]
