@@ -59,9 +59,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def add(
-        self, campaign: int, reports: Sequence[tuple[bytes, bytes]]
-    ) -> asyncio.Future[Added]:
+    def add(self, campaign: int, reports: Sequence[tuple[bytes, bytes]]) -> asyncio.Future[Added]:
         """What became of these reports, once it is on disk."""
         self._check_free(len(reports))
         return self._queue(_Job(campaign, reports, None, self._loop.create_future()), len(reports))
@@ -148,9 +146,7 @@ class Writer:
         self.commits += 1
         self._in_loop(lambda: self._settle(jobs, work, done))
 
-    def _fail(
-        self, jobs: list[_Job], notes: Counter[tuple[int, str]], error: Exception
-    ) -> None:
+    def _fail(self, jobs: list[_Job], notes: Counter[tuple[int, str]], error: Exception) -> None:
         """Tell everyone that nothing was written, and wait until something can be."""
         reason = error.message if isinstance(error, StoreError) else "the store failed"
         self.failures += 1

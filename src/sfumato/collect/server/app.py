@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sfumato.collect.language import LANGUAGES
 from sfumato.collect.server.assets import Assets, chosen_language
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
@@ -30,11 +31,11 @@ from sfumato.collect.server.replies import (
     PLAIN,
     PREFLIGHT,
     SHARED,
-    Headers,
     Receive,
     RefusalError,
     Scope,
     Send,
+    answer,
     page_headers,
     reply,
 )
@@ -53,13 +54,6 @@ _CAMPAIGNS = "/v1/campaigns/"
 _SHARED_ENDS = ("", "reports", "receipts", "withdrawals")  # for forms on someone else's page
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-def answer(status: int, body: bytes, headers: Headers) -> Response:
-    """A response with these headers and no others."""
-    response = Response(body, status)
-    response.raw_headers = [*headers, (b"content-length", str(len(body)).encode())]
-    return response
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +113,7 @@ class Routes:
         return answer(200, encode(Health("ok")), JSON)
 
     async def metrics(self, request: Request) -> Response:
-        if not self.collector.allows(request.scope, "read"):
+        if not await asyncio.to_thread(self.collector.allows, request.scope, "read"):
             raise RefusalError(403, "token", "this needs a token of role read or admin")
         text = await asyncio.to_thread(exposition, self.collector)
         kind = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
@@ -132,16 +126,16 @@ class Routes:
         return answer(200, *found)
 
     async def index(self, request: Request) -> Response:
-        page = index_page(self.collector, self.assets, self._language(request, ["en"]))
-        return answer(200, page.encode(), page_headers())
+        page = index_page(self.collector, self._language(request, LANGUAGES))
+        return answer(200, self.assets.linked(page).encode(), page_headers())
 
     async def form(self, request: Request) -> Response:
         served = self._served(request)
-        language = self._language(request, list(served.campaign.title))
+        language = self._language(request, tuple(served.campaign.title))
         page = self.assets.page("form.html", language)
         return answer(200, page.encode(), page_headers())
 
-    def _language(self, request: Request, known: list[str]) -> str:
+    def _language(self, request: Request, known: Sequence[str]) -> str:
         asked, accepted = request.query_params.get("lang"), request.headers.get("accept-language")
         return chosen_language(asked, accepted, known)
 

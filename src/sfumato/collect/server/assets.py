@@ -6,7 +6,7 @@ import base64
 import hashlib
 import mimetypes
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,14 @@ from sfumato.collect.server.wire import Manifest
 STATIC = Path(__file__).resolve().parent.parent / "static"
 _LINK = re.compile(r'(src|href)="/static/([^"]+)"')
 _LANGUAGE = re.compile(r'<html lang="[^"]*"')
-_TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".json": "application/json",
-          ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".json": "application/json",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".html": "text/html",
+}
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,11 @@ class Assets:
         hash by which the browser checks them.
         """
         text = self.files[name].decode()
-        text = _LANGUAGE.sub(f'<html lang="{language}"', text, count=1)
-        return _LINK.sub(lambda link: self._link(link[1], link[2]), text)
+        return self.linked(_LANGUAGE.sub(f'<html lang="{language}"', text, count=1))
+
+    def linked(self, page: str) -> str:
+        """A page whose links to our files have their hashed address and hash."""
+        return _LINK.sub(lambda link: self._link(link[1], link[2]), page)
 
     def _link(self, kind: str, name: str) -> str:
         if name not in self.files:
@@ -96,7 +105,7 @@ class Assets:
         return f'{kind}="{self.root}{name}" integrity="sha256-{found}"'
 
 
-def chosen_language(asked: str | None, accepted: str | None, known: list[str]) -> str:
+def chosen_language(asked: str | None, accepted: str | None, known: Sequence[str]) -> str:
     """The language to answer in: the one asked for, else the best that the browser accepts, else
     the first known.
 

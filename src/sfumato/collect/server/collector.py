@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date
 from functools import cached_property
 
 from sfumato.collect.campaign import Campaign
@@ -15,12 +17,13 @@ from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
-from sfumato.collect.store import Done, Role, Store, Work, allowed
+from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
 from sfumato.collect.tally import CampaignTally
 from sfumato.collect.writer import Writer
 from sfumato.errors import StoreError, listing
 
 HOUR = 3600.0
+TOKEN_SECONDS, MOST_TOKENS = 5.0, 1000  # for which a token is believed, and how many are kept
 
 
 @dataclass
@@ -40,6 +43,8 @@ class Served:
     number: int
     tally: CampaignTally
     state: str = "open"
+    counted: float = 0.0  # when all reports were counted, where others add some too
+    counting: float = 0.0  # seconds that it took
 
     @property
     def campaign(self) -> Campaign:
@@ -70,6 +75,8 @@ class Collector:
     metrics: Metrics = field(default_factory=Metrics)
     served: dict[str, Served] = field(default_factory=dict)
     writer: Writer = field(init=False)
+    _today: date = field(default_factory=utc_today)
+    _tokens: dict[bytes, tuple[float, Token | None]] = field(default_factory=dict)
 
     def enrol(self) -> None:
         """Enter every campaign into the store, and count what it holds of them."""
@@ -79,6 +86,17 @@ class Collector:
             tally.recount(self.store.bodies(number))
             self.served[file.campaign.name] = Served(file, number, tally)
         self.look_at_the_day()
+
+    def refresh(self, served: Served) -> None:
+        """Count all reports anew where other workers have added some; no more than a tenth of the
+        time is spent on it.
+        """
+        now = time.monotonic()
+        if not self.store.shared or now - served.counted < max(1.0, 10 * served.counting):
+            return
+        served.tally.recount(self.store.bodies(served.number))
+        served.counted = time.monotonic()
+        served.counting = served.counted - now
 
     async def start(self) -> None:
         """Begin to take reports."""
@@ -104,7 +122,11 @@ class Collector:
 
     def look_at_the_day(self) -> None:
         """Open and close campaigns as their days come and go."""
-        today = datetime.now(UTC).date()
+        today = utc_today()
+        if today != self._today:
+            for served in self.served.values():
+                served.tally.begin_day()
+            self._today = today
         for served in self.served.values():
             served.state = served.campaign.state(today)
 
@@ -126,10 +148,20 @@ class Collector:
     def allows(self, scope: Scope, role: Role) -> bool:
         """Whether the request carries a token of this role."""
         token = bearer(scope)
-        return token is not None and allowed(self.store, token, role)
+        return token is not None and allowed(self._token, token, role)
+
+    def _token(self, digest: bytes) -> Token | None:
+        """A token of the store, looked up anew every few seconds, for one may be revoked."""
+        now = time.monotonic()
+        known = self._tokens.get(digest)
+        if known is None or now - known[0] > TOKEN_SECONDS:
+            if len(self._tokens) >= MOST_TOKENS:
+                self._tokens.clear()
+            known = self._tokens[digest] = (now, self.store.find_token(digest))
+        return known[1]
 
     def _landed(self, work: Work, done: Done) -> None:
-        """Count what a commit brought and took."""
+        """Count what a commit brought and took; where other workers do the same, see `refresh`."""
         tallies = {served.number: served.tally for served in self.served.values()}
         for batch, added in zip(work.adds, done.added, strict=True):
             if batch.campaign in tallies:
@@ -166,9 +198,6 @@ def bearer(scope: Scope) -> str | None:
 
 
 def _password(credentials: str) -> str | None:
-    import base64
-    import binascii
-
     try:
         decoded = base64.b64decode(credentials, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

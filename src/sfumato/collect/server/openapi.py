@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sfumato import __version__
-from sfumato.collect.server.figures import Figures
+from sfumato.collect.figures import Figures
 from sfumato.collect.server.wire import (
     CampaignDocument,
     Failure,
@@ -62,9 +62,7 @@ _WORDS = {
 @cache
 def document() -> dict[str, Any]:
     """The whole API, as OpenAPI 3.1."""
-    _, schemas = msgspec.json.schema_components(
-        _TYPES, ref_template="#/components/schemas/{name}"
-    )
+    _, schemas = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {
@@ -93,9 +91,7 @@ def _paths() -> dict[str, Any]:
             "post": _call("Send reports", Taken, (*taking, 409, 410), body=Reports, named=True)
         },
         f"{start}/receipts": {
-            "post": _call(
-                "Are they stored?", Receipts, taking, body=ReceiptsAsked, named=True
-            )
+            "post": _call("Are they stored?", Receipts, taking, body=ReceiptsAsked, named=True)
         },
         f"{start}/withdrawals": {
             "post": _call("Take a report back", Withdrawn, taking, body=Withdrawal, named=True)

@@ -69,7 +69,9 @@ class ReportParser:
             [("id", identity), ("values", tuple.__class_getitem__(codes))],
             forbid_unknown_fields=True,
         )
-        several = Annotated[list.__class_getitem__(report), Meta(min_length=1, max_length=MOST_REPORTS)]
+        several = Annotated[
+            list.__class_getitem__(report), Meta(min_length=1, max_length=MOST_REPORTS)
+        ]
         batch = msgspec.defstruct(
             "StrictBatch", [("campaign", str), ("reports", several)], forbid_unknown_fields=True
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from starlette.responses import Response
+
 from sfumato.collect.server.wire import Failure, Problem, encode
 
 Scope = MutableMapping[str, Any]
@@ -46,15 +48,30 @@ class RefusalError(Exception):
         self.body = encode(Failure(Problem(kind, message, hint)))
 
     def headers(self, base: Headers = JSON) -> Headers:
-        """The headers of the answer, with Retry-After where waiting helps."""
-        return [*base, (b"retry-after", str(self.wait).encode())] if self.wait else base
+        """The headers of the answer: Retry-After where waiting helps, and whom to ask for a token
+        where one is missing.
+        """
+        if self.wait:
+            return [*base, (b"retry-after", str(self.wait).encode())]
+        return (
+            [*base, (b"www-authenticate", b'Basic realm="token"')] if self.status == 401 else base
+        )
 
 
-async def reply(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+async def reply(
+    send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]
+) -> None:
     """Send an answer."""
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
+
+
+def answer(status: int, body: bytes, headers: Headers) -> Response:
+    """An answer for Starlette, with these headers and no others."""
+    response = Response(body, status)
+    response.raw_headers = [*headers, (b"content-length", str(len(body)).encode())]
+    return response
 
 
 def page_headers(forms: str = "'none'") -> Headers:

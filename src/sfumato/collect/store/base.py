@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Literal, NamedTuple, Protocol
@@ -84,6 +84,7 @@ class Store(Protocol):
     """What every store offers; calls block, and any thread may make them."""
 
     where: str  # how messages call it, without user or password
+    shared: bool  # whether others may write to it at the same time
 
     def enrol(self, file: CampaignFile) -> int:
         """The number of a campaign, which is new, or as people have answered it."""
@@ -144,20 +145,20 @@ def token_digest(token: str) -> bytes:
 def new_token(role: str, label: str, expires: date | None = None) -> tuple[str, Token]:
     """A token of 256 random bits, to be shown once, and what the store keeps of it."""
     if role not in ROLES:
-        raise ParameterError(
-            f"no role '{role}' (read, send, admin)", hint=near_miss(role, ROLES)
-        )
+        raise ParameterError(f"no role '{role}' (read, send, admin)", hint=near_miss(role, ROLES))
     if not label:
         raise ParameterError("a token needs a label, by which it can be revoked")
     secret = secrets.token_urlsafe(32)
     return secret, Token(token_digest(secret), role, label, expires)
 
 
-def allowed(store: Store, token: str | None, role: Role, today: date | None = None) -> bool:
+def allowed(
+    find: Callable[[bytes], Token | None], token: str, role: Role, today: date | None = None
+) -> bool:
     """Whether a token is of this role, or of admin, and not expired."""
-    if token is None or not 32 <= len(token) <= 64:
+    if not 32 <= len(token) <= 64:
         return False
-    found = store.find_token(token_digest(token))
+    found = find(token_digest(token))
     if found is None or (found.expires is not None and found.expires < (today or utc_today())):
         return False
     return found.role in (role, "admin")
@@ -180,9 +181,9 @@ def enrolment(file: CampaignFile) -> dict[str, Any]:
     }
 
 
-def tallied(work: Work, added: Sequence[Added], withdrawn: Sequence[bytes | None]) -> dict[
-    tuple[int, str], int
-]:
+def tallied(
+    work: Work, added: Sequence[Added], withdrawn: Sequence[bytes | None]
+) -> dict[tuple[int, str], int]:
     """The totals of the day that a transaction adds to: (campaign, outcome) -> count."""
     totals = dict(work.notes)
 

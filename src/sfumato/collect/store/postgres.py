@@ -57,6 +57,8 @@ CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NU
 class PostgresStore:
     """A database that several workers share; each has its own connections."""
 
+    shared = True
+
     def __init__(self, address: str, where: str) -> None:
         self.where = where
         self._address = address
@@ -82,9 +84,7 @@ class PostgresStore:
                         f"{self.where} is no store of campaigns", hint="sfumato serve makes one"
                     )
                 cursor.execute(SCHEMA)
-                cursor.execute(
-                    "INSERT INTO sfumato_meta VALUES ('version', %s)", (str(VERSION),)
-                )
+                cursor.execute("INSERT INTO sfumato_meta VALUES ('version', %s)", (str(VERSION),))
             cursor.execute("SELECT value FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
             if version != str(VERSION):
@@ -236,13 +236,15 @@ class PostgresStore:
         return [states.get(identity, "unknown") for identity in ids]
 
     def bodies(self, campaign: int) -> Iterator[bytes]:
-        with self._told(), self._connection() as connection, connection.transaction():
-            with connection.cursor("sfumato_bodies") as cursor:
-                cursor.execute(
-                    "SELECT body FROM report WHERE campaign = %s ORDER BY id", (campaign,)
-                )
-                while rows := cursor.fetchmany(CHUNK):
-                    yield b"".join([body for (body,) in rows])
+        with (
+            self._told(),
+            self._connection() as connection,
+            connection.transaction(),
+            connection.cursor("sfumato_bodies") as cursor,
+        ):
+            cursor.execute("SELECT body FROM report WHERE campaign = %s ORDER BY id", (campaign,))
+            while rows := cursor.fetchmany(CHUNK):
+                yield b"".join([body for (body,) in rows])
 
     def daily(self, campaign: int) -> list[tuple[str, str, int]]:
         found = self._rows(

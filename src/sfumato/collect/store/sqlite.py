@@ -61,6 +61,8 @@ class SqliteStore:
     kept; what SQLite's pages and log tell of it goes with `tidy`.
     """
 
+    shared = False
+
     def __init__(self, path: Path, connection: sqlite3.Connection, connect: Connect) -> None:
         self.path = path
         self.where = f"'{path}'"
@@ -173,7 +175,9 @@ class SqliteStore:
     def _add_new(self, cursor: sqlite3.Cursor, batches: Sequence[Batch]) -> list[Added]:
         """Every report as a new row, in the order of the ids, which is that of the pages."""
         rows = [
-            (batch.campaign, identity, body) for batch in batches for identity, body in batch.reports
+            (batch.campaign, identity, body)
+            for batch in batches
+            for identity, body in batch.reports
         ]
         keys = {(campaign, identity) for campaign, identity, _ in rows}
         if len(keys) < len(rows) or not self._withdrawn.isdisjoint(keys):
@@ -221,9 +225,7 @@ class SqliteStore:
         cursor.execute("INSERT OR IGNORE INTO withdrawn VALUES (?, ?)", key)
         return body
 
-    def _count_day(
-        self, cursor: sqlite3.Cursor, totals: Mapping[tuple[int, str], int]
-    ) -> None:
+    def _count_day(self, cursor: sqlite3.Cursor, totals: Mapping[tuple[int, str], int]) -> None:
         day = utc_today().isoformat()
         cursor.executemany(
             "INSERT INTO daily VALUES (?, ?, ?, ?) ON CONFLICT(campaign, day, outcome)"

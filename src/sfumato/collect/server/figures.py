@@ -1,3 +1,0 @@
-from msgspec import Struct
-class Figures(Struct):
-    reports: int
