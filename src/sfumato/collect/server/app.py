@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sfumato.collect.assets import Assets, chosen_language
 from sfumato.collect.language import LANGUAGES
-from sfumato.collect.server.assets import Assets, chosen_language
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
 from sfumato.collect.server.openapi import document
@@ -123,15 +123,22 @@ class Routes:
         found = self.assets.find(request.path_params["path"])
         if found is None:
             raise RefusalError(404, "unknown", "no such file")
-        return answer(200, *found)
+        cache = b"public, max-age=31536000, immutable" if found.kept else b"no-store"
+        headers = [
+            (b"content-type", found.kind.encode()),
+            (b"cache-control", cache),
+            *PLAIN[1:],
+            (b"access-control-allow-origin", b"*"),  # for a form on someone else's page
+        ]
+        return answer(200, found.data, headers)
 
     async def index(self, request: Request) -> Response:
         page = index_page(self.collector, self._language(request, LANGUAGES))
         return answer(200, self.assets.linked(page).encode(), page_headers())
 
     async def form(self, request: Request) -> Response:
-        served = self._served(request)
-        language = self._language(request, tuple(served.campaign.title))
+        self._served(request)
+        language = self._language(request, LANGUAGES)
         page = self.assets.page("form.html", language)
         return answer(200, page.encode(), page_headers())
 

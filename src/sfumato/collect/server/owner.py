@@ -17,11 +17,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from sfumato.collect.assets import Assets, chosen_language
 from sfumato.collect.dashboard import Asked, Dashboard
 from sfumato.collect.figures import Figures, figures_of
 from sfumato.collect.language import LANGUAGES, Language
 from sfumato.collect.releases import export, find_campaign, release_of
-from sfumato.collect.server.assets import Assets, chosen_language
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.replies import JSON, PLAIN, Headers, RefusalError, answer, page_headers
 from sfumato.collect.server.wire import encode

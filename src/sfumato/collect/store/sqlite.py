@@ -99,6 +99,8 @@ class SqliteStore:
         with _told(f"'{path}'"):
             connection = opened(str(path))
             _prepare(connection, f"'{path}'", create)
+            if serve:  # what a crash left in the log counts as committed now: have it on disk
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             store = cls(path, connection, opened)
         store._served = served
         return store
@@ -321,8 +323,9 @@ class SqliteStore:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
-        with suppress(StoreError):  # a full disk has no room for it; the next start has
-            self.tidy()
+        if self._served is not None:
+            with suppress(StoreError):  # a full disk has no room for it; the next start has
+                self.tidy()
         with self._lock, self._read_lock:
             self._reading.close()
             self._writing.close()
@@ -380,8 +383,6 @@ def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
             f"{where} is no store of campaigns"
             + (f" that this Sfumato reads (version {version})" if version else "")
         )
-    # What a crash left in the log counts as committed from here on, so it must be on disk.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _create(path: Path) -> None:

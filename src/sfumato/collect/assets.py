@@ -10,22 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from sfumato import __version__
-from sfumato.collect.server.replies import PLAIN, Headers
-from sfumato.collect.server.wire import Manifest
 
-STATIC = Path(__file__).resolve().parent.parent / "static"
+STATIC = Path(__file__).resolve().parent / "static"
 _LINK = re.compile(r'(src|href)="/static/([^"]+)"')
 _LANGUAGE = re.compile(r'<html lang="[^"]*"')
 _TYPES = {
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
+    ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
-    ".css": "text/css",
+    ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".html": "text/html",
+    ".html": "text/html; charset=utf-8",
 }
+
+
+class Asset(NamedTuple):
+    """A file, its type, and whether its address holds its hash, so that it can be kept for good."""
+
+    data: bytes
+    kind: str
+    kept: bool
 
 
 @dataclass(frozen=True)
@@ -62,30 +68,24 @@ class Assets:
         return hashlib.sha256(lines.encode()).hexdigest()
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> dict[str, Any]:
         """What `GET /v1/manifest` says."""
-        return Manifest(__version__, self.digest, self.hashes)
+        return {"version": __version__, "digest": self.digest, "files": self.hashes}
 
     @property
     def root(self) -> str:
         """The address under which the files stand."""
         return f"/static/{self.digest[:16]}/"
 
-    def find(self, path: str) -> tuple[bytes, Headers] | None:
-        """The file at an address below /static/, and its headers."""
+    def find(self, path: str) -> Asset | None:
+        """The file at an address below /static/."""
         digest, _, name = path.partition("/")
-        hashed = digest == self.digest[:16]
-        data = self.files.get(name if hashed else path)
+        kept = digest == self.digest[:16]
+        data = self.files.get(name if kept else path)
         if data is None:
             return None
-        kept = b"public, max-age=31536000, immutable" if hashed else b"no-store"
-        suffix = Path(path).suffix
-        kind = _TYPES.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
-        text = "; charset=utf-8" if kind.startswith("text/") else ""
-        headers = [(b"content-type", f"{kind}{text}".encode()), (b"cache-control", kept)]
-        # A form on someone else's page loads our module from here.
-        shared = (b"access-control-allow-origin", b"*")
-        return data, [*headers, *PLAIN[1:], shared]
+        kind = _TYPES.get(Path(path).suffix) or mimetypes.guess_type(path)[0]
+        return Asset(data, kind or "application/octet-stream", kept)
 
     def page(self, name: str, language: str) -> str:
         """An HTML page of ours in a language: links to our files get their hashed address and the
