@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import Epsilon, Force, Gamma, Json, Output, Rho1, Rho2, check_drawing_target
+from sfumato.cli.options import (
+    Epsilon,
+    Force,
+    Gamma,
+    Json,
+    Output,
+    Rho1,
+    Rho2,
+    check_drawing_target,
+)
 
 if TYPE_CHECKING:
     from sfumato.collect.checking import Check
@@ -47,10 +56,12 @@ def init(
     check_drawing_target(output, force)
     given = {"gamma": gamma, "epsilon": epsilon, "rho1": rho1, "rho2": rho2}
     stated = {key: value for key, value in given.items() if value is not None} or {"gamma": 19.0}
-    promise = MechanismOptions(**stated).guarantee()
-    assert promise is not None
+    asked = MechanismOptions(
+        gamma=stated.get("gamma"), epsilon=epsilon, rho1=rho1, rho2=rho2
+    ).guarantee()
+    assert asked is not None
     domain = Domain.load(schema)
-    mechanism = best_mechanism(domain, promise)
+    mechanism = best_mechanism(domain, asked)
     text = draft(domain, schema, output, stated, mechanism.name)
     write_whole(output, text.encode(), force=force)
     if json:

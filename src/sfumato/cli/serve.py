@@ -22,9 +22,7 @@ def serve(
     ] = STORE,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen at; 0 takes any free one.")] = 8000,
-    workers: Annotated[
-        int, typer.Option(help="Processes that take reports; PostgreSQL only.")
-    ] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that take reports; PostgreSQL only.")] = 1,
     limit: Annotated[
         bool, typer.Option("--limit/--no-limit", help="60 reports a minute from one network.")
     ] = True,

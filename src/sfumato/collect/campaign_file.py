@@ -353,7 +353,8 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
                 f"'{key}' is no parameter of {name} ({listing(known) or 'it has none'})",
                 near_miss(key, known),
             )
-    mechanism = kind(domain, **options)
+    make: Callable[..., Mechanism] = kind
+    mechanism = make(domain, **options)
     if not promise.allows(mechanism.guarantee):
         raise text.error(
             ("mechanism", next(iter(given))),

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from sfumato.errors import ParameterError
@@ -57,17 +58,21 @@ def _text(word: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A number as ECMAScript writes it: the fewest digits that read back as the same number."""
+    """A number as ECMAScript writes it (Number::toString): the fewest digits that read back as the
+    same number, with an exponent below 1e-6 and from 1e21 on.
+    """
     if not math.isfinite(value):
         raise ParameterError(f"{value} has no place in JSON; use a finite number")
-    if value == int(value) and abs(value) < 1e21:
-        return str(int(value))
-    text = repr(value)
-    mantissa, mark, exponent = text.partition("e")
-    if not mark:
-        return text
-    power = int(exponent)
-    if -7 < power < 0:  # Python starts exponents at 1e-05, ECMAScript at 1e-7
-        digits = mantissa.replace(".", "").replace("-", "")
-        return ("-" if value < 0 else "") + "0." + "0" * (-power - 1) + digits
-    return f"{mantissa.removesuffix('.0')}e{'+' if power > 0 else '-'}{abs(power)}"
+    if value == 0:
+        return "0"
+    parts = Decimal(repr(value)).normalize().as_tuple()
+    digits, sign = "".join(map(str, parts.digits)), "-" if parts.sign else ""
+    point = len(digits) + int(parts.exponent)  # places before the decimal point
+    if len(digits) <= point <= 21:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1)}"

@@ -106,13 +106,9 @@ def truthful(campaign: Campaign) -> float:
     """
     program = campaign.program
     questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)
-    records = (
-        [_value(column, last) for column in program.inputs] for last in (False, True)
-    )
+    records = ([_value(column, last) for column in program.inputs] for last in (False, True))
     return max(
-        float(program.truthful(record, question))
-        for record in records
-        for question in questions
+        float(program.truthful(record, question)) for record in records for question in questions
     )
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.bits import Bits
@@ -334,7 +335,7 @@ def _code(domain: Domain, place: int, record: Record) -> Any:
     if isinstance(attribute, Items):
         return [attribute.code(str(item)) for item in value]
     column = pa.array([value if isinstance(value, int | float) else str(value)])
-    return int(attribute.encode(column)[0])  # type: ignore[arg-type, call-overload]
+    return int(np.asarray(attribute.encode(column))[0])
 
 
 def new_id() -> str:

@@ -23,7 +23,7 @@ def draft(
     name = _name(target.stem)
     title = domain.title or name.replace("-", " ").capitalize()
     given = "\n".join(f"{key} = {_number(value)}" for key, value in promise.items())
-    place = os.path.relpath(schema, target.parent or Path())
+    place = os.path.relpath(str(schema), str(target.parent))
     questions = "".join(_question(domain, name) for name in domain.names)
     return f"""\
 name = {toml_value(name)}  # part of the address

@@ -10,9 +10,7 @@ from sfumato.errors import DataError, SchemaError, near_miss
 from sfumato.table import Table, reader_of
 
 
-def named_records(
-    data: str, domain: Domain, key: str | None
-) -> tuple[Table, Sequence[str] | None]:
+def named_records(data: str, domain: Domain, key: str | None) -> tuple[Table, Sequence[str] | None]:
     """The records of a file by a domain, and the column that names each person."""
     reader = reader_of(data)
     if key is None:
@@ -38,5 +36,3 @@ def _names(data: str, key: str) -> list[str]:
     if column.null_count:
         raise DataError(f"column '{key}' has empty values, which name nobody")
     return [str(value) for value in column.to_pylist()]
-
-

@@ -159,5 +159,6 @@ def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorErro
     except (ValueError, KeyError, TypeError):
         message, hint = "the server does not speak as a collector does", None
     error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
-    error.facts["wait"] = int(retry_after) if (retry_after or "").isdigit() else 0
+    seconds = retry_after or ""
+    error.facts["wait"] = int(seconds) if seconds.isdigit() else 0
     return error

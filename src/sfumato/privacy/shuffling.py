@@ -9,6 +9,7 @@ are to be told apart, by a fair coin.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,19 @@ def shuffled_epsilon(guarantee: Guarantee, reports: int, delta: float = DELTA) -
     local = guarantee.epsilon
     if reports == 1 or not math.isfinite(local):
         return local
+    return _searched(local, _rounded_down(reports), delta)
+
+
+def _rounded_down(reports: int) -> int:
+    """The number with three digits, then zeros: fewer reports hide less, and few numbers are asked
+    about more than once.
+    """
+    unit = 10 ** max(0, len(str(reports)) - 3)
+    return reports // unit * unit
+
+
+@lru_cache(maxsize=256)
+def _searched(local: float, reports: int, delta: float) -> float:
     low, high = 0.0, local
     while high - low > ACCURACY * max(high, ACCURACY):
         middle = (low + high) / 2

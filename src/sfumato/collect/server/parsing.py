@@ -64,14 +64,14 @@ class ReportParser:
             return None
         codes = tuple(Annotated[int, Meta(ge=0, lt=size)] for size in self.packing.sizes)
         identity = Annotated[str, Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)]
+        values: Any = tuple.__class_getitem__(codes)
         report = msgspec.defstruct(
-            "Strict",
-            [("id", identity), ("values", tuple.__class_getitem__(codes))],
-            forbid_unknown_fields=True,
+            "Strict", [("id", identity), ("values", values)], forbid_unknown_fields=True
         )
-        several = Annotated[
-            list.__class_getitem__(report), Meta(min_length=1, max_length=MOST_REPORTS)
-        ]
+        reports: Any = list.__class_getitem__(report)
+        several: Any = Annotated.__class_getitem__(  # type: ignore[attr-defined]
+            (reports, Meta(min_length=1, max_length=MOST_REPORTS))
+        )
         batch = msgspec.defstruct(
             "StrictBatch", [("campaign", str), ("reports", several)], forbid_unknown_fields=True
         )

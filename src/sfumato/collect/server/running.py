@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.app import App
 from sfumato.collect.server.collector import Collector
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
 from sfumato.collect.server.protocol import KEEP_ALIVE_SECONDS, GuardedProtocol, GuardedServer
+from sfumato.collect.server.workers import Workers
 from sfumato.collect.store import open_store
 from sfumato.errors import ParameterError, ServerError
 
@@ -70,19 +72,43 @@ def serve(settings: Settings, started: Any = None) -> None:
     bound = _bound(settings.host, settings.port)
     if settings.workers > 1:
         collector_of(settings).store.close()  # one error of a campaign's file, not one a worker
-        config = _config(partial(app_of, settings), factory=True, workers=settings.workers)
         _tell(started, bound)
-        Multiprocess(config, target=GuardedServer(config).run, sockets=[bound]).run()
+        Workers(settings.workers, partial(serve_at, settings, bound)).run()
         return
-    config = _config(app_of(settings))
+    app = app_of(settings)
     _tell(started, bound)
-    GuardedServer(config).run(sockets=[bound])
+    GuardedServer(_config(app)).run(sockets=[bound])
+
+
+def serve_at(settings: Settings, bound: socket.socket) -> None:
+    """Serve at a socket that listens already: what one worker does."""
+    GuardedServer(_config(app_of(settings))).run(sockets=[bound])
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """The address of a server that runs in a thread of this process for the length of a block."""
+    bound = _bound(settings.host, settings.port)
+    server = GuardedServer(_config(app_of(settings)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        yield _address(bound)
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _tell(started: Any, bound: socket.socket) -> None:
     if started is not None:
-        host, port = bound.getsockname()[:2]
-        started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        started(_address(bound))
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -103,13 +129,22 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _loop() -> str:
+    """The event loop: uvloop where it is installed, which is everywhere but on Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return "asyncio"
+    return "uvloop" if uvloop.__version__ else "asyncio"
+
+
 def _config(app: Any, **more: Any) -> uvicorn.Config:
     """Settings of uvicorn: no log of who came, no words about ourselves."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return uvicorn.Config(
         app,
         http=GuardedProtocol,
-        loop="asyncio" if sys.platform == "win32" else "uvloop",
+        loop=_loop(),
         ws="none",
         lifespan="on",
         log_config=None,

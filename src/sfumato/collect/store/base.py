@@ -70,6 +70,11 @@ class Enrolled(NamedTuple):
     hash: str
     provenance: Provenance
 
+    @classmethod
+    def of(cls, number: int, name: str, round_: int, digest: str, spec: str) -> Enrolled:
+        """The campaign of a row of a store."""
+        return cls(number, name, round_, digest, Provenance.from_description(json.loads(spec)))
+
 
 class Token(NamedTuple):
     """Who may do more than answer; the secret itself is not kept."""

@@ -30,7 +30,6 @@ from sfumato.collect.store.base import (
 )
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.errors import ServerError, StoreError
-from sfumato.table import Provenance
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -135,10 +134,7 @@ class PostgresStore:
 
     def enrolled(self) -> list[Enrolled]:
         found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
-        return [
-            Enrolled(*facts, Provenance.from_description(json.loads(spec)))
-            for *facts, spec in found
-        ]
+        return [Enrolled.of(*row) for row in found]
 
     # Reports.
 

@@ -30,7 +30,6 @@ from sfumato.collect.store.base import (
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
-from sfumato.table import Provenance
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer
@@ -145,10 +144,7 @@ class SqliteStore:
 
     def enrolled(self) -> list[Enrolled]:
         found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
-        return [
-            Enrolled(*facts, Provenance.from_description(json.loads(spec)))
-            for *facts, spec in found
-        ]
+        return [Enrolled.of(*row) for row in found]
 
     # Reports.
 
