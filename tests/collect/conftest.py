@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.collect.speaking import CAMPAIGN
 
 pytest.importorskip("starlette", reason="the extra 'serve' is not installed")

@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.server.limits import PER_MINUTE, RateLimit
-from sfumato.collect.server.parsing import identities
 from tests.collect.speaking import (
     CAMPAIGN,
     Speaker,
@@ -19,6 +15,10 @@ from tests.collect.speaking import (
     some_reports,
     speaking,
 )
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.server.limits import PER_MINUTE, RateLimit
+from sfumato.collect.server.parsing import identities
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,12 @@ def test_each_report_of_a_batch_stands_for_itself(server):
             {"id": identity(), "values": [0]},
             {"id": identity(), "values": [-1, 0]},
             {"id": identity(), "values": [[0], 0]},
-            {"id": identity(), "values": [2**63, 0]},
+            {"id": identity(), "values": [2**70, 0]},
         ]
     )
     kinds = ["id", "domain", "conflict", "id", "domain", "domain", "domain", "domain"]
     expected = [{"index": i, "kind": kind} for i, kind in enumerate(kinds, 1)]
     assert found.json == {"stored": 1, "repeated": 0, "refused": expected}
-    error(server.send([{"id": identity(), "values": [2**64, 0]}]), 422, "shape")
 
 
 def test_a_report_can_be_asked_after_and_withdrawn(server):

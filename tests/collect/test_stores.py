@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.collect.speaking import CAMPAIGN
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store import Batch, Store, Work, allowed, new_token, open_store, utc_today
 from sfumato.errors import FileError, ParameterError, StoreError
-from tests.collect.speaking import CAMPAIGN
 
 Open = Callable[[], Store]
 

@@ -132,10 +132,10 @@ def _bound(host: str, port: int) -> socket.socket:
 def _loop() -> str:
     """The event loop: uvloop where it is installed, which is everywhere but on Windows."""
     try:
-        import uvloop
+        import uvloop  # noqa: F401
     except ImportError:
         return "asyncio"
-    return "uvloop" if uvloop.__version__ else "asyncio"
+    return "uvloop"
 
 
 def _config(app: Any, **more: Any) -> uvicorn.Config:
