@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.law import Law
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
@@ -114,6 +115,18 @@ class Channel(ABC):
         values were permuted among themselves.
         """
         return ()
+
+    def keep_of(self, axis: int) -> float | None:
+        """How probably a value of an axis is kept, where it is perturbed on its own or not at all;
+        None where it is perturbed with others, or otherwise.
+        """
+        return None
+
+    def law_of(self, axis: int) -> Law | None:
+        """The law from which a value of an axis that is not kept is drawn; None where there is no
+        such law.
+        """
+        return None
 
     @property
     def noiseless(self) -> bool:

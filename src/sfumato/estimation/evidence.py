@@ -60,6 +60,19 @@ class Evidence(ABC):
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
+    def known(self) -> Evidence:
+        """The same evidence with laws that were read off the reports taken as known: its errors
+        cost less, and leave out what those laws add.
+        """
+        return self
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        """For each axis how probably its value was kept; None where it was not perturbed on its
+        own.
+        """
+        return (None,) * self.total.ndim
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -145,6 +158,13 @@ class CountEvidence(Evidence):
         if self.channel.noiseless:
             return np.zeros((len(cells), len(cells)))
         return super().cell_covariance(cells)
+
+    def known(self) -> Evidence:
+        return CountEvidence(self.counts, self.settled)
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
 
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self.channel.settled:
