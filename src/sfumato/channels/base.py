@@ -133,6 +133,11 @@ class Channel(ABC):
         """Whether every report is the truth."""
         return False
 
+    @property
+    def noiseless_axes(self) -> tuple[int, ...]:
+        """The axes that are reported as they are."""
+        return tuple(range(len(self.inputs))) if self.noiseless else ()
+
     def beside(self, shape: tuple[int, ...]) -> Channel | None:
         """The channel of these cells jointly with columns that are reported as they are, standing
         first; None where the product with the identity is as good.

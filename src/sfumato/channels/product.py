@@ -202,6 +202,11 @@ class Product(Channel):
         return factor, own.index(axis)
 
     @property
+    def noiseless_axes(self) -> tuple[int, ...]:
+        pairs = zip(self.factors, self.axes, strict=True)
+        return tuple(axes[place] for factor, axes in pairs for place in factor.noiseless_axes)
+
+    @property
     def noiseless(self) -> bool:
         return all(factor.noiseless for factor in self.factors)
 

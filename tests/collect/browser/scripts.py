@@ -50,7 +50,7 @@ def wait_for_text(chromium: Any, text: str, selector: str = "sfumato-survey") ->
 def click(chromium: Any, text: str) -> None:
     """Press the button or link of this text."""
     script = """
-    const all = [...document.querySelectorAll("sfumato-survey :is(button, a, summary, label)")];
+    const all = [...document.querySelectorAll("sfumato-survey :is(button, a, summary)")];
     const found = all.find((each) => each.innerText.trim() === arguments[0] && !each.disabled);
     if (found) { found.scrollIntoView({ block: "center" }); found.click(); }
     return Boolean(found);

@@ -156,7 +156,7 @@ class Form {
       this.say("error_title"),
       make("p", {}, known ? this.say(key, this.shown(facts)) : this.say("error_fault")),
       known || !message ? null : make("p", {}, make("code", {}, message)),
-      ["support", "budget", "promise", "program"].includes(kind) ? this.commandLine() : null,
+      ["support", "program"].includes(kind) ? this.commandLine() : null,
       ["network", "busy", "changed", "fault"].includes(kind)
         ? this.button("again", () => this.start(), true)
         : null,
@@ -254,6 +254,8 @@ class Form {
   promise(share) {
     const { gamma } = this.survey.program;
     const times = Number((gamma[0] * 1000n) / gamma[1]) / 1000;
+    // What is shown errs towards the weaker promise.
+    const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
     const told = this.survey.program.open.filter((place) => this.survey.asked.includes(place));
     const names = told.map((place) => this.title(this.survey.attributes[place])).join(", ");
     return make(
@@ -263,7 +265,7 @@ class Form {
       share === undefined ? null : this.crowd(share),
       make("p", {}, share === undefined ? this.say("promise_blurred") : this.say("promise_share", { share: this.percent(share) })),
       make("p", {}, this.say("promise_posterior", {
-        prior: this.percent(0.05), posterior: this.percent((times * 0.05) / (times * 0.05 + 0.95)) })),
+        prior: this.percent(0.05), posterior: this.percent(posterior) })),
       names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
       this.survey.program.told.length > told.length ? make("p", { class: "told" }, this.say("promise_size")) : null,
       make("details", {}, make("summary", {}, this.say("numbers")), make("p", {}, this.say("promise_gamma", {
@@ -379,7 +381,7 @@ class Form {
   async withdraw(id) {
     try {
       await this.survey.withdraw(id);
-      this.say_status("withdrawn");
+      this.status.textContent = this.survey.report?.id === id ? "" : this.say("withdrawn");
       this.next(true);
     } catch (error) {
       this.fail(error);
