@@ -148,6 +148,7 @@ def identify(
     stands for, or `population` says how many there are; the answer then has the risk in the
     population too.
 
+    >>> import pyarrow as pa
     >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]}
     >>> found = identify(pa.table(people), confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
