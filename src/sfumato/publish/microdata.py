@@ -136,6 +136,7 @@ class Microdata:
         nulls: Literal["value", "error"] = "value",
         beside: Sequence[str] = (),
         with_secret: bool = True,
+        keyless: bool = False,
     ) -> Microdata:
         """The records of a file, an Arrow table or a data frame; a column that is not confidential
         is a key, unless `keys` names them or it stands `beside` (a sampling weight).
@@ -169,7 +170,7 @@ class Microdata:
                     "nothing to exchange",
                     hint="name a column with two or more values",
                 )
-        if not names:
+        if not names and not keyless:
             raise ParameterError(
                 "every column is confidential, so no record can be told apart by the others"
             )
@@ -196,6 +197,10 @@ class Microdata:
             place = table.column_names.index(name)
             table = table.set_column(place, name, decoded(self.table, column))
         return table
+
+    def check_column(self, name: str) -> None:
+        """Refuse a name that is no column."""
+        _check_names(self.table, [name])
 
     def combined(self) -> Microdata:
         """The same records with all confidential columns joined into one, whose values are the
