@@ -18,9 +18,11 @@ from sfumato.cli.identify import identify
 from sfumato.cli.mine import mine
 from sfumato.cli.perturb import perturb
 from sfumato.cli.plan import plan
+from sfumato.cli.pram import pram
 from sfumato.cli.query import query
 from sfumato.cli.reproduce import reproduce
 from sfumato.cli.schema import schema
+from sfumato.cli.suppress import suppress
 from sfumato.cli.swap import swap
 
 app = typer.Typer(
@@ -44,6 +46,8 @@ app.command()(query)
 app.command()(classify)
 app.command()(identify)
 app.command()(swap)
+app.command()(suppress)
+app.command()(pram)
 app.command()(hide)
 app.command()(audit)
 app.command()(reproduce)

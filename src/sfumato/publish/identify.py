@@ -160,7 +160,7 @@ def identify(
         keys=keys,
         bins=bins,
         nulls=None if nulls == "value" else nulls,
-        beside=None if weights is None else [weights],
+        beside=None if weights is None or isinstance(data, Microdata) else [weights],
     )
     if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
         raise ParameterError(f"a column is cut into 2 bins or more; found {try_bins!r}")
@@ -181,6 +181,13 @@ def _population(
         return None
     if population is not None and (isinstance(population, bool) or not population > 0):
         raise ParameterError(f"population={population!r} is no number of people")
+    if name is not None:
+        microdata.check_column(name)
+        if any(column.name == name for column in microdata.keys):
+            raise ParameterError(
+                f"'{name}' is a key here, so it cannot be the weight",
+                hint="read the microdata with the weight beside the keys",
+            )
     column = None if name is None else microdata.table[name]
     weights = sampling_weights(column, name, population, microdata.rows)
     return population_risk(microdata.keys, weights)

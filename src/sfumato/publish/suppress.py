@@ -72,6 +72,11 @@ class SuppressRelease:
         }
         return {**self.report.to_dict(), **({"by_confidential": risks} if risks else {})}
 
+    def revealed(self) -> dict[str, list[list[Any]]]:
+        """Which cells were blanked, as row (from 1) and column: for the owner alone."""
+        names = self.report.keys
+        return {"blanked": [[int(row) + 1, names[place]] for row, place in np.argwhere(self.blank)]}
+
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
         write_records(self.table, path, force=force)
