@@ -244,16 +244,20 @@ class _Translator:
         return [self._number(part) for part in arguments]
 
     def _check_counted(self, expression: exp.Count) -> None:
-        """COUNT of a column or of anything known counts every record: nothing else is NULL."""
+        """COUNT of a column or a constant counts every record; that of a CASE those with a
+        result.
+        """
         counted = expression.this
         if counted is None or isinstance(bare(counted), exp.Star) or is_constant(counted):
             return
-        if column_name(counted, self.domain) is not None:
-            for column in counted.find_all(exp.Column):
-                Axis.of(self.domain, column.name)
-            return
-        if not _can_be_null(counted):
-            self._number(counted)
+        name = column_name(counted, self.domain)
+        if name is not None:
+            Axis.of(self.domain, name)
+        elif not _can_be_null(counted):
+            raise QueryError(
+                f"{expression.sql()} counts neither rows, a column, nor a CASE",
+                hint="use COUNT(*), or COUNT_IF for a condition",
+            )
 
     def _number(self, expression: exp.Expression, *, words: bool = False) -> _Numbered:
         """A number of each record: a column, a constant, arithmetic, a condition, or a CASE of
