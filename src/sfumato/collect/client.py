@@ -57,9 +57,7 @@ class Survey:
     document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        sizes = [attribute.size for attribute in self.domain]
-        if [column.size for column in self.program.inputs] != sizes:
-            raise CampaignError("the server's program does not fit its questions")
+        self.program.check_reads(self.domain)
         if not self.promise.allows(self.program.guarantee):
             raise PrivacyError(
                 f"the server's program has {self.program.guarantee}, above its promise of "

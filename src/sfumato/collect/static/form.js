@@ -255,7 +255,7 @@ class Form {
     const { gamma } = this.survey.program;
     const times = Number((gamma[0] * 1000n) / gamma[1]) / 1000;
     // What is shown errs towards the weaker promise.
-    const posterior = Math.ceil((100 * times) / (times + 19) - 1e-9) / 100;
+    const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
     const told = this.survey.program.open.filter((place) => this.survey.asked.includes(place));
     const names = told.map((place) => this.title(this.survey.attributes[place])).join(", ");
     return make(

@@ -448,7 +448,7 @@ export const KINDS = {
     fields: "items buckets cap a b pool$ seeds",
     inputs: (s) => set(s.items),
     outputs: (s) => codes(s.seeds, s.buckets),
-    fits: (s) => s.cap && s.cap < s.buckets,
+    fits: (s) => s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const seed = draws.below(s.seeds);
