@@ -491,6 +491,28 @@ def test_only_the_dealt_question_is_asked_and_no_reload_deals_another(chromium: 
     assert len(dealt) > 1  # 3 of 10,000 runs of six would deal but one
 
 
+def test_a_folded_answer_names_the_answers_that_share_it(chromium: Any) -> None:
+    """Nothing is hidden from the person: the group that is sent is written out."""
+    campaign = questionnaire()
+    deal = campaign["program"]["steps"][0]
+    both = deal["questions"][2] | {"answers": 2, "map": [0, 1] * 6}
+    single = {"step": "kary", "columns": [1], "reports": [1], "sizes": [4], "answers": 4}
+    deal["questions"] = [both, single | {"a": 19, "b": 1}]
+    deal["weights"] = [(1 << 32) - 1, 1]
+    with opened(chromium, campaign):
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        words = text_of(chromium, "dl.words")
+        assert "Do you smoke? × How old are you?" in words
+        groups = (
+            "Yes + 15 to under 35; Yes + 55 to under 75; No + 15",
+            "Yes + 35 to under 55; Yes + 75 to 95; No + 35",
+        )
+        assert any(f"one of: {group}" in words for group in groups)
+
+
 # --- all kinds of columns
 
 
