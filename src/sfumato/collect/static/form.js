@@ -213,6 +213,7 @@ class Form {
       "form",
       {
         novalidate: true,
+        autocomplete: "off", // a reload must not bring back what was typed
         submit: (/** @type {Event} */ event) => this.answer(event, fields, summary),
       },
       summary,
