@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.publish.dossier import Dossier
+from sfumato.publish.dossier import Dossier
+from sfumato.publish.records import write_json
+from sfumato.report import Block, Code, Heading, Listing, Page, Paragraph
 
 DossierFile = Annotated[
     Path | None,
@@ -47,9 +47,6 @@ def write_dossier(
     force: bool,
 ) -> None:
     """Write both files, with the command that was typed."""
-    from sfumato.publish.records import write_json
-    from sfumato.report import Block, Code, Heading, Page, Paragraph, Table
-
     if path is None:
         return
     page, data = dossier_files(path)
@@ -60,7 +57,7 @@ def write_dossier(
         blocks.append(Heading(section.heading))
         blocks += [Paragraph(words) for words in section.words]
         blocks += [
-            Table(grid.headings, grid.lines, grid.caption) for grid in section.grids if grid.lines
+            Listing(grid.headings, grid.lines, grid.caption) for grid in section.grids if grid.lines
         ]
         if section.heading == "What was done":
             blocks.append(Code(told.command))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Json
 from sfumato.cli.owner import (
@@ -21,10 +22,11 @@ from sfumato.cli.owner import (
     telling,
 )
 from sfumato.cli.printing import print_facts, print_json, print_table
-
-if TYPE_CHECKING:
-    from sfumato.publish.identify import Identification
-    from sfumato.publish.population import PopulationRisk
+from sfumato.publish.dossier import identification_dossier
+from sfumato.publish.identify import Identification
+from sfumato.publish.identify import identify as identify_records
+from sfumato.publish.population import PopulationRisk
+from sfumato.report import save_figure
 
 DRAWN = 8
 
@@ -60,9 +62,6 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
-    from sfumato.publish.dossier import identification_dossier
-    from sfumato.publish.identify import identify as identify_records
-
     check_targets([plot, *dossier_files(dossier)], force)
     beside = [] if weights is None else [weights]
     microdata = read_microdata(data, confidential, keys, bin, nulls, beside=beside)
@@ -149,9 +148,6 @@ def print_population(population: PopulationRisk) -> None:
 
 def draw_identification(found: Identification, path: Path) -> None:
     """What each key gives away: identifiable records with it, and without it."""
-    from sfumato import plots
-    from sfumato.report import save_figure
-
     telling_most = found.columns[:DRAWN]
     axes = plots.risk(
         [f"without {role.name}" for role in telling_most],

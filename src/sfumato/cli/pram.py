@@ -5,7 +5,7 @@ unchanged.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -37,9 +37,10 @@ from sfumato.cli.owner import (
     telling,
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
-
-if TYPE_CHECKING:
-    from sfumato.publish.pram import PramRelease, PramReport
+from sfumato.publish.dossier import pram_dossier
+from sfumato.publish.pram import PramRelease, PramReport
+from sfumato.publish.pram import pram as replace_values
+from sfumato.publish.records import check_record_target, write_json
 
 SHOWN = 20
 
@@ -86,10 +87,6 @@ def pram(
 
     Example: sfumato pram adult.csv -o release.csv --column marital_status --gamma 19 --within sex
     """
-    from sfumato.publish.dossier import pram_dossier
-    from sfumato.publish.pram import pram as replace_values
-    from sfumato.publish.records import check_record_target, write_json
-
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, reveal, *dossier_files(dossier)], force)

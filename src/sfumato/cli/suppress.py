@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,9 +26,10 @@ from sfumato.cli.owner import (
     telling,
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
-
-if TYPE_CHECKING:
-    from sfumato.publish.suppress import SuppressRelease
+from sfumato.publish.dossier import suppression_dossier
+from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.suppress import SuppressRelease
+from sfumato.publish.suppress import suppress as suppress_cells
 
 
 def suppress(
@@ -65,10 +66,6 @@ def suppress(
     Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education --bin
     age=frequency:5 --k 5
     """
-    from sfumato.publish.dossier import suppression_dossier
-    from sfumato.publish.records import check_record_target, write_json
-    from sfumato.publish.suppress import suppress as suppress_cells
-
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, reveal, *dossier_files(dossier)], force)
