@@ -107,8 +107,8 @@ def test_reports_follow_the_law_of_the_campaign(url, store, campaign_path):
     """The reports of one record, counted, against the channel of the mechanism."""
     from scipy.stats import chisquare
 
-    client = Client(url)
-    number = 6000
+    client = Client(url, rng=seeded(5))
+    number = 20_000
     client.send(Table(client.survey.domain, (np.zeros(number, int), np.full(number, 2))))
     opened = open_store(store)
     codes = np.frombuffer(b"".join(opened.bodies(1)), dtype=np.uint8).reshape(-1, 2)
@@ -208,7 +208,7 @@ def test_the_identical_bytes_go_out_again_with_growing_pauses(flaky):
     client.transport.sleep = pauses.append
     client.answer(ANN)
     assert len(kind.bodies) == 5 and len(set(kind.bodies)) == 1
-    assert pauses[0] == 7 and pauses[3] == 7  # as the server asked
+    assert pauses[0] == 7 and 7 <= pauses[3] <= 8  # at least as long as the server asked
     assert 1.0 <= pauses[1] <= 2.0 and 2.0 <= pauses[2] <= 4.0
 
 

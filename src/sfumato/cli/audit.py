@@ -6,16 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
+from sfumato.audit import Audit, audit_release
+from sfumato.audit.result import LIMITS
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.audit import Audit
-    from sfumato.source import Release
-    from sfumato.table import Table
+from sfumato.cli.printing import print_json, print_table, progress_bar
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError
+from sfumato.randomness import secure, seeded
+from sfumato.report import Heading, Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.source import Release
+from sfumato.table import Table, reader_of
+from sfumato.table.order import read_order
 
 
 def audit(
@@ -48,13 +55,6 @@ def audit(
 
     Example: sfumato audit census.parquet --truth census.csv
     """
-    from sfumato.audit import audit_release
-    from sfumato.cli.printing import print_json, progress_bar
-    from sfumato.cli.reading import read_source
-    from sfumato.errors import FileError
-    from sfumato.randomness import secure, seeded
-    from sfumato.source import Release
-
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
     if not isinstance(source, Release):
@@ -85,11 +85,6 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     """The true records, by their own schema if given, else by the domain that the
     release carries.
     """
-    from sfumato.cli.reading import read_truth
-    from sfumato.domain import Domain
-    from sfumato.errors import ParameterError
-    from sfumato.table import reader_of
-
     if schema is None:
         return read_truth(truth, release).table
     reader = reader_of(truth)
@@ -102,9 +97,6 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
 
 def in_order(records: Table, order: Path | None, release: Release) -> Table:
     """The true records in the order of their reports."""
-    from sfumato.errors import ParameterError
-    from sfumato.table.order import read_order
-
     if order is not None:
         return records.take(read_order(order, release.table.rows, release.copies))
     if release.provenance.shuffled:
@@ -124,9 +116,6 @@ def _of_rows(
 
 def print_audit(found: Audit) -> None:
     """The audit for people: the verdict, what attackers got right, and every check."""
-    from sfumato.audit.result import LIMITS
-    from sfumato.cli.printing import print_table
-
     for sentence in found.sentences():
         print(sentence)
     if found.violations:
@@ -147,9 +136,6 @@ def print_audit(found: Audit) -> None:
 
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
-    from sfumato import plots
-    from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
-
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     axes = plots.risk(
         [attack.target for attack in guesses],
@@ -167,8 +153,8 @@ def draw(found: Audit, path: Path) -> None:
     )
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     blocks += [
-        Table(found.header(), found.table()),
+        Listing(found.header(), found.table()),
         Heading("Checks"),
-        Table(("what should hold", "p-value", ""), checks),
+        Listing(("what should hold", "p-value", ""), checks),
     ]
     Page("Audit of a release", blocks).save(path)
