@@ -21,7 +21,7 @@ __all__ = ["wheel"]  # the wheel, freshly built
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment with the wheel, what it requires, what the extra `serve` requires, and
     nothing else; linked from the environment of the tests, so no network is needed.
     """
@@ -57,7 +57,7 @@ def served(environment: Path, folder: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_the_installed_wheel_serves_the_form_and_takes_a_report(environment, wheel, tmp_path):  # noqa: F811
+def test_the_installed_wheel_serves_the_form_and_takes_a_report(environment, wheel, tmp_path):
     start = "sfumato/collect/static/"
     with ZipFile(wheel) as built:
         shipped = {
@@ -86,7 +86,9 @@ def test_the_source_archive_holds_the_form_too(tmp_path):
     import tarfile
 
     command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory"]
-    subprocess.run([*command, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*command, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, timeout=120
+    )
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
