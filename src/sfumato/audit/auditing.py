@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import attacks
 from sfumato.audit.baskets import BasketFit
 from sfumato.audit.breaches import breaches
 from sfumato.audit.check import Check
+from sfumato.audit.coins import coin_checks
 from sfumato.audit.fitting import fit_checks
 from sfumato.audit.independence import fresh_noise_check, keystream_check
+from sfumato.audit.lags import lag_check, mirror_check
 from sfumato.audit.linkage import linkage
+from sfumato.audit.neighbours import neighbour_check
 from sfumato.audit.paired import Paired
+from sfumato.audit.position import position_checks
 from sfumato.audit.result import Audit
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
@@ -88,6 +93,10 @@ def _checks(paired: Paired, rng: Keystream, tell: Progress) -> list[Check]:
     checks, residuals = fitted
     tell("independence", 0.0)
     checks.append(keystream_check(residuals))
+    found = Agreements.of(paired)
+    if found is not None:
+        checks += [lag_check(found.series), mirror_check(found.series), *position_checks(found)]
+    checks += [*coin_checks(paired), neighbour_check(paired, found)]
     if not paired.mechanism.needs_all_rows:
         checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
     return checks
