@@ -24,6 +24,7 @@ from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.steps import Flip, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
@@ -252,7 +253,16 @@ class BitFlip(ItemFlips):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, parameters["keep_ones"], parameters["keep_zeros"])
+        given = Received(parameters, "the parameters of mask")
+        return cls(
+            domain, _received_rates(given["keep_ones"]), _received_rates(given["keep_zeros"])
+        )
+
+
+def _received_rates(given: Received) -> Rates:
+    if isinstance(given.value, list | tuple):
+        return given.numbers(least=0, highest=1)
+    return given.number(least=0, most=1)
 
 
 def basket_reports(domain: Domain) -> Domain:

@@ -18,6 +18,7 @@ from sfumato.mechanisms.registry import from_spec, mechanism_class
 from sfumato.mechanisms.steps import Step
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import MOST_ATTRIBUTES, Received
 
 SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
@@ -149,7 +150,8 @@ class Combined(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, tuple(from_spec(spec) for spec in parameters["parts"]))
+        parts = Received(parameters, "the parameters of combined")["parts"]
+        return cls(domain, tuple(from_spec(p.value) for p in parts.entries(MOST_ATTRIBUTES)))
 
     def steps(self) -> tuple[Step, ...]:
         private = self.domain.private

@@ -23,6 +23,7 @@ from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
@@ -94,7 +95,8 @@ class GammaDiagonal(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Fraction(parameters["gamma"]))
+        given = Received(parameters, "the parameters of gamma-diagonal")
+        return cls(domain, given["gamma"].fraction())
 
     def steps(self) -> tuple[Step, ...]:
         sizes, scale = self.domain.private.shape, Fraction(self.gamma).denominator

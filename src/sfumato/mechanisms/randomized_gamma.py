@@ -23,6 +23,7 @@ from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.steps import Spread, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time, so that draws and results stay in the cache
 SCALE = (
@@ -150,7 +151,8 @@ class RandomizedGamma(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Fraction(parameters["gamma"]), parameters["spread"])
+        given = Received(parameters, "the parameters of randomized-gamma")
+        return cls(domain, given["gamma"].fraction(), given["spread"].number())
 
     @cached_property
     def _weights(self) -> tuple[int, int, int]:
