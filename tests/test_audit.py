@@ -103,7 +103,7 @@ def test_checks_raise_no_more_false_alarms_than_stated(mechanism: Mechanism) -> 
     truth = table(mechanism.domain, 2000)
     failed = 0
     for seed in range(120):
-        checks = _checks(
+        checks, _ = _checks(
             Paired.of(released(truth, mechanism, seed), truth),
             seeded(seed),
             lambda stage, share: None,

@@ -42,6 +42,7 @@ class Agreement:
     variance: Floats
     most: float = 1.0  # how far one term can lie above its mean, and below
     least: float = 1.0
+    top: float = 1.0  # what a report that is its record has
 
     @cached_property
     def left(self) -> Floats:
@@ -167,12 +168,15 @@ def _whole_baskets(fit: BasketFit) -> tuple[Agreement, Floats]:
     variance = total(ones * (1 - ones), zeros * (1 - zeros))
     if not law.pairs.any():
         staying = np.exp(total(_logs(ones), _logs(zeros)))
-        return Agreement("whole baskets", found, mean, variance), staying
+        return Agreement("whole baskets", found, mean, variance, top=truth.items), staying
     variance += fit.sizes * (fit.sizes - 1) * law.pairs[fit.sizes]
     most, least = float((truth.items - mean).max()), float(mean.max())
     # All items are right at most as often as a single one is.
     single = np.where(fit.sizes > 0, law.ones.max(axis=0)[fit.sizes], zeros.max())
-    return Agreement("whole baskets", found, mean, variance, max(most, 1e-9), least), single
+    whole = Agreement(
+        "whole baskets", found, mean, variance, max(most, 1e-9), least, top=truth.items
+    )
+    return whole, single
 
 
 def _sums(values: Floats, offsets: NDArray[np.int64]) -> Floats:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import attacks
@@ -16,9 +19,12 @@ from sfumato.audit.independence import fresh_noise_check, keystream_check
 from sfumato.audit.lags import lag_check, mirror_check
 from sfumato.audit.linkage import linkage
 from sfumato.audit.neighbours import neighbour_check
+from sfumato.audit.order import permutation_check, report_order_check
 from sfumato.audit.paired import Paired
 from sfumato.audit.position import position_checks
-from sfumato.audit.result import Audit
+from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE, Audit
+from sfumato.audit.sight import Sight, sight
+from sfumato.audit.unpaired import LEFT_OUT, unpaired_checks
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
 from sfumato.randomness import Keystream, secure
@@ -35,6 +41,7 @@ def audit_release(
     release: Table,
     truth: Table,
     *,
+    order: NDArray[np.int64] | None = None,
     rng: Keystream | None = None,
     rho1: float = 0.05,
     rho2: float = 0.50,
@@ -43,10 +50,12 @@ def audit_release(
 ) -> Audit:
     """What attackers learn from a release, and whether the mechanism that made it kept its word.
 
-    The truth must be the very records that were perturbed, in their order; with copies, one record
-    for each group of reports. A mechanism that keeps its word is flagged with probability at most
-    `false_alarm` by the checks, by the empirical gamma and by the breaches each. `rng` draws the
-    perturbations of chosen records and the random scores; secure unless given.
+    The truth must be the very records that were perturbed; with copies, one record for each group
+    of reports. They are brought beside their reports by `order` (see `sfumato.table.order`); without
+    it, reports that were not shuffled stand in the order of the truth, and of shuffled ones only
+    what needs no pairing is judged. A mechanism that keeps its word is accused with probability at
+    most `false_alarm`. `rng` draws the perturbations of chosen records and the random scores; secure
+    unless given.
 
     >>> from sfumato.domain import Category, Domain
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -61,16 +70,21 @@ def audit_release(
     check_breach(rho1, rho2)
     check_strictly_between("false_alarm", false_alarm)
     rng = secure() if rng is None else rng
-    paired = Paired.of(release, truth)
+    paired = Paired.of(release, truth, order)
     tell = _teller(progress)
     tell("reports", 0.0)
-    checks = _checks(paired, rng, tell)
+    checks, seen = _checks(paired, rng, tell)
+    checks += _order_checks(paired, order)
     gamma = empirical_gamma(
-        paired, rng, false_alarm=false_alarm, progress=lambda share: tell("gamma", share)
+        paired,
+        rng,
+        false_alarm=false_alarm * OTHER_SHARE,
+        progress=lambda share: tell("gamma", share),
     )
-    found = attacks(paired, rng, lambda share: tell("attacks", share))
+    found = attacks(paired, rng, lambda share: tell("attacks", share)) if paired.in_order else []
     tell("breaches", 0.0)
-    beliefs = breaches(paired, rho1, rho2, false_alarm=false_alarm)
+    level = false_alarm * OTHER_SHARE
+    beliefs = breaches(paired, rho1, rho2, false_alarm=level) if paired.in_order else None
     audit = Audit(
         paired.mechanism.name,
         paired.people,
@@ -83,12 +97,31 @@ def audit_release(
         linkage(paired),
         tuple(checks),
         false_alarm,
+        _sight(seen, false_alarm * CHECKS_SHARE / len(checks)),
+        () if paired.in_order else (LEFT_OUT,),
     )
     tell("breaches", 1.0)
     return audit
 
 
-def _checks(paired: Paired, rng: Keystream, tell: Progress) -> list[Check]:
+def _checks(
+    paired: Paired, rng: Keystream, tell: Progress
+) -> tuple[list[Check], Agreements | None]:
+    """The checks of the reports beside the records, and the agreement they look at."""
+    found = None
+    if paired.in_order:
+        checks, found = _paired_checks(paired, rng, tell)
+    else:
+        checks = unpaired_checks(paired, rng)
+        tell("independence", 0.0)
+    if not paired.mechanism.needs_all_rows:
+        checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
+    return checks, found
+
+
+def _paired_checks(
+    paired: Paired, rng: Keystream, tell: Progress
+) -> tuple[list[Check], Agreements | None]:
     fitted = BasketFit(paired).checks(rng) if paired.in_baskets else fit_checks(paired, rng)
     checks, residuals = fitted
     tell("independence", 0.0)
@@ -96,10 +129,16 @@ def _checks(paired: Paired, rng: Keystream, tell: Progress) -> list[Check]:
     found = Agreements.of(paired)
     if found is not None:
         checks += [lag_check(found.series), mirror_check(found.series), *position_checks(found)]
-    checks += [*coin_checks(paired), neighbour_check(paired, found)]
-    if not paired.mechanism.needs_all_rows:
-        checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
-    return checks
+    return [*checks, *coin_checks(paired), neighbour_check(paired, found)], found
+
+
+def _order_checks(paired: Paired, order: NDArray[np.int64] | None) -> list[Check]:
+    checks = [report_order_check(paired)]
+    return checks if order is None else [*checks, permutation_check(order)]
+
+
+def _sight(found: Agreements | None, threshold: float) -> Sight | None:
+    return None if found is None else sight(found, threshold)
 
 
 def _siblings(paired: Paired) -> SiblingAccount | None:

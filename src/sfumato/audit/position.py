@@ -27,8 +27,16 @@ Floats = NDArray[np.float64]
 
 
 def position_checks(found: Agreements) -> list[Check]:
-    """The checks of stretches, of rows that come back, and of runs."""
-    return [stretch_check(found.series), modulo_check(found.series), run_check(found)]
+    """The checks of all rows, of stretches, of rows that come back, and of runs."""
+    checks = (total_check, stretch_check, modulo_check)
+    return [*(check(found.series) for check in checks), run_check(found)]
+
+
+def total_check(series: tuple[Agreement, ...]) -> Check:
+    """Whether the truth comes through as often as it should in all rows together."""
+    name = "the truth comes through as often as it should"
+    logs = [bounded(one.left.sum(), one.variance.sum(), one.most, one.least) for one in series]
+    return worst_log(name, logs, len(series), lambda place: series[place].name)
 
 
 def stretches(rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
