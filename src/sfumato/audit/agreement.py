@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.baskets import BasketFit, held
-from sfumato.audit.fitting import stays
 from sfumato.audit.paired import Paired, PairedColumn
 from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError
@@ -98,7 +97,8 @@ def agreement(paired: Paired, columns: list[PairedColumn], name: str) -> Agreeme
     """Whether all these columns are reported truly at once."""
     agree = np.logical_and.reduce([column.agree for column in columns])
     channel = paired.channel_over([column.axis for column in columns])
-    chance = np.asarray(stays(channel, [_codes(paired, column) for column in columns]))
+    codes = [_codes(paired, column) for column in columns]
+    chance = np.asarray(channel.chances(codes, codes))
     return _of_chance(name, agree, chance)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
-from sfumato.audit.attack import attacks
+from sfumato.audit.attack import Attack, attacks
 from sfumato.audit.baskets import BasketFit
 from sfumato.audit.breaches import breaches
 from sfumato.audit.check import Check
@@ -24,7 +24,9 @@ from sfumato.audit.paired import Paired
 from sfumato.audit.position import position_checks
 from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE, Audit
 from sfumato.audit.sight import Sight, sight
+from sfumato.audit.twins import Twins
 from sfumato.audit.unpaired import LEFT_OUT, unpaired_checks
+from sfumato.errors import Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
 from sfumato.randomness import Keystream, secure
@@ -81,7 +83,7 @@ def audit_release(
         false_alarm=false_alarm * OTHER_SHARE,
         progress=lambda share: tell("gamma", share),
     )
-    found = attacks(paired, rng, lambda share: tell("attacks", share)) if paired.in_order else []
+    found, left_out = _attacks(paired, rng, tell)
     tell("breaches", 0.0)
     level = false_alarm * OTHER_SHARE
     beliefs = breaches(paired, rho1, rho2, false_alarm=level) if paired.in_order else None
@@ -98,7 +100,7 @@ def audit_release(
         tuple(checks),
         false_alarm,
         _sight(seen, false_alarm * CHECKS_SHARE / len(checks)),
-        () if paired.in_order else (LEFT_OUT,),
+        left_out,
     )
     tell("breaches", 1.0)
     return audit
@@ -122,14 +124,37 @@ def _checks(
 def _paired_checks(
     paired: Paired, rng: Keystream, tell: Progress
 ) -> tuple[list[Check], Agreements | None]:
-    fitted = BasketFit(paired).checks(rng) if paired.in_baskets else fit_checks(paired, rng)
-    checks, residuals = fitted
+    checks, residuals, found = _fit(paired, rng)
     tell("independence", 0.0)
     checks.append(keystream_check(residuals))
-    found = Agreements.of(paired)
     if found is not None:
         checks += [lag_check(found.series), mirror_check(found.series), *position_checks(found)]
     return [*checks, *coin_checks(paired), neighbour_check(paired, found)], found
+
+
+def _fit(
+    paired: Paired, rng: Keystream
+) -> tuple[list[Check], NDArray[np.float64], Agreements | None]:
+    """Whether reports follow the mechanism's law, what chance left of each, and their agreement."""
+    if not paired.in_baskets and not paired.in_place:
+        twins = Twins(paired, rng)
+        return twins.checks(), twins.residuals(), twins.agreements()
+    fitted = BasketFit(paired).checks(rng) if paired.in_baskets else fit_checks(paired, rng)
+    return *fitted, Agreements.of(paired)
+
+
+def _attacks(
+    paired: Paired, rng: Keystream, tell: Progress
+) -> tuple[list[Attack], tuple[str, ...]]:
+    """The attacks, and what had to be left out of the audit."""
+    if not paired.in_order:
+        return [], (LEFT_OUT,)
+    if paired.private.baskets and not paired.in_baskets:
+        return [], ("attacks are left out: a report speaks of one symbol of a whole basket",)
+    try:
+        return attacks(paired, rng, lambda share: tell("attacks", share)), ()
+    except Unanswerable as limit:
+        return [], (f"attacks are left out: {limit.message}",)
 
 
 def _order_checks(paired: Paired, order: NDArray[np.int64] | None) -> list[Check]:

@@ -64,7 +64,7 @@ class Flips:
 def coin_checks(paired: Paired) -> list[Check]:
     """Items two by two and three by three, or columns three by three."""
     if not paired.in_baskets:
-        check = _column_triples(paired)
+        check = _column_triples(paired) if paired.in_place else None
         return [] if check is None else [check]
     fit = BasketFit(paired)
     items = np.argsort(-fit.truth.counts(), kind="stable")[:PAIRED_ITEMS]

@@ -17,8 +17,10 @@ from sfumato.audit.agreement import Agreements
 from sfumato.audit.baskets import BasketFit
 from sfumato.audit.check import Check, bounded, worst_log
 from sfumato.audit.coins import Flips
-from sfumato.audit.paired import Paired, PairedColumn
+from sfumato.audit.paired import Paired, PairedColumn, judged_cells
+from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError
+from sfumato.domain import Attribute, Codes
 
 MOST_ROWS = 1 << 18  # rows looked at: a dependence that matters shows in so many
 MOST_COLUMNS = 24
@@ -60,9 +62,13 @@ def _record_sums(
 ) -> Iterator[tuple[Floats, Callable[[int], str]]]:
     """Logarithms of p-values, and what each is about."""
     rows = min(paired.release.rows, MOST_ROWS)
-    columns = list(paired.columns[:MOST_COLUMNS])
-    traits = [Trait(c.name, c.truth[:rows], c.cells.labels) for c in columns]
-    for apart in WORDS:
+    columns = list(paired.columns[:MOST_COLUMNS]) if paired.in_place else []
+    traits = [Trait(c.name, c.truth[:rows], c.cells.labels) for c in columns] or [
+        _trait(attribute, column, rows)
+        for attribute, column in zip(paired.private, paired.truths, strict=True)
+        if not isinstance(column, Bits)
+    ]
+    for apart in WORDS if columns else (-1, 1):
         here, there = _shifted(rows, apart * paired.copies)
         for trait in traits:
             cells = trait.cells[there]
@@ -80,6 +86,11 @@ def _record_sums(
             if apart:
                 for column in columns:
                     yield from _report_sums(paired, column, trait, (here, there), apart)
+
+
+def _trait(attribute: Attribute, column: Codes, rows: int) -> Trait:
+    cells = judged_cells(attribute)
+    return Trait(attribute.name, np.asarray(cells.assign(column[:rows])), cells.labels)
 
 
 def _shifted(rows: int, apart: int) -> tuple[slice, slice]:

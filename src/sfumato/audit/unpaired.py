@@ -18,6 +18,7 @@ from sfumato.audit.baskets import CHUNK, BasketFit
 from sfumato.audit.check import Check, bounded, two_sided, worst_log, worst_of
 from sfumato.audit.fitting import WholeRecords
 from sfumato.audit.paired import Paired, PairedColumn
+from sfumato.audit.twins import Twins
 from sfumato.channels import NotLumpableError
 from sfumato.randomness import Keystream
 
@@ -39,6 +40,8 @@ def unpaired_checks(paired: Paired, rng: Keystream) -> list[Check]:
     """The checks that need no pairing of reports and records."""
     if paired.in_baskets:
         return _basket_checks(paired)
+    if not paired.in_place:
+        return [Twins(paired, rng).count_check()]
     checks = list(_column_checks(paired))
     whole = WholeRecords.of(paired)
     if whole is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ def audit(
         str,
         typer.Option(metavar="DATA", help="The very records that were perturbed, in their order."),
     ],
+    order: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The secret order that perturb --order wrote: which record each report is of.",
+        ),
+    ] = None,
     schema: Schema = None,
     rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
     rho2: Annotated[float, typer.Option(help="… that are rho2 or more after.")] = 0.50,
@@ -42,7 +50,11 @@ def audit(
 ) -> None:
     """Attack a release with the truth at hand, and check it against what its mechanism promises.
 
-    Example: sfumato audit census.parquet --truth census.csv
+    Reports that were shuffled are brought beside their records by --order; without it the audit
+    judges what needs no pairing and says what it left out. Exit code 3 means that something was
+    found against the promise.
+
+    Example: sfumato audit census.parquet --truth census.csv --order census.npy
     """
     from sfumato.audit import audit_release
     from sfumato.cli.printing import print_json, progress_bar
@@ -63,6 +75,7 @@ def audit(
         found = audit_release(
             source.table,
             records,
+            order=read_secret(order, source),
             rng=secure() if seed is None else seeded(seed),
             rho1=rho1,
             rho2=rho2,
@@ -75,6 +88,17 @@ def audit(
         print_json(found.to_dict())
     else:
         print_audit(found)
+    if not found.clean:
+        raise typer.Exit(VIOLATION)
+
+
+def read_secret(path: Path | None, release: Release) -> Any:
+    """The secret order of a release, if it is given."""
+    from sfumato.table.order import read_order
+
+    if path is None:
+        return None
+    return read_order(path, release.table.rows, release.table.copies)
 
 
 def read_records(truth: str, schema: Path | None, release: Release) -> Table:
@@ -113,8 +137,9 @@ def print_audit(found: Audit) -> None:
     if found.violations:
         print()
         print_table(("against the promise",), [(line,) for line in found.violations], left=1)
-    print("\nguessed right")
-    print_table(found.header(), found.table(), left=2)
+    if found.attacks:
+        print("\nguessed right")
+        print_table(found.header(), found.table(), left=2)
     print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
     lines = [
         (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
@@ -129,8 +154,14 @@ def print_audit(found: Audit) -> None:
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
     from sfumato import plots
+    from sfumato.errors import ParameterError
     from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
 
+    if not found.attacks:
+        raise ParameterError(
+            "there is nothing to draw: without --order the attacks are left out",
+            hint="leave --plot out, or give the order that perturb --order wrote",
+        )
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     axes = plots.risk(
         [attack.target for attack in guesses],

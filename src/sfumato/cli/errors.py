@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from sfumato.errors import SfumatoError
 
-SUCCESS, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SUCCESS, FAULT, BAD_INPUT, VIOLATION, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Commands(TyperGroup):
@@ -40,7 +40,9 @@ class Commands(TyperGroup):
 
 
 def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
-    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours."""
+    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours; 3
+    where the command itself says that it found a violation.
+    """
     try:
         status = run()
         if status == INTERRUPTED:  # newer Typers turn an interruption into this status
