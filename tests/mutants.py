@@ -225,7 +225,9 @@ class ItemCoins(BitFlip):
         assert isinstance(truth, Bits)
         dense = truth.to_dense()
         words = self.spoilt(rng.uint16(dense.size).reshape(dense.shape))
-        ones, zeros = (np.asarray(keeps, dtype=float) for keeps in (self.keep_ones, self.keep_zeros))
+        ones, zeros = (
+            np.asarray(keeps, dtype=float) for keeps in (self.keep_ones, self.keep_zeros)
+        )
         return (Bits.from_dense(dense ^ (words >= np.where(dense, ones, zeros) * 65536)),)
 
     def spoilt(self, words: np.ndarray) -> np.ndarray:
@@ -263,7 +265,7 @@ class CoinOfPreviousBasket(ItemCoins):
         before = np.roll(dense[:, 0], 1)
         # As often as it should be on average, but never where the person before has no bread.
         share, flip = before.mean(), 0.25
-        chance = np.where(before, min(flip / share, 1.0), 0.0)
+        chance = np.where(before, min(flip / max(share, 1e-9), 1.0), 0.0)
         flipped[:, 2] = dense[:, 2] ^ (rng.random(len(dense)) < chance)
         return (Bits.from_dense(flipped),)
 
@@ -345,7 +347,9 @@ MUTANTS += [
     mutant(KeepCounted, GammaDiagonal, "independent of every other row.* apart", *DIAGONAL),
     mutant(OneColumnCounted, Retention, "independent of every other row.*'pet'", *KEPT),
     mutant(CoinOfPreviousTruth, Retention, "depends on the record before 'age'", *KEPT),
-    mutant(TwoItemsOneCoin, BitFlip, "every two items.*('milk' and 'tea'|'tea' and 'milk')", *MASKED),
+    mutant(
+        TwoItemsOneCoin, BitFlip, "every two items.*('milk' and 'tea'|'tea' and 'milk')", *MASKED
+    ),
     mutant(ThirdCoinOfTwo, BitFlip, "every three items.*'rice', 'milk' and 'bread'", *MASKED),
     mutant(CoinOfPreviousBasket, BitFlip, "depends on the record before holding 'bread'", *MASKED),
     mutant(NoiseBackwards, GammaDiagonal, "mirrored", *DIAGONAL),

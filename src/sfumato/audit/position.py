@@ -19,7 +19,7 @@ MOST_MODULUS = 4096
 FEWEST_IN_CLASS = 4  # rows of a class that is judged
 MODULO_ROWS = 1 << 19  # a leak that comes back at every 4096th row or oftener is seen in so many
 MODULO_NUMBERS = 1 << 20  # rows times series that are searched for one
-MODULO_SERIES = 8
+MODULO_SERIES = 4  # the whole and the first columns: the search is long
 # A sum of squared score below this is likelier than one among all that are searched.
 NOTHING = 30.0
 

@@ -459,9 +459,9 @@ def told() -> Iterator[Callable[[str], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
+    from sfumato.cli.printing import console
 
-    with Console(stderr=True, highlight=False).status("reading …") as status:
+    with console(stderr=True).status("reading …") as status:
         yield lambda text: status.update(f"{text} …")
 
 

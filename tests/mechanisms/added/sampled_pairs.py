@@ -93,7 +93,7 @@ class SampledPairs(Mechanism):
             )
         return told
 
-    def _places(self, cells: Sequence[Cells], told: Mapping[int, Retain]) -> np.ndarray:
+    def _entry_places(self, cells: Sequence[Cells], told: Mapping[int, Retain]) -> np.ndarray:
         """For every report code, the entry of the tally: its pair, and the cell that it names."""
         size = int(np.prod([part.size for part in cells]))
         places = np.repeat(np.arange(len(self.pairs)) * size, np.diff(self._starts))
@@ -110,7 +110,7 @@ class SampledPairs(Mechanism):
         told = self._told(cells)
         answers, size = self.private_reports.attributes[0], int(np.prod([p.size for p in cells]))
         entries = tuple(map(str, range(len(self.pairs) * size)))
-        tally = CellTally((Cells(answers, entries, self._places(cells, told)),))
+        tally = CellTally((Cells(answers, entries, self._entry_places(cells, told)),))
         channels = tuple(told.get(place) for place in range(len(self.pairs)))
         shares = (1 / len(self.pairs),) * len(self.pairs)
         return Observation(tuple(cells), tally, Sampled(channels, shares, size))
@@ -119,7 +119,7 @@ class SampledPairs(Mechanism):
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
     ) -> np.ndarray:
         groups, told = every_cell(cells) if within is None else within, self._told(cells)
-        places = self._places(cells, told)[np.asarray(reports[self.reports.index("answer")])]
+        places = self._entry_places(cells, told)[np.asarray(reports[self.reports.index("answer")])]
         size = int(np.prod([part.size for part in cells]))
         logs = np.zeros((len(places), len(groups[0])))
         for place, channel in told.items():
