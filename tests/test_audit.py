@@ -435,7 +435,7 @@ class SampledPairsAgain(SampledPairs):
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (SampledPairsKept, "as the mechanism makes them"),
+        (SampledPairsKept, "follow their channel"),
         (SampledPairsAgain, "rows 500 apart|rows [0-9,]*[05]00 apart"),
         (raw_where(SampledPairs, "Some", lambda rows: slice(0, 0)), ""),
     ],

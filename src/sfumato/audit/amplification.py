@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.baskets import held
+from sfumato.audit.observed import ratio_view
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
-from sfumato.audit.twins import report_cells
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items
-from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.privacy.guarantee import Guarantee, rounded_up
@@ -249,56 +248,11 @@ def _views(
 ) -> Iterator[View]:
     if reports_baskets(mechanism):
         yield from _basket_views(mechanism, first, second, left, right)
-    elif mechanism.private_reports == mechanism.domain.private:
-        yield from _record_views(mechanism, first, second, left, right)
-    else:
-        yield from _report_views(mechanism, first, second, left, right)
-
-
-def _report_views(
-    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
-) -> Iterator[View]:
-    """For reports in other columns than the records: each column of the report, and how much it
-    speaks for one record against the other.
-    """
-    for place, attribute in enumerate(mechanism.reports):
-        if attribute.public or isinstance(attribute, Items):
-            continue
-        cells = report_cells(attribute)
-        codes = [
-            np.asarray(cells.assign(np.asarray(part[place]))).astype(np.intp)
-            for part in (left, right)
-        ]
-        yield f"what is reported as '{attribute.name}'", codes[0], codes[1], cells.size
-    odds = _odds_between(mechanism, first, second, (left, right))
-    if odds is not None:
-        edges = np.unique(np.quantile(np.concatenate(odds), np.linspace(0, 1, FEW_RECORDS)))
-        bins = [np.searchsorted(edges, part, side="right") for part in odds]
-        yield "how much the report speaks for a record", bins[0], bins[1], len(edges) + 1
-
-
-def _odds_between(
-    mechanism: Mechanism, first: Columns, second: Columns, reports: tuple[Columns, Columns]
-) -> list[NDArray[np.float64]] | None:
-    """The log odds that each report gives the first record against the second, rounded; None where
-    it cannot be told of all columns at once, or records are baskets.
-    """
-    columns = [
-        (attribute.cells(), one, other)
-        for attribute, one, other in zip(mechanism.domain, first, second, strict=True)
-        if not attribute.public
-    ]
-    if any(isinstance(one, Bits) for _, one, _ in columns):
-        return None
-    within = [
-        np.eye(cells.size)[[int(np.asarray(one)[0]), int(np.asarray(other)[0])]]
-        for cells, one, other in columns
-    ]
-    try:
-        logs = [mechanism.likelihood(part, [c for c, _, _ in columns], within) for part in reports]
-    except Unanswerable:
-        return None
-    return [np.round(part[:, 0] - part[:, 1], 6) for part in logs]
+        return
+    if mechanism.private_reports != mechanism.domain.private:
+        yield from ratio_view(mechanism, first, second, left, right)
+        return
+    yield from _record_views(mechanism, first, second, left, right)
 
 
 def _basket_views(

@@ -19,6 +19,7 @@ from sfumato.audit.independence import fresh_noise_check, keystream_check
 from sfumato.audit.lags import lag_check, mirror_check
 from sfumato.audit.linkage import linkage
 from sfumato.audit.neighbours import neighbour_check
+from sfumato.audit.observed import observed_checks
 from sfumato.audit.order import permutation_check, report_order_check
 from sfumato.audit.paired import Paired
 from sfumato.audit.position import position_checks
@@ -136,11 +137,11 @@ def _fit(
     paired: Paired, rng: Keystream
 ) -> tuple[list[Check], NDArray[np.float64], Agreements | None]:
     """Whether reports follow the mechanism's law, what chance left of each, and their agreement."""
-    if not paired.in_baskets and not paired.in_place:
-        twins = Twins(paired, rng)
-        return twins.checks(), twins.residuals(), twins.agreements()
-    fitted = BasketFit(paired).checks(rng) if paired.in_baskets else fit_checks(paired, rng)
-    return *fitted, Agreements.of(paired)
+    if paired.in_baskets:
+        return *BasketFit(paired).checks(rng), Agreements.of(paired)
+    if paired.in_place:
+        return *fit_checks(paired, rng), Agreements.of(paired)
+    return *observed_checks(paired, rng), Twins(paired, rng).agreements()
 
 
 def _attacks(

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.paired import Paired, judged_cells
-from sfumato.audit.twins import report_cells
-from sfumato.bits import Bits
+from sfumato.audit.observed import report_tables
+from sfumato.audit.paired import Paired
 from sfumato.privacy.guarantee import Guarantee
 
 SHOWN = 5  # breaches named
-SHOWN_ITEMS = 64  # items of a report that are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,8 @@ def _tables(paired: Paired) -> Iterator[_Table]:
         yield from _item_tables(paired)
         return
     if not paired.in_place:
-        yield from _other_tables(paired)
+        for counts, reports, values in report_tables(paired):
+            yield _Table(counts, counts.sum(axis=0) / max(int(counts.sum()), 1), reports, values)
         return
     for column in paired.columns:
         size = column.cells.size
@@ -134,33 +133,6 @@ def _item_tables(paired: Paired) -> Iterator[_Table]:
         yield _Table(
             counts, counts.sum(axis=0) / truth.rows, [f"no {label}", label], [label, f"no {label}"]
         )
-
-
-def _other_tables(paired: Paired) -> Iterator[_Table]:
-    """The values of each report column, where reports live in other columns than the records."""
-    for attribute, truths in zip(paired.private, paired.truths, strict=True):
-        if isinstance(truths, Bits):
-            continue
-        cells = judged_cells(attribute)
-        truth, labels = (
-            np.asarray(cells.assign(truths)),
-            [f"{attribute.name}={label}" for label in cells.labels],
-        )
-        prior = np.bincount(truth, minlength=cells.size) / len(truth)
-        for report in paired.mechanism.private_reports:
-            column: Any = paired.release.column(report.name)
-            if isinstance(column, Bits):
-                for item, name in enumerate(report.labels[:SHOWN_ITEMS]):
-                    shown = column.column(item).astype(np.intp)
-                    counts = np.bincount(shown * cells.size + truth, minlength=2 * cells.size)
-                    words = [f"no {name}", name]
-                    yield _Table(counts.reshape(2, -1), prior, words, labels)
-                continue
-            told = report_cells(report)
-            codes = np.asarray(told.assign(column)).astype(np.intp)
-            counts = np.bincount(codes * cells.size + truth, minlength=told.size * cells.size)
-            names = [f"{report.name}={label}" for label in told.labels]
-            yield _Table(counts.reshape(told.size, -1), prior, names, labels)
 
 
 def _worst_posteriors(guarantee: Guarantee, prior: NDArray[np.float64]) -> NDArray[np.float64]:

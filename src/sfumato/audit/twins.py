@@ -30,7 +30,6 @@ from sfumato.randomness import Keystream
 TWINS = 8
 JOINT_CELLS = 256  # possible records up to which a report is held against whole records
 REPORT_CELLS = 4096  # values of a report's column that are counted one by one
-REPORT_ITEMS = 24  # items of a report that are
 SURELY = 5.0  # standard errors by which an estimated probability is raised to be a bound
 FEWEST_DRAWS = 1000  # of a group, for its share to say anything
 ROUNDING = 1e-9
@@ -155,104 +154,33 @@ class Twins:
             for item in np.argsort(-column.counts(), kind="stable")[: max(left, 1)]:
                 yield attribute.item_cells(attribute.labels[item])
 
-    def checks(self) -> list[Check]:
-        """Whether each true value is reported as by the mechanism itself."""
-        found = [self._table_check(cells) for cells in self._cells()]
-        return [check for check in found if check is not None]
-
     def count_check(self) -> Check:
         """Whether every kind of report comes as often as the mechanism makes it of these records,
         whichever report is whose.
         """
-        logs, words = self._table_logs(np.zeros(self.paired.release.rows, dtype=np.intp), 1)
-        values = np.concatenate([part.ravel() for part in logs])
-        ends = np.cumsum([part.size for part in logs])
-        return worst_log(
-            "every kind of report comes as often as the mechanism makes it of these records",
-            values,
-            values.size,
-            lambda place: words[int(np.searchsorted(ends, place, side="right"))],
-        )
-
-    def _table_check(self, cells: Cells) -> Check:
-        logs, words = self._table_logs(self._truth(cells), cells.size)
-        values = np.concatenate([part.ravel() for part in logs])
-        return worst_log(
-            f"reports are as the mechanism makes them of every true '{cells.name}'",
-            values,
-            values.size,
-            lambda place: _place_words(place, logs, words, cells),
-        )
-
-    def _table_logs(self, truth: NDArray[np.intp], size: int) -> tuple[list[Floats], list[str]]:
-        """Every value of every report column, by true cell, against the twins."""
-        people = np.bincount(truth, minlength=size)
-        logs, words = [], []
+        rows, logs, words = self.paired.release.rows, [], []
         for place, attribute in enumerate(self.paired.mechanism.reports):
             if attribute.public:
                 continue
-            tables = [_tables(attribute, draw[place], truth, size) for draw in self.draws]
-            for which, label in enumerate(_report_labels(attribute)):
-                here, there = tables[0][which], sum(table[which] for table in tables[1:])
-                expected = there / (len(tables) - 1)
-                share = (here + there) / np.maximum(len(tables) * people, 1)
-                spread = people * share * (1 - share) * self.more
-                logs.append(bounded(here - expected, spread))
-                words.append(label)
-        return logs, words
-
-    def residuals(self) -> Floats:
-        """A random score of each report less the mean of its twins' scores."""
-        score = [self.rng.random(a.size) - 0.5 for a in self.paired.mechanism.reports]
-        totals = [
-            sum(
-                (
-                    _scored(column, weights)
-                    for attribute, column, weights in zip(
-                        self.paired.mechanism.reports, draw, score, strict=True
-                    )
-                    if not attribute.public
-                ),
-                start=np.zeros(self.paired.release.rows),
-            )
-            for draw in self.draws
-        ]
-        return np.asarray(totals[0] - np.mean(totals[1:], axis=0))
+            labels, counts = _counts(attribute, [draw[place] for draw in self.draws])
+            share = counts.mean(axis=0) / rows
+            spread = rows * share * (1 - share) * self.more
+            logs.append(bounded(counts[0] - counts[1:].mean(axis=0), spread))
+            words += [f"'{attribute.name}' being {label}" for label in labels]
+        return worst_log(
+            "every kind of report comes as often as the mechanism makes it of these records",
+            np.concatenate(logs),
+            len(words),
+            lambda place: words[place],
+        )
 
 
-def _scored(column: Any, weights: Floats) -> Floats:
-    if isinstance(column, Bits):
-        return column.to_dense() @ weights
-    return weights[np.asarray(column)]
-
-
-def report_cells(attribute: Attribute) -> Cells:
-    """The values of a report's column, merged where they are too many to be counted."""
-    return attribute.cells() if attribute.size <= REPORT_CELLS else judged_cells(attribute)
-
-
-def _report_labels(attribute: Attribute) -> list[str]:
+def _counts(
+    attribute: Attribute, columns: list[Any]
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:  # (columns, values)
+    """How often each value of a report's column, or item of a basket, comes in each draw."""
     if isinstance(attribute, Items):
-        return [f"item '{label}'" for label in attribute.labels[:REPORT_ITEMS]]
-    return [f"'{attribute.name}'"]
-
-
-def _tables(
-    attribute: Attribute, column: Any, truth: NDArray[np.intp], size: int
-) -> list[NDArray[np.int64]]:
-    """How often each value is reported of each true cell; for baskets, item by item."""
-    if isinstance(column, Bits):
-        items = range(min(REPORT_ITEMS, column.items))
-        return [np.bincount(truth, column.column(item), size)[None, :] for item in items]
-    cells = report_cells(attribute)
-    codes = np.asarray(cells.assign(column)).astype(np.intp)
-    counts = np.bincount(codes * size + truth, minlength=cells.size * size)
-    return [counts.reshape(cells.size, size)]
-
-
-def _place_words(place: int, logs: list[Floats], words: list[str], cells: Cells) -> str:
-    ends = np.cumsum([part.size for part in logs])
-    which = int(np.searchsorted(ends, place, side="right"))
-    start = int(ends[which] - logs[which].size)
-    report, value = divmod(place - start, cells.size)
-    return f"{words[which]} reported (value {report + 1}) where it is {cells.labels[value]}"
+        return attribute.labels, np.stack([column.counts() for column in columns])
+    cells = attribute.cells() if attribute.size <= REPORT_CELLS else judged_cells(attribute)
+    codes = [np.asarray(cells.assign(column)).astype(np.intp) for column in columns]
+    return cells.labels, np.stack([np.bincount(code, minlength=cells.size) for code in codes])

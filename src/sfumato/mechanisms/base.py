@@ -161,7 +161,7 @@ class Mechanism(ABC):
                 f"{self.name} needs all records at once, so no respondent can run it",
                 hint="it is a data owner's method; use gamma-diagonal or mask",
             )
-        if math.isinf(self.guarantee.gamma):
+        if self.guarantee.gamma == math.inf:  # a finite one may be too large for a float
             raise PrivacyError(
                 f"{self.name} promises nothing with these parameters, so no respondent should "
                 "run it",
