@@ -141,7 +141,8 @@ def _fit(
         return *BasketFit(paired).checks(rng), Agreements.of(paired)
     if paired.in_place:
         return *fit_checks(paired, rng), Agreements.of(paired)
-    return *observed_checks(paired, rng), Twins(paired, rng).agreements()
+    twins = Twins(paired, rng)
+    return observed_checks(paired), twins.residuals(), twins.agreements()
 
 
 def _attacks(

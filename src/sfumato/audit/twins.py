@@ -154,6 +154,17 @@ class Twins:
             for item in np.argsort(-column.counts(), kind="stable")[: max(left, 1)]:
                 yield attribute.item_cells(attribute.labels[item])
 
+    def residuals(self) -> Floats:
+        """A random score of each report less the mean of its twins' scores."""
+        totals = np.zeros((len(self.draws), self.paired.release.rows))
+        for place, attribute in enumerate(self.paired.mechanism.reports):
+            if attribute.public:
+                continue
+            weights = self.rng.random(attribute.size) - 0.5
+            for total, draw in zip(totals, self.draws, strict=True):
+                total += _scored(draw[place], weights)
+        return np.asarray(totals[0] - totals[1:].mean(axis=0))
+
     def count_check(self) -> Check:
         """Whether every kind of report comes as often as the mechanism makes it of these records,
         whichever report is whose.
@@ -173,6 +184,12 @@ class Twins:
             len(words),
             lambda place: words[place],
         )
+
+
+def _scored(column: Any, weights: Floats) -> Floats:
+    if isinstance(column, Bits):
+        return np.asarray(column.to_dense() @ weights)
+    return weights[np.asarray(column)]
 
 
 def _counts(
