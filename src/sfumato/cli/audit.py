@@ -6,17 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
+from sfumato.audit import Audit, audit_release
+from sfumato.audit.result import LIMITS
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.audit import Audit
-    from sfumato.source import Release
-    from sfumato.table import Table
+from sfumato.cli.printing import print_json, print_table, progress_bar
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError
+from sfumato.randomness import secure, seeded
+from sfumato.report import Heading, Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.source import Release
+from sfumato.table import Table, reader_of
+from sfumato.table.order import read_order
 
 
 def audit(
@@ -56,13 +63,6 @@ def audit(
 
     Example: sfumato audit census.parquet --truth census.csv --order census.npy
     """
-    from sfumato.audit import audit_release
-    from sfumato.cli.printing import print_json, progress_bar
-    from sfumato.cli.reading import read_source
-    from sfumato.errors import FileError
-    from sfumato.randomness import secure, seeded
-    from sfumato.source import Release
-
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
     if not isinstance(source, Release):
@@ -94,8 +94,6 @@ def audit(
 
 def read_secret(path: Path | None, release: Release) -> Any:
     """The secret order of a release, if it is given."""
-    from sfumato.table.order import read_order
-
     if path is None:
         return None
     return read_order(path, release.table.rows, release.table.copies)
@@ -105,11 +103,6 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     """The true records, by their own schema if given, else by the domain that the
     release carries.
     """
-    from sfumato.cli.reading import read_truth
-    from sfumato.domain import Domain
-    from sfumato.errors import ParameterError
-    from sfumato.table import reader_of
-
     if schema is None:
         return read_truth(truth, release).table
     reader = reader_of(truth)
@@ -129,9 +122,6 @@ def _of_rows(
 
 def print_audit(found: Audit) -> None:
     """The audit for people: the verdict, what attackers got right, and every check."""
-    from sfumato.audit.result import LIMITS
-    from sfumato.cli.printing import print_table
-
     for sentence in found.sentences():
         print(sentence)
     if found.violations:
@@ -153,10 +143,6 @@ def print_audit(found: Audit) -> None:
 
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
-    from sfumato import plots
-    from sfumato.errors import ParameterError
-    from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
-
     if not found.attacks:
         raise ParameterError(
             "there is nothing to draw: without --order the attacks are left out",
@@ -179,8 +165,8 @@ def draw(found: Audit, path: Path) -> None:
     )
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     blocks += [
-        Table(found.header(), found.table()),
+        Listing(found.header(), found.table()),
         Heading("Checks"),
-        Table(("what should hold", "p-value", ""), checks),
+        Listing(("what should hold", "p-value", ""), checks),
     ]
     Page("Audit of a release", blocks).save(path)

@@ -20,6 +20,7 @@ from sfumato.channels import Channel, Dense, Product, Retain, Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.options import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
 from sfumato.mechanisms.steps.baskets import item_odds
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
@@ -211,6 +212,12 @@ class BitFlip(ItemFlips):
     """
 
     name = "mask"
+    summary = "bits of baskets, or of one-hot records (MASK)"
+    options = (
+        Option("keep", "how often a bit stays, ones and zeros alike", str, needed=False),
+        Option("keep_ones", "how often a one stays"),
+        Option("keep_zeros", "how often a zero stays"),
+    )
     domain: Domain
     keep_ones: Rates
     keep_zeros: Rates
@@ -226,6 +233,20 @@ class BitFlip(ItemFlips):
         thresholds = np.array([rounded[pair] for pair in zip(*pairs, strict=True)], dtype=np.int64)
         object.__setattr__(self, "keep_ones", _stored(thresholds[:, 0]))
         object.__setattr__(self, "keep_zeros", _stored(thresholds[:, 1]))
+
+    @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        if "keep" not in given:
+            return dict(given)
+        if len(given) > 1:
+            raise ParameterError(
+                "--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or "
+                "--keep-zeros"
+            )
+        keep = keep_of(given["keep"])
+        if isinstance(keep, dict):
+            raise ParameterError("mask takes one --keep for all items, not one a column")
+        return {"keep_ones": keep, "keep_zeros": keep}
 
     @cached_property
     def thresholds(self) -> NDArray[np.int64]:

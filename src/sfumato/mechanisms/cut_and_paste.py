@@ -39,6 +39,7 @@ from sfumato.mechanisms.bitflip import (
     reported_items,
     value_shares,
 )
+from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Cut, Step
 from sfumato.mechanisms.steps.baskets import boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
@@ -66,6 +67,11 @@ class CutAndPaste(Mechanism):
     """
 
     name = "cut-and-paste"
+    summary = "baskets and records, itemsets up to the cutoff (Evfimievski et al.)"
+    options = (
+        Option("cutoff", "how many items are kept at most", int),
+        Option("insert", "how often any other item is put in"),
+    )
     domain: Domain
     cutoff: int
     insert: float
