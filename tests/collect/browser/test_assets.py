@@ -18,6 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.xdist_group("browser")  # one process installs the test tools
 
 
 def weight(text: bytes) -> int:
