@@ -13,6 +13,7 @@ import typer
 from sfumato import plots
 from sfumato.audit import Audit, audit_release
 from sfumato.audit.result import LIMITS
+from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 from sfumato.cli.printing import print_json, print_table, progress_bar
 from sfumato.cli.reading import read_source, read_truth
@@ -33,7 +34,10 @@ def audit(
     ],
     order: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The secret order that perturb --order wrote."),
+        typer.Option(
+            metavar="FILE",
+            help="The secret order that perturb --order wrote: which record each report is of.",
+        ),
     ] = None,
     schema: Schema = None,
     rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
@@ -53,7 +57,11 @@ def audit(
 ) -> None:
     """Attack a release with the truth at hand, and check it against what its mechanism promises.
 
-    Example: sfumato audit census.parquet --truth census.csv
+    Reports that were shuffled are brought beside their records by --order; without it the audit
+    judges what needs no pairing and says what it left out. Exit code 3 means that something was
+    found against the promise.
+
+    Example: sfumato audit census.parquet --truth census.csv --order census.npy
     """
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
@@ -62,11 +70,12 @@ def audit(
             f"'{file}' carries no mechanism, so there is no promise to audit",
             hint="audit a perturbed file",
         )
-    records = in_order(read_records(truth, schema, source), order, source)
+    records = read_records(truth, schema, source)
     with progress_bar("auditing") as progress:
         found = audit_release(
             source.table,
             records,
+            order=read_secret(order, source),
             rng=secure() if seed is None else seeded(seed),
             rho1=rho1,
             rho2=rho2,
@@ -79,6 +88,15 @@ def audit(
         print_json(found.to_dict())
     else:
         print_audit(found)
+    if not found.clean:
+        raise typer.Exit(VIOLATION)
+
+
+def read_secret(path: Path | None, release: Release) -> Any:
+    """The secret order of a release, if it is given."""
+    if path is None:
+        return None
+    return read_order(path, release.table.rows, release.table.copies)
 
 
 def read_records(truth: str, schema: Path | None, release: Release) -> Table:
@@ -95,18 +113,6 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     return reader.table(Domain.load(schema))
 
 
-def in_order(records: Table, order: Path | None, release: Release) -> Table:
-    """The true records in the order of their reports."""
-    if order is not None:
-        return records.take(read_order(order, release.table.rows, release.copies))
-    if release.provenance.shuffled:
-        raise ParameterError(
-            "the reports were shuffled, so which record each came from is not known",
-            hint="give the secret order that perturb --order wrote: --order FILE",
-        )
-    return records
-
-
 def _of_rows(
     progress: Callable[[int, float | None], None] | None, rows: int
 ) -> Callable[[str, float], None] | None:
@@ -121,8 +127,9 @@ def print_audit(found: Audit) -> None:
     if found.violations:
         print()
         print_table(("against the promise",), [(line,) for line in found.violations], left=1)
-    print("\nguessed right")
-    print_table(found.header(), found.table(), left=2)
+    if found.attacks:
+        print("\nguessed right")
+        print_table(found.header(), found.table(), left=2)
     print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
     lines = [
         (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
@@ -136,6 +143,11 @@ def print_audit(found: Audit) -> None:
 
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
+    if not found.attacks:
+        raise ParameterError(
+            "there is nothing to draw: without --order the attacks are left out",
+            hint="leave --plot out, or give the order that perturb --order wrote",
+        )
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     axes = plots.risk(
         [attack.target for attack in guesses],
