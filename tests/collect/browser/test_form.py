@@ -140,6 +140,21 @@ def test_the_ledger_holds_the_report_and_never_the_answer(chromium: Any) -> None
         assert entry["spent"] == pytest.approx(2.9444, abs=1e-4)
 
 
+def test_the_browser_is_asked_not_to_remember_what_is_typed(chromium: Any) -> None:
+    with opened(chromium, everything()):
+        assert find(chromium, "form").get_attribute("autocomplete") == "off"
+        find(chromium, "#sfumato-2").send_keys("37")
+        chromium.refresh()
+        assert find(chromium, "#sfumato-2").get_attribute("value") == ""
+
+
+def test_a_permission_prompt_left_open_does_not_hold_up_the_answer(chromium: Any) -> None:
+    never = "StorageManager.prototype.persist = () => new Promise(() => {});"
+    with before_every_page(chromium, never), opened(chromium, health()):
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+
+
 def test_a_reload_repeats_the_report_and_draws_no_other(chromium: Any) -> None:
     with opened(chromium, health()) as collector:
         find(chromium, "form")
@@ -578,6 +593,18 @@ def test_the_form_speaks_its_languages(chromium: Any, language: str) -> None:
         assert chromium.execute_script("return document.documentElement.lang") == language
         title = "Gesundheitsumfrage" if language == "de" else "Health survey"
         assert chromium.title == title
+
+
+def test_a_text_in_another_language_says_which(chromium: Any) -> None:
+    """For those who have the page read to them: German page, a question that is only in English."""
+    with opened(chromium, health(), "?lang=de"):
+        find(chromium, "form")
+        tongues = chromium.execute_script(
+            "return [...document.querySelectorAll('h1, legend, .choice span')]"
+            ".map((each) => [each.innerText, each.lang])"
+        )
+        assert ["Gesundheitsumfrage", ""] in tongues and ["Rauchen Sie?", ""] in tongues
+        assert ["Where do you live?", "en"] in tongues and ["Ja", ""] in tongues
 
 
 def test_every_language_has_every_string_with_its_blanks() -> None:

@@ -218,7 +218,8 @@ export class Survey {
         ? code(attribute, this.program.inputs[i], answers[attribute.name])
         : null,
     );
-    await navigator.storage?.persist?.();
+    // Asked for and not waited for: a person may leave the browser's question open for good.
+    navigator.storage?.persist?.().catch(() => {});
     this.entry = await this.change((entry, spent, put) => {
       if (entry.report) return;
       const budget = this.campaign.budget?.epsilon ?? Infinity;
