@@ -116,7 +116,7 @@ def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
     header, *rows = Path("people.csv").read_text().splitlines()
     rows.sort(key=lambda row: row.split(",")[2])
     Path("sorted.csv").write_text("\n".join([header, *rows, ""]))
-    run("perturb sorted.csv -o r.parquet --schema people.toml --gamma 19")
+    run("perturb sorted.csv -o r.parquet --schema people.toml --gamma 19 --keep-order")
     code, out, err = run("audit r.parquet --truth sorted.csv --seed 1")
     assert code == 3 and not err
     assert "the order of the reports says nothing about the records" in out
@@ -129,7 +129,7 @@ def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
 @pytest.mark.usefixtures("folder")
 def test_an_audit_by_an_order_that_nobody_drew() -> None:
     """The order brings reports beside their records, and is judged itself."""
-    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19 --keep-order")
     np.save("order.npy", np.arange(3000))
     code, out, _ = run("audit r.parquet --truth people.csv --order order.npy --seed 1")
     assert code == 3 and "the order of the reports was drawn by chance" in out
