@@ -361,7 +361,10 @@ def test_columns_of_any_arrow_kind_are_read() -> None:
         ("[[attribute]]\nname='a'\ntype='categorical'", "did you mean 'category'?"),
         ("[[attribute]]\nname='a'\ntype='category'", "attribute 'a' of type category needs values"),
         ("[[attribute]]\nname='a'\ntype='category'\nvalues=[]", "attribute 'a' has no values"),
-        ("[[attribute]]\nname='a'\ntype='category'\nvalues='x'", "values = 'x' should be list"),
+        (
+            "[[attribute]]\nname='a'\ntype='category'\nvalues='x'",
+            "'values' of attribute 'a' should be a list; found 'x'",
+        ),
         (
             "[[attribute]]\nname='a'\ntype='category'\nvalues=['x','x']",
             "attribute 'a' lists the value 'x' twice",
@@ -376,7 +379,7 @@ def test_columns_of_any_arrow_kind_are_read() -> None:
         ),
         (
             "[[attribute]]\nname='a'\ntype='category'\nvalues=['x']\npublic='yes'",
-            "public = 'yes' should be bool",
+            "'public' of attribute 'a' should be true or false; found 'yes'",
         ),
         (
             "[[attribute]]\nname='a'\ntype='numeric'\nmin=0",
@@ -384,14 +387,14 @@ def test_columns_of_any_arrow_kind_are_read() -> None:
         ),
         (
             "[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax='9'",
-            "max = '9' should be int or float",
+            "'max' of attribute 'a' should be a number; found '9'",
         ),
         (
             "[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax=true",
-            "max = True should be int or float",
+            "'max' of attribute 'a' should be a number; found true",
         ),
         ("[[attribute]]\nname='a'\ntype='numeric'\nmin=9\nmax=0", "min = 9 must be below max = 0"),
-        ("[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax=inf", "both finite"),
+        ("[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax=inf", "should be a number from"),
         ("[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax=9\ncuts=[5,3]", "must ascend"),
         (
             "[[attribute]]\nname='a'\ntype='numeric'\nmin=0\nmax=9\ncuts=[0]",

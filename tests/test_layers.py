@@ -13,6 +13,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("errors",),
+    ("received",),
     ("files",),
     ("bits",),
     ("domain",),

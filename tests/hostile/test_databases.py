@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -111,3 +112,12 @@ def test_a_statement_ends(received: Path, monkeypatch: pytest.MonkeyPatch) -> No
         database.relation("survey").fetch("SELECT sum(r) FROM range(100000000000) t(r)")
     assert time.monotonic() - start < 10
     database.close()
+
+
+def test_a_description_that_is_no_json_is_one_line(received: Path) -> None:
+    tamper(received, "UPDATE sfumato_release SET description = repeat('[', 100000)")
+    with pytest.raises(SfumatoError, match="description"):
+        open_source(f"duckdb://{received}#survey")
+    tamper(received, f"UPDATE sfumato_release SET description = '{json.dumps([1])}'")
+    with pytest.raises(SfumatoError, match="description"):
+        open_source(f"duckdb://{received}#survey")

@@ -212,8 +212,8 @@ def test_a_perturbed_table_carries_its_mechanism_through_arrow(table):
     "change, words",
     [
         ({"format": 99}, "format 99"),
-        ({"copies": 0}, "how many copies"),
-        ({"secure": "yes"}, "whether it is secure"),
+        ({"copies": 0}, "'copies' of this file's description should be a whole number from 1"),
+        ({"secure": "yes"}, "'secure' of this file's description should be true or false"),
         ({"mechanism": "gama-diagonal"}, "did you mean 'gamma-diagonal'"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +23,10 @@ from sfumato.bits import Bits
 from sfumato.domain.cells import Cells
 from sfumato.domain.codes import Codes, code_dtype
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
+from sfumato.received import MOST_CUTS, MOST_LABELS, MOST_NUMBER, MOST_WHOLE
 
 FINE_GRID = 1 << 16  # steps of a number whose schema states no step and no whole bounds
+MOST_LISTED = 1 << 20  # values of a number that are listed one by one
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,13 @@ class Bins(Attribute):
     missing: float | None = None
 
     def __post_init__(self) -> None:
+        _check_cuts(self.name, "edges", self.edges)
         if len(self.edges) < 2 or any(
             a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)
         ):
             raise SchemaError(
                 f"attribute '{self.name}': edges must ascend and be at least two, found "
-                f"{list(self.edges)}"
+                f"{listing(self.edges)}"
             )
 
     @property
@@ -283,11 +287,17 @@ class Numeric(Attribute):
     missing: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.min) and math.isfinite(self.max)) or self.min >= self.max:
+        most = MOST_WHOLE if self.whole else MOST_NUMBER
+        if not -most <= self.min < self.max <= most:
             raise SchemaError(
                 f"attribute '{self.name}': min = {self.min} must be below max = {self.max}, both "
-                "finite"
+                f"finite and within {most:g} of 0"
             )
+        if self.max - self.min < 1 / MOST_NUMBER:
+            raise SchemaError(
+                f"attribute '{self.name}': min = {self.min} and max = {self.max} are too close"
+            )
+        _check_cuts(self.name, "cuts", self.cuts)
         if self.step is not None and not 0 < self.step <= (self.max - self.min) * (1 + 1e-9):
             raise SchemaError(
                 f"attribute '{self.name}': step = {self.step} must be above 0 and within the range"
@@ -296,7 +306,7 @@ class Numeric(Attribute):
             not self.min < cut <= self.max for cut in self.cuts
         ):
             raise SchemaError(
-                f"attribute '{self.name}': cuts {list(self.cuts)} must ascend between min = "
+                f"attribute '{self.name}': cuts {listing(self.cuts)} must ascend between min = "
                 f"{self.min} and max = {self.max}"
             )
         if self.missing is not None and not self.min <= self.missing <= self.max:
@@ -304,9 +314,9 @@ class Numeric(Attribute):
                 f"attribute '{self.name}': missing = {self.missing} lies outside [{self.min}, "
                 f"{self.max}]"
             )
-        if self.size > 1 << 32:
+        if (self.max - self.min) / self.grid_step > (1 << 32) - 1:
             raise SchemaError(
-                f"attribute '{self.name}': step {self.grid_step} gives {self.size:,} values; use "
+                f"attribute '{self.name}': step {self.grid_step} gives more than 2^32 values; use "
                 "a larger step"
             )
 
@@ -327,6 +337,11 @@ class Numeric(Attribute):
 
     @property
     def labels(self) -> tuple[str, ...]:
+        if self.size > MOST_LISTED:
+            raise SchemaError(
+                f"'{self.name}' has {self.size:,} values, too many to list one by one",
+                hint="ask about intervals, or give it cuts = […] in the schema",
+            )
         return tuple(plain_number(number) for number in self.numbers(np.arange(self.size)).tolist())
 
     def numbers(self, codes: Codes) -> NDArray[Any]:
@@ -495,9 +510,21 @@ class Items(Attribute):
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
     if not values:
         raise SchemaError(f"attribute '{name}' has no values")
-    if len(set(values)) < len(values):
-        twice = next(value for value in values if values.count(value) > 1)
+    if len(values) > MOST_LABELS:
+        raise SchemaError(
+            f"attribute '{name}' has {len(values):,} values; it may have {MOST_LABELS:,}",
+            hint="merge the rare ones",
+        )
+    twice, times = Counter(values).most_common(1)[0]
+    if times > 1:
         raise SchemaError(f"attribute '{name}' lists the value '{twice}' twice")
+
+
+def _check_cuts(name: str, what: str, cuts: Sequence[float]) -> None:
+    if len(cuts) > MOST_CUTS:
+        raise SchemaError(f"attribute '{name}' has {len(cuts):,} {what}; it may have {MOST_CUTS:,}")
+    if not all(-MOST_NUMBER <= cut <= MOST_NUMBER for cut in cuts):
+        raise SchemaError(f"attribute '{name}': {what} must be numbers within {MOST_NUMBER:g} of 0")
 
 
 def _as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,16 @@ from typing import Any
 
 from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
-from sfumato.domain.schema import attribute_from, check_keys, reason_of, toml_value
-from sfumato.errors import FileError, SchemaError, listing, near_miss
+from sfumato.domain.schema import attributes_from, toml_value
+from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.received import (
+    MOST_ATTRIBUTES,
+    MOST_DOMAIN_LABELS,
+    MOST_TOML_BYTES,
+    Received,
+    parsed_toml,
+    read_text,
+)
 
 
 @dataclass(frozen=True)
@@ -42,15 +49,30 @@ class Domain:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise SchemaError("a domain needs at least one attribute; found none")
-        names = [attribute.name for attribute in self.attributes]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"attribute '{twice[0]}' is named twice in this domain")
+        names = Counter(attribute.name for attribute in self.attributes)
+        twice, times = names.most_common(1)[0]
+        if times > 1:
+            raise SchemaError(f"attribute '{twice}' is named twice in this domain")
+        self._check_size()
         if len(names) > 1 and len(self._axis_places) < len(self.axes):
             axes = Counter(axis.name for axis in self.axes)
             raise SchemaError(
                 f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
                 "rename one of them"
+            )
+
+    def _check_size(self) -> None:
+        """Refuse what no file could describe."""
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            raise SchemaError(
+                f"{len(self.attributes):,} attributes are more than the {MOST_ATTRIBUTES:,} that "
+                "a domain may have"
+            )
+        listed = sum(a.size for a in self.attributes if not isinstance(a, Numeric))
+        if listed > MOST_DOMAIN_LABELS:
+            raise SchemaError(
+                f"this domain lists {listed:,} values; it may list {MOST_DOMAIN_LABELS:,}",
+                hint="leave out attributes, or merge rare values",
             )
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -164,14 +186,9 @@ class Domain:
         """The domain of a parsed schema; a key or type it does not know is an error that shows the
         near miss.
         """
-        check_keys("schema", data, ("title", "attribute"))
-        entries = data.get("attribute")
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise SchemaError("a schema needs at least one [[attribute]] table; found none")
-        return cls(
-            tuple(attribute_from(entry, place) for place, entry in enumerate(entries, 1)),
-            data.get("title"),
-        )
+        schema = Received(data, "schema", SchemaError)
+        title = data.get("title") if isinstance(data, Mapping) else None
+        return cls(attributes_from(schema), None if title is None else schema["title"].word())
 
     def to_toml(self) -> str:
         """The schema as TOML text.
@@ -192,22 +209,14 @@ class Domain:
     @classmethod
     def from_toml(cls, text: str, where: str = "schema") -> Domain:
         """The domain of a TOML schema."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"{where} is not valid TOML: {error}") from None
-        return cls.from_dict(data)
+        return cls.from_dict(parsed_toml(text, where))
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
         """The domain that a TOML file describes."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileError(f"no schema file '{path}'") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"cannot read schema '{path}': {reason_of(error)}") from None
-        return cls.from_toml(text, where=f"schema '{path}'")
+        where = f"schema '{path}'"
+        text = read_text(Path(path), f"schema file '{path}'", MOST_TOML_BYTES)
+        return cls.from_toml(text, where)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML."""

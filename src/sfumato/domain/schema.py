@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sfumato.domain.attributes import Attribute, Bins, Category, Items, Numeric, plain_number
 from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.received import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, MOST_LETTERS, Received
 
-_KEYS = {
-    "category": ("name", "type", "values", "other", "missing", "public"),
-    "numeric": ("name", "type", "min", "max", "cuts", "step", "clip", "missing", "public"),
-    "bins": ("name", "type", "edges", "step", "clip", "missing", "public"),
-    "items": ("name", "type", "values", "public"),
+_CLASSES: dict[str, type[Attribute]] = {
+    "category": Category,
+    "numeric": Numeric,
+    "bins": Bins,
+    "items": Items,
 }
 _NEEDED = {
     "category": ("values",),
@@ -21,83 +22,87 @@ _NEEDED = {
     "bins": ("edges",),
     "items": ("values",),
 }
-_CLASSES: dict[str, type[Attribute]] = {
-    "category": Category,
-    "numeric": Numeric,
-    "bins": Bins,
-    "items": Items,
-}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "values": (list,),
-    "other": (str,),
-    "public": (bool,),
-    "clip": (bool,),
-    "cuts": (list,),
-    "edges": (list,),
-    "min": (int, float),
-    "max": (int, float),
-    "step": (int, float),
-}
 
 
-def attribute_from(entry: Mapping[str, Any], place: int) -> Attribute:
+def attributes_from(schema: Received) -> tuple[Attribute, ...]:
+    """The attributes of a parsed schema; a key or type it does not know is an error that shows the
+    near miss.
+    """
+    schema.only("title", "attribute")
+    entries = schema.value.get("attribute")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise SchemaError("a schema needs at least one [[attribute]] table; found none")
+    listed = Received(entries, "the list of attributes", SchemaError).entries(MOST_ATTRIBUTES)
+    return tuple(_attribute(entry.value, place) for place, entry in enumerate(listed, 1))
+
+
+def _attribute(entry: dict[str, Any], place: int) -> Attribute:
     name = entry.get("name")
-    if not isinstance(name, str) or not name:
+    if name is None or name == "":
         raise SchemaError(f"attribute {place} of the schema has no name", hint='give it name = "…"')
+    name = Received(name, f"the name of attribute {place}", SchemaError).word()
     kind = entry.get("type")
-    if kind not in _CLASSES:
-        found = "no type" if kind is None else f"type '{kind}'"
+    if not isinstance(kind, str) or kind not in _CLASSES:
         raise SchemaError(
-            f"attribute '{name}' has {found}; it must be one of {listing(_CLASSES)}",
-            hint=near_miss(str(kind), _CLASSES),
+            f"attribute '{name}' has {_found_type(kind)}; it must be one of {listing(_CLASSES)}",
+            hint=near_miss(kind, _CLASSES) if isinstance(kind, str) else None,
         )
-    check_keys(f"attribute '{name}'", entry, _KEYS[kind])
+    given = Received(entry, f"attribute '{name}'", SchemaError)
+    given.only("name", "type", *_FIELDS[kind])
     for key in _NEEDED[kind]:
         if key not in entry:
             raise SchemaError(f"attribute '{name}' of type {kind} needs {key}")
+    read = _FIELDS[kind]
     return _CLASSES[kind](
-        **{key: _field(name, kind, key, value) for key, value in entry.items() if key != "type"}
+        name, **{key: read[key](given[key]) for key in entry if key not in ("name", "type")}
     )
 
 
-def _field(name: str, kind: str, key: str, value: Any) -> Any:
-    wanted = (
-        (str,)
-        if key == "missing" and kind == "category"
-        else (int, float)
-        if key == "missing"
-        else _TYPES.get(key)
-    )
-    if wanted and (
-        not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)
-    ):
-        raise SchemaError(
-            f"attribute '{name}': {key} = {value!r} should be "
-            f"{' or '.join(t.__name__ for t in wanted)}"
-        )
-    if not isinstance(value, list):
+def _found_type(kind: Any) -> str:
+    if kind is None:
+        return "no type"
+    return f"type '{kind[:MOST_LETTERS]}'" if isinstance(kind, str) else "a type that is no word"
+
+
+def _labels(given: Received) -> tuple[str, ...]:
+    """The values of a schema as Arrow writes them when it turns a column into words."""
+    return Received(
+        [_word(entry) for entry in given.entries(MOST_LABELS)], given.name, given.error
+    ).words()
+
+
+def _word(entry: Received) -> str:
+    value = entry.value
+    if isinstance(value, str):
         return value
-    if key == "values":
-        return tuple(_word(entry) for entry in value)
-    if not all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in value):
-        raise SchemaError(f"attribute '{name}': {key} = {value!r} should be a list of numbers")
-    return tuple(value)
-
-
-def check_keys(where: str, found: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in found:
-        if key not in known:
-            raise SchemaError(
-                f"{where} does not know the key '{key}' ({listing(known)})",
-                hint=near_miss(key, known),
-            )
-
-
-def _word(value: Any) -> str:
-    """A value of a schema as Arrow writes it when it turns a column into words."""
     if isinstance(value, bool):
         return str(value).lower()
-    return plain_number(value) if isinstance(value, float) else str(value)
+    number = entry.number()
+    return plain_number(number) if isinstance(number, float) else str(number)
+
+
+def _cuts(given: Received) -> tuple[float, ...]:
+    return given.numbers(MOST_CUTS)
+
+
+_NUMBERS: dict[str, Callable[[Received], Any]] = {
+    "step": Received.number,
+    "clip": Received.flag,
+    "missing": Received.number,
+    "public": Received.flag,
+}
+# What each kind of attribute may say beside its name and type, and how it is read.
+_FIELDS: dict[str, dict[str, Callable[[Received], Any]]] = {
+    "category": {
+        "values": _labels,
+        "other": Received.word,
+        "missing": Received.word,
+        "public": Received.flag,
+    },
+    "numeric": {"min": Received.number, "max": Received.number, "cuts": _cuts, **_NUMBERS},
+    "bins": {"edges": _cuts, **_NUMBERS},
+    "items": {"values": _labels, "public": Received.flag},
+}
 
 
 def toml_value(value: Any) -> str:
@@ -108,7 +113,3 @@ def toml_value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(float(value)) if isinstance(value, float) else repr(value)
-
-
-def reason_of(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -69,7 +69,11 @@ class DuckDatabase(Database):
             raise FileError(f"no database file '{path}'")
         database = cls(connect(path, writable=writable), f"'{path}'")
         if not writable:
-            database._check_plain()
+            try:
+                database._check_plain()
+            except BaseException:
+                database.close()
+                raise
         return database
 
     def _check_plain(self) -> None:

@@ -89,7 +89,7 @@ def open_source(
     location = Location.parse(str(place))
     if location is not None:
         _check_engine(engine, (location.scheme,))
-        return EngineRelease(*location.database().counter(location.table))
+        return _release_at(location)
     reader = reader_of(place)
     if reader.provenance is not None:
         return release_in(reader, engine)
@@ -100,6 +100,16 @@ def open_source(
         )
     _check_engine(engine, FILE_ENGINES)
     return source_of(read_truth(reader, schema))
+
+
+def _release_at(location: Location) -> EngineRelease:
+    """The release in a table; a database that does not hold it is let go of at once."""
+    database = location.database()
+    try:
+        return EngineRelease(*database.counter(location.table))
+    except BaseException:
+        database.close()
+        raise
 
 
 def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:

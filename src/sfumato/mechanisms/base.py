@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,6 +14,8 @@ from sfumato.bits import Bits
 from sfumato.channels import Channel, Product, Retain
 from sfumato.domain import Columns, Domain
 from sfumato.errors import EstimationError, PrivacyError
+from sfumato.mechanisms.program import Program, with_public
+from sfumato.mechanisms.steps import Step
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 
@@ -125,7 +128,30 @@ class Mechanism(ABC):
         """
         return self.private_channel.marginal(axes)
 
+    def steps(self) -> tuple[Step, ...]:
+        """What a respondent's device does to one record: steps on the private columns and the
+        private reports, numbered from 0.
+        """
+        raise PrivacyError(f"{self.name} cannot be written as a client program")
+
     # What follows.
+
+    def program(self) -> Program:
+        """The integer steps that a respondent's device runs on one record; refused where it would
+        need other people's records, or would promise nothing.
+        """
+        if self.needs_all_rows:
+            raise PrivacyError(
+                f"{self.name} needs all records at once, so no respondent can run it",
+                hint="it is a data owner's method; use gamma-diagonal or mask",
+            )
+        if math.isinf(self.guarantee.gamma):
+            raise PrivacyError(
+                f"{self.name} promises nothing with these parameters, so no respondent should "
+                "run it",
+                hint="use one that promises a gamma",
+            )
+        return with_public(self.domain, self.reports, self.steps())
 
     @cached_property
     def _places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -21,8 +21,10 @@ from sfumato.channels import Channel, Dense, Product, Retain
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.steps import Flip, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
@@ -71,6 +73,20 @@ class ItemFlips(Mechanism):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return (flip_bits(as_baskets(columns, self.domain.private), SCALE - self.thresholds, rng),)
+
+    def steps(self) -> tuple[Step, ...]:
+        private = self.domain.private
+        ones, zeros = (tuple(keeps) for keeps in self.thresholds.T.tolist())
+        return (
+            Flip(
+                columns=tuple(range(len(private))),
+                reports=(0,),
+                items=private.attributes[0].size if private.baskets else None,
+                sizes=None if private.baskets else private.shape,
+                ones=ones[:1] if len(set(ones)) == 1 else ones,
+                zeros=zeros[:1] if len(set(zeros)) == 1 else zeros,
+            ),
+        )
 
     @property
     def reports_in_items(self) -> bool:
@@ -237,7 +253,16 @@ class BitFlip(ItemFlips):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, parameters["keep_ones"], parameters["keep_zeros"])
+        given = Received(parameters, "the parameters of mask")
+        return cls(
+            domain, _received_rates(given["keep_ones"]), _received_rates(given["keep_zeros"])
+        )
+
+
+def _received_rates(given: Received) -> Rates:
+    if isinstance(given.value, list | tuple):
+        return given.numbers(least=0, highest=1)
+    return given.number(least=0, most=1)
 
 
 def basket_reports(domain: Domain) -> Domain:

@@ -13,9 +13,12 @@ from sfumato.channels import Channel, Product
 from sfumato.domain import Attribute, Columns, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept
+from sfumato.mechanisms.program import moved_step
 from sfumato.mechanisms.registry import from_spec, mechanism_class
+from sfumato.mechanisms.steps import Step
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import MOST_ATTRIBUTES, Received
 
 SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
@@ -147,7 +150,17 @@ class Combined(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, tuple(from_spec(spec) for spec in parameters["parts"]))
+        parts = Received(parameters, "the parameters of combined")["parts"]
+        return cls(domain, tuple(from_spec(p.value) for p in parts.entries(MOST_ATTRIBUTES)))
+
+    def steps(self) -> tuple[Step, ...]:
+        private = self.domain.private
+        places = [[private.index(name) for name in part.domain.names] for part in self.parts]
+        return tuple(
+            moved_step(step, own, own)
+            for part, own in zip(self.parts, places, strict=True)
+            for step in part.program().steps
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         private = self.domain.private

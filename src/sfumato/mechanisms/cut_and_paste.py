@@ -28,8 +28,10 @@ from sfumato.mechanisms.bitflip import (
     item_places,
     reported_items,
 )
+from sfumato.mechanisms.steps import Cut, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import MOST_CUTOFF, Received
 
 SIZE = "basket size"  # the public column beside reported baskets
 # the basket for whose itemsets `promising` chooses the cutoff where baskets have no common size
@@ -65,6 +67,10 @@ class CutAndPaste(Mechanism):
                 f"cutoff={self.cutoff} keeps no item, so nothing can be reconstructed; use a "
                 "whole cutoff >= 1"
             )
+        if self.cutoff > MOST_CUTOFF:
+            raise ParameterError(
+                f"cutoff={self.cutoff} is too long to compute with; use at most {MOST_CUTOFF}"
+            )
         if not 0 < self.insert < 1:
             raise ParameterError(
                 f"insert={self.insert:g} must lie strictly between 0 and 1: at 0 nothing is "
@@ -93,7 +99,7 @@ class CutAndPaste(Mechanism):
         items = min(TYPICAL_BASKET, private.attributes[0].size) if private.baskets else len(private)
         fits = [
             found
-            for cutoff in range(1, items + 1)
+            for cutoff in range(1, min(items, MOST_CUTOFF) + 1)
             if (found := cls._least_insert(guarantee, binned, cutoff))
         ]
         if not fits:
@@ -134,6 +140,19 @@ class CutAndPaste(Mechanism):
     def universe(self) -> int:
         """The number of report items."""
         return self.private_reports.attributes[0].size
+
+    def steps(self) -> tuple[Step, ...]:
+        private = self.domain.private
+        return (
+            Cut(
+                columns=tuple(range(len(private))),
+                reports=tuple(range(len(self.private_reports))),
+                items=private.attributes[0].size if private.baskets else None,
+                sizes=None if private.baskets else private.shape,
+                cutoff=self.cutoff,
+                insert=round(self.insert * SCALE),
+            ),
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         offsets, items = self._item_lists(columns)
@@ -282,7 +301,8 @@ class CutAndPaste(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, parameters["cutoff"], parameters["insert"])
+        given = Received(parameters, "the parameters of cut-and-paste")
+        return cls(domain, given["cutoff"].whole(1, MOST_CUTOFF), given["insert"].number(0, 1))
 
 
 def cut_law(cutoff: int, size: int) -> list[Fraction]:

@@ -17,6 +17,7 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.mechanisms.bitflip import SCALE, ItemFlips, basket_reports, rounded_rates
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.received import Received
 
 
 @dataclass(frozen=True)
@@ -115,4 +116,6 @@ class FrequencyFlip(ItemFlips):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, tuple(parameters["frequent"]), parameters["fp"], parameters["nfp"])
+        given = Received(parameters, "the parameters of fp-nfp")
+        rates = (given[name].number(0, 1) for name in ("fp", "nfp"))
+        return cls(domain, given["frequent"].words(), *rates)

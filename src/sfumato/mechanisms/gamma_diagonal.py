@@ -20,8 +20,10 @@ from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.sequential import DiagonalSums
+from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
@@ -93,7 +95,18 @@ class GammaDiagonal(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Fraction(parameters["gamma"]))
+        given = Received(parameters, "the parameters of gamma-diagonal")
+        return cls(domain, given["gamma"].fraction())
+
+    def steps(self) -> tuple[Step, ...]:
+        sizes, scale = self.domain.private.shape, Fraction(self.gamma).denominator
+        places = tuple(range(len(sizes)))
+        if self._total > ONE_DRAW:
+            keep = int(self.keep * (1 << 64))
+            return (Diagonal64(columns=places, reports=places, sizes=sizes, keep=keep),)
+        return (
+            Diagonal(columns=places, reports=places, sizes=sizes, scale=scale, total=self._total),
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         sizes, rows = self.domain.private.shape, rows_of(columns)

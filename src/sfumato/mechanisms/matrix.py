@@ -25,11 +25,13 @@ from sfumato.errors import FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.sequential import DenseSums
+from sfumato.mechanisms.steps import Step, Table
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
-MOST_CELLS = 8192  # the matrix and its cumulative table then take a gigabyte
+MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is known in a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +131,11 @@ class UserMatrix(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, np.array(parameters["weights"], dtype=np.float64) / ONE)
+        given = Received(parameters, "the parameters of matrix")["weights"]
+        rows = [row.numbers(MOST_CELLS, least=0, highest=ONE) for row in given.entries(MOST_CELLS)]
+        if any(len(row) != len(rows) for row in rows):
+            given.refuse("rows of equal length, as many as they are long")
+        return cls(domain, np.array(rows, dtype=np.float64) / ONE)
 
     @cached_property
     def _cumulative(self) -> NDArray[np.uint64]:
@@ -138,6 +144,11 @@ class UserMatrix(Mechanism):
         """
         starts = np.arange(self.weights.shape[1], dtype=np.uint64) * np.uint64(ONE)
         return (np.cumsum(self.weights, axis=0, dtype=np.uint64) + starts).T.reshape(-1)
+
+    def steps(self) -> tuple[Step, ...]:
+        sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))
+        places = tuple(range(len(sizes)))
+        return (Table(columns=places, reports=places, sizes=sizes, weights=laws),)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape

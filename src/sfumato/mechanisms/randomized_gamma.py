@@ -20,8 +20,10 @@ from sfumato.domain import Columns, Domain, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.steps import Spread, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time, so that draws and results stay in the cache
 SCALE = (
@@ -149,7 +151,8 @@ class RandomizedGamma(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Fraction(parameters["gamma"]), parameters["spread"])
+        given = Received(parameters, "the parameters of randomized-gamma")
+        return cls(domain, given["gamma"].fraction(), given["spread"].number())
 
     @cached_property
     def _weights(self) -> tuple[int, int, int]:
@@ -160,6 +163,15 @@ class RandomizedGamma(Mechanism):
         scale = SCALE // stay.denominator
         mean, total = stay.numerator * scale, stay.denominator * scale
         return mean, total, min(math.floor(Fraction(self.spread) * mean), total - mean)
+
+    def steps(self) -> tuple[Step, ...]:
+        sizes, (mean, total, reach) = self.domain.private.shape, self._weights
+        places = tuple(range(len(sizes)))
+        return (
+            Spread(
+                columns=places, reports=places, sizes=sizes, mean=mean, total=total, reach=reach
+            ),
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         records = [column for column in columns if not isinstance(column, Bits)]

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from sfumato.domain import Domain
-from sfumato.errors import FileError, ParameterError, listing, near_miss
+from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
+from sfumato.received import Received
 
 MECHANISMS = {
     "gamma-diagonal": "gamma_diagonal:GammaDiagonal",
@@ -38,8 +39,7 @@ def mechanism_class(name: str) -> type[Mechanism]:
 
 def from_spec(spec: Mapping[str, Any]) -> Mechanism:
     """The mechanism that a file describes."""
-    try:
-        name, domain, parameters = spec["mechanism"], spec["domain"], spec["parameters"]
-    except (KeyError, TypeError):
-        raise FileError("this file's description of its mechanism is incomplete") from None
-    return mechanism_class(name).from_parameters(Domain.from_dict(domain), parameters)
+    given = Received(spec, "this file's description of its mechanism")
+    name, domain = given["mechanism"].word(), Domain.from_dict(given["domain"].value)
+    given["parameters"].fields()
+    return mechanism_class(name).from_parameters(domain, spec["parameters"])

@@ -20,9 +20,11 @@ from sfumato.domain import Codes, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.steps import KeepOrDraw, Step
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import MOST_VALUES, Received
 
 Keep = float | Fraction | Mapping[str, float | Fraction] | Sequence[float | Fraction]
 Replacement = str | Sequence[float]  # "uniform", "identity", or the weights of a stated law
@@ -128,8 +130,22 @@ class Retention(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        keep = {name: Fraction(value) for name, value in parameters["keep"].items()}
-        return cls(domain, keep, dict(parameters["replace"]))
+        given = Received(parameters, "the parameters of retention")
+        keep = {name: value.fraction() for name, value in given["keep"].fields().items()}
+        laws = {name: _received_law(law) for name, law in given["replace"].fields().items()}
+        return cls(domain, keep, laws)
+
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(
+            KeepOrDraw(
+                columns=(place,),
+                reports=(place,),
+                size=column.size,
+                keep=int(column.keep * ONE),
+                weights=None if isinstance(column.law, str) else column.law,
+            )
+            for place, column in enumerate(self.columns)
+        )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
@@ -195,6 +211,12 @@ class Column:
     @cached_property
     def _cumulative(self) -> NDArray[np.uint64]:
         return np.cumsum(np.array(self.law, dtype=np.uint64))
+
+
+def _received_law(law: Received) -> Replacement:
+    return (
+        law.word() if isinstance(law.value, str) else law.numbers(MOST_VALUES, least=0, highest=ONE)
+    )
 
 
 def thresholds(private: Domain, keep: Keep) -> tuple[Fraction, ...]:

@@ -22,6 +22,7 @@ from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+from sfumato.received import Received
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Swapping(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, {name: Fraction(value) for name, value in parameters["keep"].items()})
+        keep = Received(parameters, "the parameters of swapping")["keep"].fields()
+        return cls(domain, {name: value.fraction() for name, value in keep.items()})
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         pairs = zip(self.keeps, columns, strict=True)

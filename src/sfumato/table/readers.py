@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import sys
 import zlib
 from abc import ABC, abstractmethod
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
+from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
 from sfumato.table.table import (
     METADATA_KEY,
@@ -88,10 +88,7 @@ class Reader(ABC):
     @property
     def described_rows(self) -> int:
         """How many rows a perturbed file says it has."""
-        rows = self.description.get("rows") if self.description else None
-        if not isinstance(rows, int):
-            raise FileError(f"the description of {self.where} does not say how many rows it has")
-        return rows
+        return Received(self.description, f"the description of {self.where}")["rows"].whole()
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
@@ -258,7 +255,7 @@ class FolderReader(RecordReader):
         side = self.path / FOLDER_DESCRIPTION
         if not side.exists():
             return None
-        found = _parsed(side.read_text(encoding="utf-8"), f"'{side}'")
+        found = parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
         if found.get("rows") != self.rows:
             raise FileError(
                 f"{self.where} has {self.rows} rows, but its description speaks of "
@@ -344,13 +341,9 @@ class TextReader(Reader):
         if isinstance(self.path, bytes):
             return None
         side = side_file(self.path)
-        try:
-            text = side.read_text(encoding="utf-8")
-        except FileNotFoundError:
+        if not side.exists():
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"cannot read '{side}': {_first_line(error)}") from None
-        return _parsed(text, f"'{side}'")
+        return parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
 
     def _check_rows(self, rows: int) -> None:
         if self.description is not None and rows != self.described_rows:
@@ -614,17 +607,7 @@ def _reader_of_bytes(data: bytes, where: str) -> Reader:
 def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mapping[str, Any] | None:
     if not metadata or METADATA_KEY not in metadata:
         return None
-    return _parsed(metadata[METADATA_KEY], f"the description in {where}")
-
-
-def _parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise FileError(f"{where} is not the JSON that Sfumato writes; it was changed or cut short")
-    return found
+    return parsed_json(metadata[METADATA_KEY], f"the description in {where}")
 
 
 def _first_line(error: BaseException) -> str:

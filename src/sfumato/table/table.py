@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +28,7 @@ from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.received import MOST_COPIES, Received, shown, slips_told
 
 METADATA_KEY = b"sfumato"
 DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
@@ -55,20 +57,16 @@ class Provenance:
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Provenance:
         """The provenance that a perturbed file describes."""
-        found = description.get("format")
-        if found != DESCRIPTION_FORMAT:
+        given = Received(description, "this file's description")
+        if given["format"].value != DESCRIPTION_FORMAT:
             raise FileError(
-                f"this file's description has format {found!r}; this Sfumato ({__version__}) "
-                f"reads {DESCRIPTION_FORMAT}",
+                f"this file's description has format {shown(description['format'])}; this Sfumato "
+                f"({__version__}) reads {DESCRIPTION_FORMAT}",
                 hint="read it with the version that wrote it",
             )
-        secure, copies = description.get("secure"), description.get("copies")
-        if not isinstance(secure, bool) or not isinstance(copies, int) or copies < 1:
-            raise FileError(
-                "this file's description does not say whether it is secure, and how many copies "
-                "it holds"
-            )
-        return cls(from_spec(description), secure, copies)
+        secure, copies = given["secure"].flag(), given["copies"].whole(1, MOST_COPIES)
+        with slips_told("this file's description"):
+            return cls(from_spec(description), secure, copies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,20 +313,22 @@ def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:
 
 def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None:
     """Refuse data that lack a wanted column, or have one twice."""
+    times = Counter(names)
     for name in wanted:
-        if name not in names:
+        if not times[name]:
             raise SchemaError(
                 f"no column '{name}' in {where} ({listing(names)})", hint=near_miss(name, names)
             )
-        if list(names).count(name) > 1:
+        if times[name] > 1:
             raise DataError(f"{where} has more than one column '{name}'")
 
 
 def dropped_notes(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """A note that names the columns a domain leaves out."""
     # pandas hands its row labels over as a column of this name; nobody meant them as data.
+    known = set(domain.names)
     dropped = [
-        name for name in names if name not in domain and not name.startswith("__index_level_")
+        name for name in names if name not in known and not name.startswith("__index_level_")
     ]
     if not dropped:
         return ()

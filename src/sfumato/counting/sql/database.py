@@ -15,6 +15,7 @@ from sqlglot import exp
 from sfumato.counting.sql.counter import Relation, SqlCounter
 from sfumato.counting.sql.writing import Tree
 from sfumato.errors import EstimationError, ServerError, SfumatoError, near_miss
+from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
 
 DESCRIPTIONS = "sfumato_release"
@@ -69,9 +70,8 @@ class Database(ABC):
             raise ServerError(
                 f"table '{name}' of {self.where}: {error.message}", hint=error.hint
             ) from None
-        return SqlCounter(
-            provenance.mechanism.reports, self.relation(name), description.get("rows")
-        ), provenance
+        rows = Received(description, f"the description of '{name}'")["rows"].whole()
+        return SqlCounter(provenance.mechanism.reports, self.relation(name), rows), provenance
 
     def description(self, name: str) -> dict[str, Any]:
         """What a release says about itself."""
@@ -88,16 +88,24 @@ class Database(ABC):
                     f"write releases with save_release, which notes it in the table {DESCRIPTIONS}"
                 ),
             )
-        return dict(json.loads(found[0]))
+        return parsed_json(found[0], f"the description of '{name}' in {self.where}")
 
     def _descriptions(self, name: str) -> list[str]:
         same = exp.EQ(
             this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name)
         )
+        # No more is fetched than will be read: whoever made the database chose what stands there.
+        whole = exp.Cast(this=exp.column("description", quoted=True), to=exp.DataType.build("text"))
+        few = exp.Substring(
+            this=whole,
+            start=exp.Literal.number(1),
+            length=exp.Literal.number(MOST_JSON_BYTES + 1),
+        )
         statement = (
-            exp.select(exp.column("description", quoted=True))
+            exp.select(exp.alias_(few, "description", quoted=True))
             .from_(table_of(DESCRIPTIONS))
             .where(same)
+            .limit(1)
         )
         return list(
             self.fetch(statement.sql(dialect=self.dialect)).column("description").to_pylist()

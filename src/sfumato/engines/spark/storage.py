@@ -4,12 +4,12 @@ path or URL.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import FileError
+from sfumato.received import parsed_json
 from sfumato.table.readers import FOLDER_DESCRIPTION
 from sfumato.table.table import METADATA_KEY, Provenance
 
@@ -82,13 +82,7 @@ class Place:
         text = self._description_text()
         if text is None:
             return None
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise FileError(f"the description of '{self.url}' is not the JSON that Sfumato writes")
-        return found
+        return parsed_json(text, f"the description of '{self.url}'")
 
     def provenance(self) -> Provenance | None:
         """The mechanism that perturbed what is here; None for the truth."""

@@ -1,0 +1,250 @@
+"""Program: what a respondent's device does to one record, as a short list of steps in integers.
+
+Browser, Python client and library interpret the same integers, and each computes γ from them; see
+`collect/static/sfumato.js` for the other interpreter. Given the same bytes they send the same
+report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+from sfumato.domain import Attribute, Domain, Items
+from sfumato.errors import DataError, FileError, ParameterError
+from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
+from sfumato.privacy.guarantee import Gamma, Guarantee
+
+VERSION = 1
+Record = Sequence[int | Sequence[int] | None]  # codes, baskets as item codes; None where not asked
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps that read every column of a record once and write every column of its report once.
+
+    Steps draw independently of each other, so their gammas multiply; of the questions of a deal
+    only one is answered, so the largest counts.
+
+    >>> from sfumato.mechanisms.steps import Diagonal
+    >>> coin = Program((Diagonal(columns=(0,), reports=(0,), sizes=(2,), scale=1, total=4),))
+    >>> coin.gamma, coin.randomise_one([1], Draws(lambda: bytes([0, 192])))
+    (Fraction(3, 1), [1])
+    """
+
+    steps: tuple[Step, ...]
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise FileError(
+                f"this client program is of version {self.version}; this software runs {VERSION}",
+                hint="update it",
+            )
+        for what, places in (("read", self._read), ("write", self._written)):
+            if sorted(places) != list(range(len(places))) or not places:
+                raise ParameterError(
+                    f"the steps of a client program {what} columns {sorted(places)}; they must "
+                    f"{what} each once, from 0 on"
+                )
+        if sum(isinstance(step, Deal) for step in self.steps) > 1:
+            raise ParameterError("a client program deals twice; a person is dealt one question")
+
+    @property
+    def _read(self) -> list[int]:
+        return [column for step in self.steps for column in step.columns]
+
+    @property
+    def _written(self) -> list[int]:
+        return [column for step in self.steps for column in step.reports]
+
+    @cached_property
+    def inputs(self) -> tuple[Column, ...]:
+        """What each column of a record may hold."""
+        return _in_order((step.columns, step.inputs) for step in self.steps)
+
+    @cached_property
+    def outputs(self) -> tuple[Column, ...]:
+        """What each column of a report may hold."""
+        return _in_order((step.reports, step.outputs) for step in self.steps)
+
+    @cached_property
+    def gamma(self) -> Gamma:
+        """The most that a report can be likelier under one record than under another, exactly."""
+        gammas = [step.gamma for step in self.steps]
+        return math.inf if math.inf in gammas else math.prod(gammas, start=Fraction(1))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a respondent is promised, computed from the integers."""
+        return Guarantee(self.gamma)
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """The columns of the report that are sent as they are, outside the guarantee."""
+        return tuple(sorted(column for step in self.steps for column in step.tells))
+
+    @property
+    def dealt(self) -> Deal | None:
+        """The step that deals a question, where there is one."""
+        return next((step for step in self.steps if isinstance(step, Deal)), None)
+
+    def deal(self, draws: Draws) -> int | None:
+        """The number of the question to ask, drawn before anything is asked; None where all are."""
+        return None if self.dealt is None else self.dealt.deal(draws)
+
+    def _actions(self, question: int | None) -> list[Action]:
+        """What is done once this question is dealt."""
+        return [
+            step.questions[question or 0] if isinstance(step, Deal) else step
+            for step in self.steps
+            if isinstance(step, Action | Deal)
+        ]
+
+    def asked(self, question: int | None) -> tuple[int, ...]:
+        """The columns of the record that this question reads, and those that everyone is asked."""
+        return tuple(
+            sorted(column for action in self._actions(question) for column in action.columns)
+        )
+
+    def randomise_one(
+        self, record: Record, draws: Draws, question: int | None = None
+    ) -> list[int | list[int]]:
+        """The report of one record: a code for each column, a list of codes for a basket.
+
+        The question is dealt first of all, unless it was dealt before and is given. Columns that
+        it does not read may be None.
+        """
+        if question is None:
+            question = self.deal(draws)
+        values = self._checked(record, question)
+        report: list[Value] = [column.blank for column in self.outputs]
+        if self.dealt is not None and question is not None:
+            report[self.dealt.reports[0]] = question
+        for action in self._actions(question):
+            drawn = action.run([values[column] for column in action.columns], draws)
+            for column, value in zip(action.reports, drawn, strict=True):
+                report[column] = value
+        return [list(value) if isinstance(value, tuple) else value for value in report]
+
+    def truthful(self, record: Record, question: int | None = None) -> Fraction:
+        """The probability that everything sent is true of this record: "this equals your answer in
+        32 % of cases".
+        """
+        values = self._checked(record, question)
+        chances = (
+            action.truthful([values[column] for column in action.columns])
+            for action in self._actions(question)
+        )
+        return math.prod(chances, start=Fraction(1))
+
+    def _checked(self, record: Record, question: int | None) -> list[Any]:
+        if (question is None) != (self.dealt is None):
+            raise ParameterError(
+                "say which question was dealt, where questions are dealt, only there"
+            )
+        if len(record) != len(self.inputs):
+            raise DataError(
+                f"a record of {len(record)} columns for a client program of {len(self.inputs)}"
+            )
+        values = [
+            tuple(sorted(set(value))) if isinstance(value, Sequence) else value for value in record
+        ]
+        for column in self.asked(question):
+            if not self.inputs[column].holds(values[column]):
+                raise DataError(
+                    f"column {column + 1} of the record holds what the client program cannot read",
+                    hint=f"use whole numbers below {self.inputs[column].size}",
+                )
+        return values
+
+    @property
+    def longest(self) -> int:
+        """The most characters that the values of a report take in JSON, written without spaces:
+        single reports are padded to it.
+        """
+        return sum(column.longest for column in self.outputs) + len(self.outputs) + 1
+
+    def check_fits(self, records: Domain, reports: Domain) -> None:
+        """Refuse a program that leaves out a column, or takes one for another."""
+        for what, domain, columns in (
+            ("records", records, self.inputs),
+            ("reports", reports, self.outputs),
+        ):
+            wanted = tuple(_column(attribute) for attribute in domain)
+            if wanted != columns:
+                raise ParameterError(
+                    f"this client program does not fit its {what}: its columns have "
+                    f"{[column.size for column in columns]} values, theirs "
+                    f"{[column.size for column in wanted]}"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The program as JSON data."""
+        return {"version": self.version, "steps": [step.to_dict() for step in self.steps]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The program of JSON data; a version, step or field that this software does not know is
+        refused.
+        """
+        if set(data) != {"version", "steps"} or not isinstance(data["steps"], list):
+            raise FileError("a client program has a version and a list of steps, and nothing else")
+        if data["version"] != VERSION:
+            raise FileError(
+                f"this client program is of version {data['version']}; this software runs {VERSION}",
+                hint="update it",
+            )
+        return cls(tuple(map(step_from, data["steps"])))
+
+
+def with_public(domain: Domain, reports: Domain, steps: Sequence[Step]) -> Program:
+    """The program of steps that are written in places of the private columns: moved to their places
+    in records and reports, with a step for each public column.
+    """
+    private = [place for place, attribute in enumerate(domain) if not attribute.public]
+    public = [attribute for attribute in domain if attribute.public]
+    beside = [reports.index(attribute.name) for attribute in public]
+    written = [place for place in range(len(reports)) if place not in beside]
+    moved = [moved_step(step, private, written) for step in steps]
+    passed = (
+        Public(
+            columns=(domain.index(attribute.name),),
+            reports=(place,),
+            **{"items" if isinstance(attribute, Items) else "size": attribute.size},
+        )
+        for attribute, place in zip(public, beside, strict=True)
+    )
+    return Program((*moved, *passed))
+
+
+def moved_step(step: Step, columns: Sequence[int], reports: Sequence[int]) -> Step:
+    """The step on other columns: `columns[0]` in place of column 0, and so on."""
+    moved = replace(
+        step,
+        columns=tuple(columns[place] for place in step.columns),
+        reports=tuple(reports[place] for place in step.reports),
+        **(
+            {"questions": tuple(moved_step(part, columns, reports) for part in step.questions)}
+            if isinstance(step, Deal)
+            else {}
+        ),
+    )
+    return moved
+
+
+def _in_order(pairs: Any) -> tuple[Column, ...]:
+    found = {
+        place: column
+        for places, columns in pairs
+        for place, column in zip(places, columns, strict=True)
+    }
+    return tuple(found[place] for place in sorted(found))
+
+
+def _column(attribute: Attribute) -> Column:
+    return Column(attribute.size, basket=isinstance(attribute, Items))

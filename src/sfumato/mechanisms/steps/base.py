@@ -1,0 +1,234 @@
+"""Step: one thing that a client does to some columns of a record, in integers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
+
+from sfumato.errors import FileError, ParameterError, listing
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.privacy.guarantee import Gamma
+
+ONE = 1 << 32  # what weights sum to where one 32-bit word decides
+LARGEST = 1 << 53  # whole numbers up to here are exact in JavaScript
+
+Ints = tuple[int, ...]
+Rows = tuple[Ints, ...]
+Big = Annotated[int, "decimal"]  # up to 64 bits, so written as a string of digits
+Value = int | Ints  # a code, or the codes of a basket's items in ascending order
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column may hold: a code below `size`, or where it is a basket, a set of them."""
+
+    size: int
+    basket: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether this is a value of the column."""
+        if not self.basket:
+            return _whole(value) and 0 <= value < self.size
+        inside = isinstance(value, tuple) and all(
+            _whole(item) and 0 <= item < self.size for item in value
+        )
+        return inside and list(value) == sorted(set(value))
+
+    @property
+    def blank(self) -> Value:
+        """What stands in the column where a question does not use it."""
+        return () if self.basket else 0
+
+    @property
+    def longest(self) -> int:
+        """The most characters that a value takes in JSON."""
+        if not self.basket:
+            return len(str(self.size - 1))
+        return sum(len(str(item)) for item in range(self.size)) + max(self.size - 1, 0) + 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(ABC):
+    """Reads some columns of a record and writes some columns of its report.
+
+    Numbers are checked on construction, so that `gamma` is what the integers amount to and not what
+    somebody says of them.
+    """
+
+    kind: ClassVar[str]  # as in files
+    known: ClassVar[dict[str, type[Step]]] = {}  # every step by its kind
+    columns: Ints  # of the record
+    reports: Ints  # of the report
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            Step.known[cls.kind] = cls
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Column, ...]:
+        """What the columns read may hold."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[Column, ...]:
+        """What the columns written may hold."""
+
+    @property
+    @abstractmethod
+    def gamma(self) -> Gamma:
+        """The most that a report of this step can be likelier under one truth than under another:
+        exact, or infinite.
+        """
+
+    @property
+    def tells(self) -> Ints:
+        """Those of `reports` that are sent as they are, outside the guarantee."""
+        return ()
+
+    def check(self, held: bool, found: str, wanted: str) -> None:
+        """Refuse a step whose integers do not fit together."""
+        if not held:
+            raise ParameterError(f"a client program's step '{self.kind}' has {found}; {wanted}")
+
+    def check_columns(self) -> None:
+        """Refuse a step that reads or writes another number of columns than its integers are
+        for.
+        """
+        for what, places, shapes in (
+            ("reads", self.columns, self.inputs),
+            ("writes", self.reports, self.outputs),
+        ):
+            self.check(
+                len(places) == len(shapes) == len(set(places)),
+                f"{what} columns {list(places)}",
+                f"its sizes are those of {len(shapes)}",
+            )
+        self.check(
+            all(shape.size >= 1 for shape in (*self.inputs, *self.outputs)),
+            "a column without values",
+            "each needs one at least",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as JSON data."""
+        hints = get_type_hints(type(self), include_extras=True)
+        stated = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {"step": self.kind} | {
+            name: str(value) if hints[name] == Big else _plain(value)
+            for name, value in stated
+            if value is not None
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The step of JSON data; a missing or unknown field is refused."""
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        strange = [name for name in data if name != "step" and name not in known]
+        missing = [name for name, needed in known.items() if needed and name not in data]
+        if strange or missing:
+            found = f"no '{missing[0]}'" if missing else f"an unknown field '{strange[0]}'"
+            raise FileError(
+                f"a client program's step '{cls.kind}' has {found}",
+                hint=f"its fields are {listing(known, most=12)}",
+            )
+        hints = get_type_hints(cls, include_extras=True)
+        return cls(
+            **{
+                name: _read(cls.kind, name, hints[name], data[name])
+                for name in known
+                if name in data
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action(Step):
+    """A step that reads its columns and draws."""
+
+    @abstractmethod
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        """The columns of the report for these columns of the record."""
+
+    @abstractmethod
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        """The probability that what is sent is true of this record."""
+
+
+def step_from(data: Any) -> Step:
+    """The step of JSON data; one that this program does not know is refused."""
+    kind = data.get("step") if isinstance(data, Mapping) else None
+    if not isinstance(kind, str) or kind not in Step.known:
+        shown = f"'{kind}'" if isinstance(kind, str) else "without a name"
+        raise FileError(
+            f"this program does not know the step {shown} of a client program",
+            hint=f"it knows {listing(sorted(Step.known), most=20)}",
+        )
+    return Step.known[kind].from_dict(data)
+
+
+def joint(sizes: Sequence[int], codes: Sequence[Value]) -> int:
+    """The cell of these codes, the last column changing fastest."""
+    cell = 0
+    for size, code in zip(sizes, codes, strict=True):
+        assert isinstance(code, int)
+        cell = cell * size + code
+    return cell
+
+
+def split(sizes: Sequence[int], cell: int) -> Ints:
+    """The codes of a cell: the inverse of `joint`."""
+    codes = []
+    for size in reversed(sizes):
+        cell, code = divmod(cell, size)
+        codes.append(code)
+    return tuple(codes[::-1])
+
+
+def basket(value: Value) -> Ints:
+    """The items of a basket."""
+    assert isinstance(value, tuple)
+    return value
+
+
+def either(ratio: Fraction) -> Fraction:
+    """A ratio or its inverse, whichever is above 1."""
+    return max(ratio, 1 / ratio)
+
+
+def quotient(above: int, below: int) -> Gamma:
+    """above / below, exact; infinite where only the first is possible, 0 where neither is."""
+    return Fraction(above, below) if below else math.inf if above else Fraction(0)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, steps as their data."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.to_dict() if isinstance(value, Step) else value
+
+
+def _read(kind: str, name: str, hint: Any, value: Any) -> Any:
+    if hint == Big and isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if hint in (int, int | None) and _whole(value) and 0 <= value <= LARGEST:
+        return int(value)
+    if hint is str and isinstance(value, str):
+        return value
+    if hint in (Ints, Ints | None, Rows) and isinstance(value, list):
+        inner = Ints if hint == Rows else int
+        return tuple(_read(kind, name, inner, part) for part in value)
+    if hint == tuple[Action, ...] and isinstance(value, list):
+        return tuple(map(step_from, value))
+    raise FileError(
+        f"a client program's step '{kind}' has a '{name}' that this program cannot read",
+        hint="numbers are whole, from 0 to 2^53; larger ones are strings of digits",
+    )

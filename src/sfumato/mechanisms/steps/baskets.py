@@ -1,0 +1,397 @@
+"""Steps on baskets: every item flipped, some cut and others pasted in, one symbol for all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, product
+from math import comb
+
+from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
+from sfumato.mechanisms.steps.cells import check_weights
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.privacy.guarantee import Gamma
+
+SCALE = 1 << 16  # bit flips are decided by 16-bit words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baskets(Action):
+    """A step on a basket of `items`, or on records as baskets: one item for each value of each
+    column.
+    """
+
+    items: int | None = None
+    sizes: Ints | None = None
+
+    def __post_init__(self) -> None:
+        self.check(
+            (self.items is None) != (self.sizes is None),
+            "neither items nor sizes, or both",
+            "give the items of a basket or the sizes of a record's columns",
+        )
+        self.check_columns()
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        if self.sizes is not None:
+            return tuple(map(Column, self.sizes))
+        return (Column(self.universe, basket=True),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return (Column(self.universe, basket=True),)
+
+    @property
+    def universe(self) -> int:
+        """The number of report items."""
+        return sum(self.sizes) if self.sizes is not None else self.items or 0
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return tuple(accumulate(self.sizes or (), initial=0))
+
+    def held(self, values: Sequence[Value]) -> Ints:
+        """The items that a record or basket holds."""
+        if self.sizes is None:
+            return basket(values[0])
+        codes = (code for code in values if isinstance(code, int))
+        return tuple(start + code for start, code in zip(self._starts, codes, strict=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip(Baskets):
+    """Every item is kept or flipped on its own: ones kept with ones / 2^16, zeros with zeros / 2^16
+    (MASK).
+
+    One number serves all items; else there is one an item.
+    """
+
+    kind = "flip"
+    ones: Ints
+    zeros: Ints
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_keeps(self, self.ones, self.zeros, self.universe)
+
+    @cached_property
+    def keeps(self) -> Rows:
+        """Keep ones and keep zeros of every item."""
+        return keeps_of(self.ones, self.zeros, self.universe)
+
+    @property
+    def gamma(self) -> Gamma:
+        odds = [item_odds(*pair) for pair in self.keeps]
+        if self.sizes is None:
+            return power_product(Counter(max(pair) for pair in odds))
+        ends = zip(self._starts, self._starts[1:], strict=False)
+        return power_product(Counter(worst_exchange(odds[start:end]) for start, end in ends))
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        return (flipped(self.held(values), self.keeps, draws),)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        return unflipped(self.held(values), self.keeps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut(Baskets):
+    """Keep min(uniform 0..cutoff, m) of a basket's m items; put in every other with insert / 2^16
+    (cut-and-paste).
+
+    A basket's size m is sent as it is, beside it; a record's is known.
+    """
+
+    kind = "cut"
+    cutoff: int
+    insert: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check(
+            self.cutoff >= 1 and 0 < self.insert < SCALE,
+            f"cutoff {self.cutoff} and insert {self.insert}",
+            "use cutoff >= 1 and 0 < insert < 2^16",
+        )
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        size = (Column(self.universe + 1),) if self.sizes is None else ()
+        return (Column(self.universe, basket=True), *size)
+
+    @property
+    def tells(self) -> Ints:
+        return self.reports[1:]
+
+    @property
+    def gamma(self) -> Gamma:
+        insert = Fraction(self.insert, SCALE)
+        if self.sizes is None:
+            return basket_gamma(self.cutoff, insert, self.universe)
+        count, shared = len(self.sizes), sum(size == 1 for size in self.sizes)
+        law = cut_law(self.cutoff, count)
+        return exchange_gamma(law, law, (count, count), shared, insert)
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        items = self.held(values)
+        kept = draws.some(items, min(draws.below(self.cutoff + 1), len(items)))
+        pasted = flipped(
+            tuple(sorted(kept)), ((SCALE, SCALE - self.insert),) * self.universe, draws
+        )
+        return (pasted, len(items)) if self.sizes is None else (pasted,)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        size, insert = len(self.held(values)), Fraction(self.insert, SCALE)
+        pasted = insert**size * (1 - insert) ** (self.universe - size)
+        return pasted * boost(cut_law(self.cutoff, size), size, size, insert)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol(Action):
+    """One of the candidates, or "none" (the last code): weight a for those the basket holds, at
+    most `cap` of them, else b.
+
+    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn.
+    """
+
+    kind = "symbol"
+    items: int
+    candidates: Rows
+    cap: int
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        self.check_columns()
+        self.check(
+            all(
+                candidate
+                and candidate == tuple(sorted(set(candidate)))
+                and candidate[-1] < self.items
+                for candidate in self.candidates
+            )
+            and len(set(self.candidates)) == len(self.candidates) >= 1 <= self.cap,
+            "candidates that are not different sets of its items, or no cap",
+            "list items in ascending order, each candidate once, with cap >= 1",
+        )
+        check_weights(self, self.a, self.b, self.total)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.items, basket=True),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return (Column(len(self.candidates) + 1),)
+
+    @property
+    def total(self) -> int:
+        """Ω, the same for every basket."""
+        return self.cap * self.a + len(self.candidates) * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b)
+
+    def own(self, values: Sequence[Value]) -> list[int]:
+        """The candidates that a basket holds."""
+        items = set(basket(values[0]))
+        return [code for code, wanted in enumerate(self.candidates) if items.issuperset(wanted)]
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        own, excess = self.own(values), self.a - self.b
+        if len(own) > self.cap:
+            own = draws.some(own, self.cap)
+        drawn = draws.below(self.total)
+        if drawn < len(own) * excess:
+            return (own[drawn // excess],)
+        return (min((drawn - len(own) * excess) // self.b, len(self.candidates)),)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        held = len(self.own(values))
+        taken = min(held, self.cap)
+        weight = taken * self.a + (held - taken) * self.b if held else self.cap * self.a
+        return Fraction(weight, self.total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collide(Action):
+    """A public hash drawn from a pool, and one of its buckets: weight a for those of the basket's
+    items, filled up to `cap` at random, else b.
+    """
+
+    kind = "collide"
+    items: int
+    buckets: int
+    cap: int
+    a: int
+    b: int
+    pool: str
+    seeds: int
+
+    def __post_init__(self) -> None:
+        self.check_columns()
+        self.check(
+            1 <= self.cap < self.buckets and self.seeds >= 1,
+            f"cap {self.cap} of {self.buckets} buckets and {self.seeds} seeds",
+            "use 1 <= cap < buckets and at least one seed",
+        )
+        check_weights(self, self.a, self.b, self.total)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.items, basket=True),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return Column(self.seeds), Column(self.buckets)
+
+    @property
+    def total(self) -> int:
+        """Ω, the same for every basket."""
+        return self.cap * self.a + (self.buckets - self.cap) * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b)
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        seed, items = draws.below(self.seeds), basket(values[0])
+        if len(items) > self.cap:
+            items = tuple(draws.some(items, self.cap))
+        own = list(dict.fromkeys(buckets_of(self.pool, seed, items, self.cap + 1, self.buckets)))
+        while len(own) < self.cap:
+            if (other := draws.below(self.buckets)) not in own:
+                own.append(other)
+        drawn, excess = draws.below(self.total), self.cap * (self.a - self.b)
+        if drawn < excess:
+            return seed, own[drawn // (self.a - self.b)]
+        return seed, (drawn - excess) // self.b
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        """As if no two items shared a bucket: the hash is not known before it is drawn."""
+        return Fraction(min(len(basket(values[0])), self.cap) * self.a, self.total)
+
+
+def check_keeps(step: Step, ones: Ints, zeros: Ints, items: int) -> None:
+    """Refuse flip thresholds that are not one for all items or one an item."""
+    step.check(
+        all(len(keeps) in (1, items) and max(keeps) <= SCALE for keeps in (ones, zeros)),
+        f"{len(ones)} and {len(zeros)} thresholds for {items} items",
+        "give one for all or one an item, up to 2^16",
+    )
+
+
+def keeps_of(ones: Ints, zeros: Ints, items: int) -> Rows:
+    """Keep ones and keep zeros, item by item."""
+    pairs = zip(
+        *(keeps * items if len(keeps) == 1 else keeps for keeps in (ones, zeros)), strict=True
+    )
+    return tuple(pairs)
+
+
+def flipped(held: Ints, keeps: Rows, draws: Draws) -> Ints:
+    """The items reported of a basket, each flipped on its own."""
+    own = set(held)
+    return tuple(
+        item
+        for item, (ones, zeros) in enumerate(keeps)
+        if draws.chance(SCALE - (ones if item in own else zeros), 16) != (item in own)
+    )
+
+
+def unflipped(held: Ints, keeps: Rows) -> Fraction:
+    """The probability that no item is flipped."""
+    own = set(held)
+    kept = Counter(ones if item in own else zeros for item, (ones, zeros) in enumerate(keeps))
+    return math.prod(
+        (Fraction(keep, SCALE) ** times for keep, times in kept.items()), start=Fraction(1)
+    )
+
+
+def item_odds(keep_ones: int, keep_zeros: int) -> tuple[Gamma, Gamma]:
+    """How much likelier a report bit can be under a one than under a zero, and the reverse."""
+    bits = ((keep_ones, SCALE - keep_zeros), (SCALE - keep_ones, keep_zeros))
+    up = max(quotient(one, zero) for one, zero in bits)
+    return up, max(quotient(zero, one) for one, zero in bits)
+
+
+def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
+    """max over values i ≠ j of up_i·down_j: what two values of one attribute can differ by."""
+    if len(odds) == 1:
+        return Fraction(1)
+    ups, downs = (
+        sorted(range(len(odds)), key=lambda item: odds[item][side])[-2:] for side in (0, 1)
+    )
+    return max(
+        power_product(Counter([odds[i][0], odds[j][1]])) for i, j in product(ups, downs) if i != j
+    )
+
+
+def power_product(gammas: Counter[Gamma]) -> Gamma:
+    """The product of these, each as often as counted."""
+    if math.inf in gammas:
+        return math.inf
+    return math.prod(
+        (Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1)
+    )
+
+
+def cut_law(cutoff: int, size: int) -> list[Fraction]:
+    """The probabilities of keeping 0, 1, … items of a basket of this size: uniform on 0..cutoff,
+    what lies beyond size at size.
+
+    >>> cut_law(3, 2)
+    [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]
+    """
+    law = [Fraction(1, cutoff + 1)] * (min(cutoff, size) + 1)
+    law[-1] += Fraction(max(0, cutoff - size), cutoff + 1)
+    return law
+
+
+def boost(law: Sequence[Fraction], size: int, overlap: int, insert: Fraction) -> Fraction:
+    """f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j: how much likelier a report is than from
+    putting in alone.
+    """
+    terms = (
+        chance * comb(overlap, j) / comb(size, j) / insert**j
+        for j, chance in enumerate(law)
+        if j <= overlap
+    )
+    return sum(terms, Fraction(0))
+
+
+def exchange_gamma(
+    law: Sequence[Fraction],
+    other: Sequence[Fraction],
+    sizes: tuple[int, int],
+    shared: int,
+    insert: Fraction,
+) -> Fraction:
+    """The largest ratio over reports for two baskets with `shared` items in common: show all that
+    is only in the first.
+    """
+    own = sizes[0] - shared
+    return max(
+        boost(law, sizes[0], own + o, insert) / boost(other, sizes[1], o, insert)
+        for o in range(shared + 1)
+    )
+
+
+def basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
+    """The largest ratio over any two baskets, of one size or two; baskets larger than 2K add
+    nothing.
+    """
+    if universe >= 2 * cutoff:
+        return sum((1 / insert**j for j in range(cutoff + 1)), Fraction(0))
+    laws = [cut_law(cutoff, size) for size in range(universe + 1)]
+    return max(
+        exchange_gamma(laws[m], laws[n], (m, n), max(0, m + n - universe), insert)
+        for m, n in product(range(universe + 1), repeat=2)
+    )

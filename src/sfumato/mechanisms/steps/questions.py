@@ -1,0 +1,146 @@
+"""Public columns sent as they are, and Deal: one of several questions by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+
+from sfumato.mechanisms.steps.base import ONE, Action, Column, Ints, Step, Value
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.privacy.guarantee import Gamma
+
+
+@dataclass(frozen=True, kw_only=True)
+class Public(Action):
+    """A column that is sent as it is, outside the guarantee."""
+
+    kind = "public"
+    size: int | None = None
+    items: int | None = None
+
+    def __post_init__(self) -> None:
+        self.check(
+            (self.size is None) != (self.items is None),
+            "neither size nor items, or both",
+            "give the size of the column or the items of its baskets",
+        )
+        self.check_columns()
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.size or self.items or 0, basket=self.items is not None),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return self.inputs
+
+    @property
+    def gamma(self) -> Gamma:
+        """Nothing is promised about it, and nothing counted."""
+        return Fraction(1)
+
+    @property
+    def tells(self) -> Ints:
+        return self.reports
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        return tuple(values)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        return Fraction(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deal(Step):
+    """One of several questions, by weights of sum 2^32 that no record moves; its number, and its
+    answer.
+
+    The number stands in the first of `reports`. The questions share the others; a column that the
+    question dealt does not write holds 0, or an empty basket.
+    """
+
+    kind = "deal"
+    weights: Ints
+    questions: tuple[Action, ...]
+
+    def __post_init__(self) -> None:
+        self.check(
+            len(self.weights) == len(self.questions) >= 1
+            and sum(self.weights) == ONE
+            and min(self.weights) >= 1,
+            f"{len(self.weights)} weights for {len(self.questions)} questions",
+            "give one above 0 a question, of sum 2^32",
+        )
+        for question in self.questions:
+            self.check(
+                isinstance(question, Action) and not isinstance(question, Public),
+                f"a '{question.kind}' among its questions",
+                "deal once, and send public columns beside it",
+            )
+            self.check(
+                set(question.reports) <= set(self.reports[1:]),
+                f"a question that writes columns {list(question.reports)}",
+                f"it may write {list(self.reports[1:])}",
+            )
+        self.check_columns()
+
+    @cached_property
+    def _inputs(self) -> dict[int, Column]:
+        found: dict[int, Column] = {}
+        for question in self.questions:
+            for place, column in zip(question.columns, question.inputs, strict=True):
+                self.check(
+                    found.setdefault(place, column) == column,
+                    f"questions that read column {place} as another",
+                    "each column has one size",
+                )
+        return found
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        found = self._inputs
+        self.check(
+            set(self.columns) == set(found),
+            f"columns {list(self.columns)}",
+            f"its questions read {sorted(found)}",
+        )
+        return tuple(found[place] for place in self.columns)
+
+    @cached_property
+    def _outputs(self) -> dict[int, Column]:
+        found: dict[int, Column] = {}
+        for question in self.questions:
+            for place, column in zip(question.reports, question.outputs, strict=True):
+                known = found.setdefault(place, column)
+                self.check(
+                    known.basket == column.basket,
+                    f"questions that write codes and baskets to column {place}",
+                    "give each its own",
+                )
+                found[place] = max(known, column, key=lambda shape: shape.size)
+        return found
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        found = self._outputs
+        self.check(
+            set(self.reports[1:]) == set(found),
+            f"reports {list(self.reports)}",
+            f"its questions write {sorted(found)}",
+        )
+        return (Column(len(self.questions)), *(found[place] for place in self.reports[1:]))
+
+    @property
+    def gamma(self) -> Gamma:
+        return max(question.gamma for question in self.questions)
+
+    @cached_property
+    def _cumulative(self) -> list[int]:
+        return list(accumulate(self.weights))
+
+    def deal(self, draws: Draws) -> int:
+        """The number of a question."""
+        return draws.pick(self._cumulative)

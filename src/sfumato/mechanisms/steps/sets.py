@@ -1,0 +1,99 @@
+"""Steps that report a set of answers: some answers of which one may be the true one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from sfumato.mechanisms.steps.base import Column, Ints, Rows, Value
+from sfumato.mechanisms.steps.baskets import (
+    check_keeps,
+    flipped,
+    item_odds,
+    keeps_of,
+    unflipped,
+    worst_exchange,
+)
+from sfumato.mechanisms.steps.cells import Answered, check_weights
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.privacy.guarantee import Gamma
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sets(Answered):
+    """A step that reports a set of answers."""
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return (Column(self.answers, basket=True),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subset(Sets):
+    """`chosen` of the answers: weight a for the sets that hold the true one, b for the others
+    (subset selection).
+    """
+
+    kind = "subset"
+    chosen: int
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check(
+            1 <= self.chosen < self.answers or self.chosen == self.answers == 1,
+            f"{self.chosen} of {self.answers} answers chosen",
+            "choose at least one and not all",
+        )
+        check_weights(self, self.a, self.b, self._total)
+
+    @property
+    def _total(self) -> int:
+        return self.chosen * self.a + (self.answers - self.chosen) * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b) if self.possible > 1 else Fraction(1)
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        true = self.truth(values)
+        own = [true] if draws.below(self._total) < self.chosen * self.a else []
+        others = [answer for answer in range(self.answers) if answer != true]
+        return (tuple(sorted(own + draws.some(others, self.chosen - len(own)))),)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        return Fraction(self.chosen * self.a, self._total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unary(Sets):
+    """Every answer on its own: the true one is reported with ones / 2^16, another left out with
+    zeros / 2^16 (unary encoding).
+    """
+
+    kind = "unary"
+    ones: Ints
+    zeros: Ints
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_keeps(self, self.ones, self.zeros, self.answers)
+
+    @cached_property
+    def keeps(self) -> Rows:
+        """Keep ones and keep zeros of every answer."""
+        return keeps_of(self.ones, self.zeros, self.answers)
+
+    @property
+    def gamma(self) -> Gamma:
+        true = sorted(set(self.map)) if self.map is not None else range(self.answers)
+        return worst_exchange([item_odds(*self.keeps[answer]) for answer in true])
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        return (flipped((self.truth(values),), self.keeps, draws),)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        return unflipped((self.truth(values),), self.keeps)

@@ -1,0 +1,292 @@
+"""Received: what comes out of a file, checked before anything is computed from it.
+
+A description, schema, ledger or report may come from a stranger. Text is bounded before it is
+parsed, and every value by kind, length and digits before any arithmetic, so that no file can hang
+a program, fill its memory, or end it in a way that nobody foresaw. The bounds are stated here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sfumato.errors import FileError, SchemaError, SfumatoError, listing, near_miss
+
+MOST_JSON_BYTES = 1 << 24  # of one description: a matrix over 1,024 records takes 12 MB
+MOST_TOML_BYTES = 1 << 21  # of one schema: 100,000 values take 1 MB
+MOST_VALUES = 1 << 21  # in one JSON text, braces counted four times for the memory they take
+MOST_DEPTH = 32  # of lists and objects inside each other
+MOST_DIGITS = 128  # of a numerator or denominator
+MOST_LETTERS = 4096  # of one word
+MOST_LABELS = 100_000  # values of one attribute, or items of a universe
+MOST_DOMAIN_LABELS = 200_000  # values of all attributes together
+MOST_ATTRIBUTES = 4096
+MOST_CUTS = 4096
+MOST_NUMBER = 1e30  # of the bounds of an attribute, in size
+MOST_WHOLE = 1 << 53  # in size, of whole numbers: floats hold them exactly
+MOST_COPIES = 10_000
+MOST_CUTOFF = 64
+
+_WORDS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
+_FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]")
+_SLIPS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+)
+
+
+@dataclass(frozen=True)
+class Received:
+    """A value out of a file and what messages call it; each method checks it and gives it back.
+
+    >>> given = Received({"gamma": "19", "parts": [1, 2]}, "parameters")
+    >>> given["gamma"].fraction(), [part.whole(most=9) for part in given["parts"].entries()]
+    (Fraction(19, 1), [1, 2])
+    >>> Received("1e1000000000", "gamma").fraction()
+    Traceback (most recent call last):
+    sfumato.errors.FileError: gamma should be a fraction of at most 128 digits, like 19 or 3/2; found '1e1000000000'
+    """
+
+    value: Any
+    name: str
+    error: type[SfumatoError] = FileError
+
+    def refuse(self, wanted: str) -> NoReturn:
+        """Say what should have stood here, and what was found."""
+        raise self.error(f"{self.name} should be {wanted}; found {shown(self.value)}")
+
+    def flag(self) -> bool:
+        """True or false."""
+        if not isinstance(self.value, bool):
+            self.refuse("true or false")
+        return self.value
+
+    def whole(self, least: int = 0, most: int = MOST_WHOLE) -> int:
+        """A whole number within these bounds."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self.refuse("a whole number")
+        if not least <= self.value <= most:
+            self.refuse(f"a whole number from {least} to {most}")
+        return self.value
+
+    def number(self, least: float = -MOST_NUMBER, most: float = MOST_NUMBER) -> float:
+        """A number within these bounds, whole where it was written so."""
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            self.refuse("a number")
+        if not least <= self.value <= most:
+            self.refuse(f"a number from {least:g} to {most:g}")
+        return self.value
+
+    def fraction(self) -> Fraction:
+        """A fraction that is not negative, written as digits with at most one slash or point."""
+        plain = isinstance(self.value, float) or (
+            isinstance(self.value, int) and abs(self.value) <= MOST_WHOLE
+        )
+        text = str(self.value) if plain else self.value
+        if (
+            isinstance(self.value, bool)
+            or not isinstance(text, str)
+            or len(text) > 2 * MOST_DIGITS
+            or not _FRACTION.fullmatch(text)
+        ):
+            self.refuse(f"a fraction of at most {MOST_DIGITS} digits, like 19 or 3/2")
+        return Fraction(text)
+
+    def word(self) -> str:
+        """A word, which may be empty."""
+        if not isinstance(self.value, str):
+            self.refuse("a word")
+        if len(self.value) > MOST_LETTERS:
+            self.refuse(f"a word of at most {MOST_LETTERS} letters")
+        return self.value
+
+    def entries(self, most: int = MOST_VALUES) -> tuple[Received, ...]:
+        """The entries of a list."""
+        return tuple(
+            Received(entry, f"entry {place} of {self.name}", self.error)
+            for place, entry in enumerate(self._listed(most), 1)
+        )
+
+    def words(self, most: int = MOST_LABELS) -> tuple[str, ...]:
+        """A list of words, checked all at once."""
+        found = self._listed(most)
+        if not all(isinstance(word, str) for word in found):
+            self.refuse("a list of words")
+        if max(map(len, found), default=0) > MOST_LETTERS:
+            self.refuse(f"a list of words of at most {MOST_LETTERS} letters")
+        return tuple(found)
+
+    def numbers(
+        self, most: int = MOST_LABELS, *, least: float = -MOST_NUMBER, highest: float = MOST_NUMBER
+    ) -> tuple[float, ...]:
+        """A list of numbers within these bounds, checked all at once."""
+        found = self._listed(most)
+        if not set(map(type, found)) <= {int, float}:
+            self.refuse("a list of numbers")
+        if not all(least <= number <= highest for number in found):
+            self.refuse(f"a list of numbers from {least:g} to {highest:g}")
+        return tuple(found)
+
+    def fields(self, most: int = MOST_ATTRIBUTES) -> dict[str, Received]:
+        """The fields of an object, by their names."""
+        if not isinstance(self.value, Mapping) or not all(
+            isinstance(key, str) for key in self.value
+        ):
+            self.refuse("an object of named values")
+        if len(self.value) > most:
+            self.refuse(f"an object of at most {most:,} named values")
+        return {
+            key: Received(value, f"'{_cut(key)}' of {self.name}", self.error)
+            for key, value in self.value.items()
+        }
+
+    def __getitem__(self, key: str) -> Received:
+        """A field that has to be there."""
+        if not isinstance(self.value, Mapping):
+            self.refuse("an object of named values")
+        if key not in self.value:
+            raise self.error(f"{self.name} says no '{key}'", hint=near_miss(key, self.value))
+        return Received(self.value[key], f"'{key}' of {self.name}", self.error)
+
+    def only(self, *known: str) -> None:
+        """Refuse a field that is not known."""
+        for key in self.fields():
+            if key not in known:
+                raise self.error(
+                    f"{self.name} does not know the key '{_cut(key)}' ({listing(known)})",
+                    hint=near_miss(key, known),
+                )
+
+    def _listed(self, most: int) -> Sequence[Any]:
+        if not isinstance(self.value, list | tuple):
+            self.refuse("a list")
+        if len(self.value) > most:
+            self.refuse(f"a list of at most {most:,}")
+        return self.value
+
+
+def parsed_json(text: str | bytes, where: str) -> dict[str, Any]:
+    """The JSON object in a text that stays within the bounds above.
+
+    >>> parsed_json('{"format": 1}', "this file")
+    {'format': 1}
+    """
+    octets = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(octets) > MOST_JSON_BYTES:
+        raise FileError(
+            f"{where} holds {len(octets):,} bytes; at most {MOST_JSON_BYTES:,} are read"
+        )
+    if _values(octets) > MOST_VALUES:
+        raise FileError(f"{where} holds more than the {MOST_VALUES:,} values that are read")
+    if not _shallow(octets):
+        raise FileError(
+            f"{where} was changed or cut short, or is nested more than {MOST_DEPTH} deep"
+        )
+    try:
+        found = json.loads(octets, parse_constant=_no_constant)
+        if b"\\ud" in octets.lower():  # half a letter, which no file or terminal takes
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FileError(f"{where} is not the JSON that Sfumato writes; it was changed or cut short")
+    return found
+
+
+def parsed_toml(text: str, where: str) -> dict[str, Any]:
+    """The tables in a TOML text that stays within the bounds above."""
+    if len(text) > MOST_TOML_BYTES:
+        raise SchemaError(
+            f"{where} holds {len(text):,} letters; at most {MOST_TOML_BYTES:,} are read"
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SchemaError(f"{where} is nested too deep") from None
+    except ValueError as error:
+        raise SchemaError(f"{where} is not valid TOML: {error}") from None
+
+
+def read_text(path: Path, what: str, most: int = MOST_JSON_BYTES) -> str:
+    """The text of a small file; `what` is how messages call it."""
+    try:
+        with path.open("rb") as file:
+            octets = file.read(most + 1)
+        text = octets.decode("utf-8")
+    except FileNotFoundError:
+        raise FileError(f"no {what}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"cannot read {what}: it is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot read {what}: {reason}") from None
+    if len(octets) > most:
+        raise FileError(f"{what} is larger than the {most:,} bytes that are read")
+    return text
+
+
+@contextmanager
+def slips_told(where: str) -> Iterator[None]:
+    """A block in which what no check foresaw becomes one clear error: the file is at fault."""
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except _SLIPS as slip:
+        raise FileError(
+            f"{where} cannot be made sense of ({type(slip).__name__}); it was changed or cut short"
+        ) from slip
+
+
+def _shallow(octets: bytes) -> bool:
+    """Whether brackets close, at most so deep: the innermost pairs are taken away, depth by
+    depth.
+    """
+    left = _WORDS.sub(b"", octets).translate(_BRACKETS, b"").translate(None, _NO_BRACKETS)
+    for _ in range(MOST_DEPTH):
+        if not left:
+            break
+        left = left.replace(b"[]", b"")
+    return not left
+
+
+def _values(octets: bytes) -> int:
+    return octets.count(b",") + octets.count(b"[") + 4 * octets.count(b"{")
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def shown(value: Any) -> str:
+    """What was found, short: a long value by its kind."""
+    if isinstance(value, str):
+        return f"'{_cut(value)}'"
+    if isinstance(value, bool) or value is None:
+        return str(value).lower() if value is not None else "nothing"
+    if isinstance(value, int):
+        return str(value) if abs(value) < 1 << 64 else f"a number of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return repr(value)
+    length = f" of {len(value):,}" if isinstance(value, list | tuple | Mapping) else ""
+    return f"{'an object' if isinstance(value, Mapping) else f'a {type(value).__name__}'}{length}"
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= 60 else word[:60] + "…"
