@@ -53,9 +53,7 @@ def start_variances(likelihood: Likelihood) -> Floats:
     return np.array([START[min(order, len(START)) - 1] for order in orders], dtype=np.float64)
 
 
-def fit(
-    likelihood: Likelihood, variances: Floats | None = None, *, learn: bool = True
-) -> Fit:
+def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool = True) -> Fit:
     """The penalised maximum of the likelihood: Fisher scoring, and the variances of the
     interactions learned unless they are given to be kept.
     """
@@ -120,7 +118,10 @@ def _learn(start: Fit) -> Fit:
 
 def learn_together(likelihoods: Sequence[Likelihood]) -> list[Fit]:
     """Each fitted on its own, but what variance is usual is learned from all of them."""
-    starts = [_at(each, np.zeros(each.family.interactions.size), start_variances(each)) for each in likelihoods]
+    starts = [
+        _at(each, np.zeros(each.family.interactions.size), start_variances(each))
+        for each in likelihoods
+    ]
     return _learn_all([_ascend(start, 6) for start in starts])
 
 
@@ -130,7 +131,10 @@ def _learn_all(fits: list[Fit]) -> list[Fit]:
         after = learned(fits)
         ends = np.cumsum([len(found.variances) for found in fits])[:-1]
         parts = np.split(after, ends)
-        fits = [_ascend(replace(found, variances=part), 2) for found, part in zip(fits, parts, strict=True)]
+        fits = [
+            _ascend(replace(found, variances=part), 2)
+            for found, part in zip(fits, parts, strict=True)
+        ]
         if np.abs(np.log(after / before)).max(initial=0.0) < CALM:
             break
     return fits

@@ -35,7 +35,9 @@ class Laplace:
         family = self.fit.likelihood.family
         held = family.interactions.sets
         known = set(held)
-        public = {part for part in subsets(family.axes, ORDER) if part not in known and self._shown(part)}
+        public = {
+            part for part in subsets(family.axes, ORDER) if part not in known and self._shown(part)
+        }
         more = tuple(part for part in subsets(family.axes, ORDER) if part not in known | public)
         own = family.interactions
         return LogLinear(Interactions(own.shape, own.ordered, held + more), family.masses)
@@ -50,7 +52,9 @@ class Laplace:
         family, fit = self._family, self.fit
         likelihood = Likelihood(family, fit.likelihood.measurements)
         _, information = likelihood.score(fit.law)
-        floors = np.array([FLOORS[order - 1] for order in np.minimum(family.interactions.orders, ORDER)])
+        floors = np.array(
+            [FLOORS[order - 1] for order in np.minimum(family.interactions.orders, ORDER)]
+        )
         floors[: len(fit.variances)] = np.maximum(floors[: len(fit.variances)], fit.variances)
         precision = family.interactions.degrees**ROUGHNESS / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))

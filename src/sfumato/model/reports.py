@@ -5,7 +5,6 @@ columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -135,11 +134,7 @@ class Answers:
             sizes = [self.shape[axis] for axis in question.axes]
             table = counts.reshape(*counts.shape[:-1], *sizes)
             rest = tuple(
-                len(shown) + place
-                for place, axis in enumerate(question.axes)
-                if axis not in inside
+                len(shown) + place for place, axis in enumerate(question.axes) if axis not in inside
             )
             self._kept[key] = np.asarray(table.sum(axis=rest), dtype=np.float64)
         return self._kept[key]
-
-
