@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Cells, Domain, Numeric
-from sfumato.engines import EngineRelease, save_release
+from sfumato.engines import save_release
 from sfumato.engines.duckdb import DuckDatabase, DuckRelation, connect, file_relation
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
@@ -55,7 +55,7 @@ def released(rows: int) -> Release:
     """Records whose columns are unevenly spread, perturbed at keep 0.3."""
     rng = np.random.default_rng(1)
     columns = [np.minimum(rng.gamma(3.0, 12.0, rows), 99).astype(np.uint8) for _ in NUMBERS]
-    return Release(
+    return Release.of(
         perturb_table(
             Table(DOMAIN, (*columns, rng.integers(0, 4, rows))), Retention(DOMAIN, 0.3), secure()
         )
@@ -83,7 +83,7 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
             counter = SqlCounter(
                 release.mechanism.reports, relation, release.table.rows
             )  # remembers nothing
-            query(EngineRelease(counter, release.provenance), sql)
+            query(Release(counter, release.provenance), sql)
 
         def plain(sql: str = sql) -> None:
             relation.fetch(sql)

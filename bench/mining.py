@@ -131,7 +131,7 @@ def mine_truth(truth: Table, support: float) -> Itemsets:
 
 def mine_reports(release: Table, support: float, errors: float = 2.0) -> Itemsets:
     """Mine from a new source."""
-    return frequent_itemsets(Release(release), support, prune_errors=errors)
+    return frequent_itemsets(Release.of(release), support, prune_errors=errors)
 
 
 def cpu_seconds(work: Callable[[], Any], times: int) -> tuple[float, Any]:

@@ -110,7 +110,7 @@ def predicted_and_found(
         release.domain, release.columns, type(release.provenance)(mechanism, secure=False)
     )
     parts = (single.take(np.arange(start, single.rows, repeats)) for start in range(repeats))
-    counts = [Release(part).marginal(["sex"]).value[1] for part in parts]
+    counts = [Release.of(part).marginal(["sex"]).value[1] for part in parts]
     return float(np.sqrt(rows * itemset_variance(mechanism, (Item("sex", 1),), [share]))), float(
         np.std(counts, ddof=1)
     )

@@ -64,12 +64,12 @@ class Counted(Source):
         ]
 
     def _channel(self, cells: tuple[Cells, ...]) -> Any:
-        return self.release._channel(cells)
+        return self.release.observe(cells).channel
 
     def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
         key = tuple(part.key for part in cells)
         if key not in self.known:
-            self.known[key] = self.release._counter.count(cells)
+            self.known[key] = self.release.counter.count(cells)
         return self.known[key]
 
 

@@ -9,7 +9,7 @@ from sfumato.counting import parts
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.domain import Category, Domain, Items
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.source import Exact, source_of
 from sfumato.table import Table
 
 BASKETS = Domain((Items("items", tuple("abcdefgh")),))
@@ -54,7 +54,7 @@ def test_batches_give_what_a_full_recount_gives(name):
     for source in sources[1:]:
         sf.frequent_itemsets(growing, 0.05, max_length=2)
         growing = growing.extended(source.table)
-    whole = type(growing)(Table.concatenate([source.table for source in sources]))
+    whole = source_of(Table.concatenate([source.table for source in sources]))
     found = sf.frequent_itemsets(growing, 0.02, max_length=2)
     recount = sf.frequent_itemsets(whole, 0.02, max_length=2)
     assert growing.rows == 507 and len(found) > 5
@@ -99,7 +99,7 @@ def test_old_records_are_not_scanned_again(monkeypatch):
         0.05,
     )
     assert set(scanned) == {50}
-    assert isinstance(source._counter, ArrayCounter)
+    assert isinstance(source.counter.parts[0], ArrayCounter)
 
 
 def test_batches_of_another_mechanism_are_refused():

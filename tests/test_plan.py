@@ -52,7 +52,9 @@ def repeated(mechanism: Mechanism, truth: Table, seed: int) -> list[Release]:
     """The same people perturbed again and again."""
     table = perturb_table(truth, mechanism, seeded(seed), copies=REPEATS)
     copy = Table(table.domain, table.columns, type(table.provenance)(mechanism, False))
-    return [Release(copy.take(np.arange(start, table.rows, REPEATS))) for start in range(REPEATS)]
+    return [
+        Release.of(copy.take(np.arange(start, table.rows, REPEATS))) for start in range(REPEATS)
+    ]
 
 
 def people(shares: dict[str, list[float]], seed: int = 1) -> Table:
@@ -83,9 +85,7 @@ def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
     """People spread evenly, as the plan assumes: the cut nearest to the middle then halves them."""
     mechanism, questions = MECHANISMS[name], Questions(PEOPLE)
     truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
-    pairs, bins, middles = (
-        voted(mechanism, truth) if mechanism.reports_in_items else counted(mechanism, truth)
-    )
+    pairs, bins, middles = counted(mechanism, truth)
     agrees(
         math.sqrt(
             ROWS * itemset_variance(mechanism, (Item("age", 0), Item("pet", 0)), [1 / 4, 1 / 3])
@@ -108,17 +108,6 @@ def counted(mechanism: Mechanism, truth: Table) -> tuple[np.ndarray, np.ndarray,
     pairs = np.array([release.marginal(["age", "pet"]).value[0, 0] for release in releases])
     bins = np.array([release.marginal([age.cells()]).value for release in releases])
     return pairs, bins, np.arange(60.0) if age.size == 60 else MIDDLES
-
-
-def voted(mechanism: Mechanism, truth: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same from reports in items, whose votes are summed for all repeats at once."""
-    columns = perturb_table(truth, mechanism, seeded(1), copies=REPEATS).columns
-    items = mechanism.private_reports.attributes[0]
-    youngest = [items.code(f"age={label}") for label in AGE.bins().labels]
-    votes = [mechanism.item_votes(columns, [item]) for item in youngest]
-    pair = mechanism.item_votes(columns, [youngest[0], items.code("pet=cat")])
-    summed = [vote.reshape(ROWS, REPEATS).sum(axis=0) for vote in (pair, *votes)]
-    return summed[0], np.stack(summed[1:], axis=1), MIDDLES
 
 
 def test_baskets_come_out_as_predicted() -> None:

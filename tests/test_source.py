@@ -202,6 +202,8 @@ def test_questions_that_make_no_sense_are_refused():
     with pytest.raises(ParameterError, match=r"use \['sex'\]"):
         exact.marginal("sex")
     with pytest.raises(EstimationError, match="no mechanism"):
+        Release.of(records(10))
+    with pytest.warns(DeprecationWarning), pytest.raises(EstimationError, match="no mechanism"):
         Release(records(10))
     assert isinstance(source_of(records(10)), Exact)
 

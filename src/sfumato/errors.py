@@ -71,6 +71,12 @@ class EstimationError(SfumatoError):
     kind = "estimation"
 
 
+class Unanswerable(EstimationError):  # noqa: N818  (the word that DESIGN and the messages use)
+    """A question that these reports say nothing about; the message names the limit."""
+
+    kind = "unanswerable"
+
+
 class QueryError(SfumatoError, ValueError):
     """SQL that does not parse, or asks for what counts cannot answer."""
 

@@ -5,39 +5,36 @@ tasks see.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
-from sfumato.channels import Channel, NotLumpableError, Retain
-from sfumato.counting.arrays import ArrayCounter, JoinedCounter
-from sfumato.counting.base import Baskets, Counter
-from sfumato.counting.parts import Part, Parts
-from sfumato.domain import Cells, Domain, Numeric
-from sfumato.errors import EstimationError, ParameterError
+from sfumato.channels import Channel, Retain
+from sfumato.counting.base import Counter
+from sfumato.counting.tables import TableCounter
+from sfumato.domain import Cells, Domain, Items, Numeric
+from sfumato.errors import EstimationError, ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import CountEvidence, Evidence, MergedEvidence, RowEvidence
+from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import Moments, PowerSums, moments_of
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
-from sfumato.estimation.supports.voted import VotedSupports
 from sfumato.mechanisms.base import Mechanism
+from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
-MINED_TABLE = (
-    1 << 16
-)  # exact records over at most this many cells are mined from their table, others from bitmaps
+# Records over at most this many cells are mined from one table, others set by set or from bitmaps.
+MINED_TABLE = 1 << 16
 
 
 class Source(ABC):
@@ -140,155 +137,189 @@ class Condensed(Source):
 class CountedSource(Source):
     """A source whose rows are counted and undone through a channel, wherever the rows are."""
 
-    @property
-    @abstractmethod
-    def _counter(self) -> Counter:
-        """Whoever counts the rows."""
-
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
-        fine = self._fine_channel(cells[axis].name)
-        return moments_of(
-            self._counter,
-            tuple(cells),
-            axis,
-            self._channel(tuple(cells)),
-            fine,
-            self.rows,
-            self._copies,
-        )
-
-    @abstractmethod
-    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
-        """The channel over these cells."""
-
-    @abstractmethod
-    def _fine_channel(self, name: str) -> Channel:
-        """The channel over every value of one column."""
+    counter: Counter
 
     @property
-    def _copies(self) -> int:
+    def copies(self) -> int:
+        """How many rows each record has."""
         return 1
 
-
-@dataclass(frozen=True, eq=False)
-class TableSource(CountedSource):
-    """A source whose rows are in memory; `earlier` is the source that this one extends, whose
-    counts are used again.
-    """
-
-    table: Table
-    earlier: Self | None = field(default=None, repr=False)
-
-    def extended(self, batch: Table) -> Self:
-        """This source with a batch of new rows; what was counted before is not counted again."""
-        return replace(self, table=Table.concatenate([self.table, batch]), earlier=self)
-
-    @cached_property
-    def _latest(self) -> Table:
-        """The rows that the earlier source does not have."""
-        return (
-            self.table.slice(self.earlier.table.rows, self.table.rows)
-            if self.earlier
-            else self.table
-        )
-
-    @cached_property
-    def _counter(self) -> Counter:
-        latest = ArrayCounter(self.table.domain, self._latest.columns)
-        return JoinedCounter((self.earlier._counter, latest)) if self.earlier else latest
-
-    @cached_property
-    def _baskets(self) -> Parts:
-        """The rows as bits, one an item."""
-        latest = self._bits_of(self._latest)
-        return self.earlier._baskets.extended(latest) if self.earlier else Parts((Part(latest),))
-
     @abstractmethod
-    def _bits_of(self, table: Table) -> Bits:
-        """Some rows as bits, one an item."""
-
-
-@dataclass(frozen=True, eq=False)
-class Exact(TableSource):
-    """True records: every answer is a count, every standard error 0."""
-
-    @property
-    def domain(self) -> Domain:
-        return self.table.domain
-
-    @property
-    def rows(self) -> int:
-        return self.table.rows
+    def observe(self, cells: Sequence[Cells]) -> Observation:
+        """What to count of the rows for these cells of the records, and the channel of that
+        tally.
+        """
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         return self._estimates([cells])[0]
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        tables = self._counter.count_many(questions)
-        return [self._counted(cells, table) for cells, table in zip(questions, tables, strict=True)]
+        seen = [self.observe(cells) for cells in questions]
+        plain = [each.tally.cells for each in seen if isinstance(each.tally, CellTally)]
+        tables = iter(self.counter.count_many(plain) if len(plain) > 1 else map(self._count, plain))
+        counts = [
+            next(tables) if isinstance(each.tally, CellTally) else each.tally.count(self.counter)
+            for each in seen
+        ]
+        asked = zip(questions, seen, counts, strict=True)
+        return [
+            Estimate(cells, self.rows, evidence_of(each, table, cells), self.copies)
+            for cells, each, table in asked
+        ]
 
-    def _counted(self, cells: tuple[Cells, ...], table: NDArray[Any]) -> Estimate:
-        return Estimate(cells, self.rows, CountEvidence(table, self._channel(cells)))
+    def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
+        return self.counter.count(cells)
 
-    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
-        return Retain.identity([part.size for part in cells])
+    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+        channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
+        return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
+
+    @abstractmethod
+    def _fine_channel(self, name: str) -> Channel:
+        """The channel over every value of one column that is reported as itself."""
+
+    def _own_channel(self, cells: Sequence[Cells]) -> Channel:
+        """The channel of these cells where the rows are counted by the very same cells."""
+        seen = self.observe(cells)
+        if not isinstance(seen.tally, CellTally) or seen.tally.cells != tuple(cells):
+            names = ", ".join(f"'{part.name}'" for part in cells)
+            raise Unanswerable(
+                f"these reports hold no numbers of {names}, so there is no sum or average of them",
+                hint="ask for counts of cells, or fit a model",
+            )
+        return seen.channel
+
+    def _tabulated(self, exact: bool, longest: int | None = None) -> TabulatedSupports:
+        """Supports from one table for each set of columns, or from one table of all."""
+        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
+        small = math.prod(part.size for part in columns) <= MINED_TABLE
+        source: Source = self
+        if small and longest is None:
+            try:
+                source = self.condensed(columns)
+                _ = source.marginal(columns[:1]).value
+            except Unanswerable:
+                source = self
+        return TabulatedSupports(columns, self.rows, source.marginal, exact, longest)
+
+
+def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells]) -> Evidence:
+    """What a tally says about the cells that were asked for, which may be coarser than those it was
+    made for.
+    """
+    evidence = CountEvidence(counts, seen.channel)
+    if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
+        return evidence
+    names = [part.name for part in seen.cells]
+    axes = [names.index(part.name) for part in cells]
+    merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
+    return evidence.merged(axes, merges)
+
+
+def _same(asked: Cells, seen: Cells) -> bool:
+    return asked is seen or asked.key == seen.key
+
+
+@dataclass(frozen=True, eq=False)
+class Exact(CountedSource):
+    """True records: every answer is a count, every standard error 0."""
+
+    counter: TableCounter
+
+    def __init__(self, records: Table | TableCounter) -> None:
+        counter = TableCounter.of(records) if isinstance(records, Table) else records
+        object.__setattr__(self, "counter", counter)
+
+    @property
+    def table(self) -> Table:
+        """The true records."""
+        return self.counter.table
+
+    def extended(self, batch: Table) -> Exact:
+        """These records and some more; what was counted before is not counted again."""
+        return Exact(self.counter.extended(batch))
+
+    @property
+    def domain(self) -> Domain:
+        return self.counter.domain
+
+    @property
+    def rows(self) -> int:
+        return self.counter.rows
+
+    def observe(self, cells: Sequence[Cells]) -> Observation:
+        return Observation.plain(cells)
 
     def _fine_channel(self, name: str) -> Channel:
         return Retain.identity([self.domain[name].size])
 
     def supports(self) -> Supports:
         if self.domain.baskets:
-            return FlippedSupports(self._baskets, self.domain.attributes[0].labels)
+            items = self.domain.attributes[0]
+            assert isinstance(items, Items)
+            return FlippedSupports(self.counter.baskets((items,)), items.labels)
         columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
         small = math.prod(part.size for part in columns) <= MINED_TABLE
-        if small or len(columns) > len(
-            self.domain
-        ):  # baskets beside other columns have an axis an item
-            return TabulatedSupports(
-                columns,
-                self.rows,
-                (self.condensed(columns) if small else self).marginal,
-                exact=True,
-            )
+        if small or len(columns) > len(self.domain):  # baskets beside others: an axis an item
+            return self._tabulated(exact=True)
         names = tuple(f"{part.name}={label}" for part in columns for label in part.labels)
         attributes = np.repeat(np.arange(len(columns)), [part.size for part in columns])
-        return FlippedSupports(self._baskets, names, attributes=attributes)
-
-    @property
-    def _columns(self) -> tuple[Cells, ...]:
-        return tuple(self.cells(name) for name in self.domain.names)
-
-    def _bits_of(self, table: Table) -> Bits:
-        if self.domain.baskets:
-            return _bits(table.columns[0])
-        parts = zip(self._columns, table.columns, strict=True)
-        return Bits.stack([_one_hot(part.assign(column), part.size) for part, column in parts])
+        return FlippedSupports(self.counter.baskets(columns), names, attributes=attributes)
 
 
-class PerturbedSource(CountedSource):
-    """A source of reports: counts are undone through the channel of the mechanism that
-    made them.
+@dataclass(frozen=True, eq=False)
+class Release(CountedSource):
+    """Perturbed records and how they were made: answers are reconstructed and carry their standard
+    errors.
+
+    The rows stay with their counter: in memory, in a file or database, or in Spark.
     """
 
+    counter: Counter
+    provenance: Provenance
+
+    def __init__(self, counter: Counter | Table, provenance: Provenance | None = None) -> None:
+        if isinstance(counter, Table):
+            warnings.warn(
+                "Release(table) is now Release.of(table)", DeprecationWarning, stacklevel=2
+            )
+            provenance = counter.provenance
+            counter = TableCounter.of(counter)
+        if provenance is None:
+            raise _no_mechanism()
+        object.__setattr__(self, "counter", counter)
+        object.__setattr__(self, "provenance", provenance)
+
+    @classmethod
+    def of(cls, table: Table) -> Release:
+        """The release that a perturbed table in memory is."""
+        if table.provenance is None:
+            raise _no_mechanism()
+        return cls(TableCounter.of(table), table.provenance)
+
     @property
-    @abstractmethod
-    def provenance(self) -> Provenance:
-        """How the reports were made."""
-
-    @abstractmethod
-    def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        """The evidence of reports that cannot be counted cell by cell."""
-
-    @abstractmethod
-    def _votes(self, items: Sequence[int]) -> NDArray[Any]:  # (reports,)
-        """Each report's vote on whether its record holds all these items, for reports that are
-        baskets.
-        """
+    def table(self) -> Table:
+        """The reports, where they are in memory."""
+        if not isinstance(self.counter, TableCounter):
+            raise Unanswerable(
+                "the rows of this release stay in their engine", hint="use --engine memory"
+            )
+        return self.counter.table
 
     @property
-    @abstractmethod
-    def _baskets(self) -> Baskets:
-        """Whoever counts itemsets among the reports, the public columns' values being items too."""
+    def in_memory(self) -> bool:
+        """Whether the reports are in memory."""
+        return isinstance(self.counter, TableCounter)
+
+    def extended(self, batch: Table) -> Release:
+        """This release with a batch of new reports; what was counted is not counted again."""
+        if not isinstance(self.counter, TableCounter):
+            raise Unanswerable("only a release in memory can be extended", hint="combine them")
+        return Release(self.counter.extended(batch), self.provenance)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the reports with their mechanism; `sfumato.open` reads them back."""
+        save(self.table, path, force=force)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -301,86 +332,60 @@ class PerturbedSource(CountedSource):
         return self.provenance.copies
 
     @property
-    def _copies(self) -> int:
-        return self.copies
-
-    @property
     def domain(self) -> Domain:
         return self.mechanism.domain
 
-    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
-        return Estimate(cells, self.rows, self._evidence(cells), self.copies)
+    @property
+    def rows(self) -> int:
+        return self.counter.rows // self.copies
 
-    def _evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        if self.mechanism.reports_in_items:
-            return self._row_evidence(cells)
-        try:
-            return CountEvidence(self._counter.count(cells), self._channel(cells))
-        except NotLumpableError:
-            return self._merged_evidence(cells)
-
-    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        try:
-            channels = [self._channel(cells) for cells in questions]
-        except NotLumpableError:
-            return super()._estimates(questions)
-        if self.mechanism.reports_in_items:
-            return super()._estimates(questions)
-        counted = zip(questions, self._counter.count_many(questions), channels, strict=True)
-        return [
-            Estimate(cells, self.rows, CountEvidence(table, channel), self.copies)
-            for cells, table, channel in counted
-        ]
-
-    def _channel(self, cells: tuple[Cells, ...]) -> Channel:
-        return self.mechanism.channel_over([self.domain.axis(part.name) for part in cells]).coarsen(
-            cells
-        )
+    def observe(self, cells: Sequence[Cells]) -> Observation:
+        return self.mechanism.observe(cells)
 
     def _fine_channel(self, name: str) -> Channel:
         return self.mechanism.channel_over([self.domain.axis(name)])
 
-    def _merged_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        """Reconstruct every cell of the domain, then merge: for matrices whose marginals are no
-        channels of their own.
-        """
-        every = tuple(self.domain.cells_of(axis.name) for axis in self.domain.axes)
-        fine = CountEvidence(self._counter.count(every), self.mechanism.channel)
-        return MergedEvidence.over(fine, [self.domain.axis(part.name) for part in cells], cells)
-
     def supports(self) -> Supports:
-        if self.mechanism.item_keeps is not None:
-            return self._flipped_supports(*self.mechanism.item_keeps)
-        if self.mechanism.reports_in_items:
-            return self._voted_supports()
-        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
-        if self.domain.baskets:
-            raise EstimationError(f"{self.mechanism.name} gives no supports of items")
-        small = math.prod(part.size for part in columns) <= MINED_TABLE
-        return TabulatedSupports(
-            columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False
+        law = self.mechanism.item_law
+        if law is None:
+            return self._tabulated(exact=False)
+        if isinstance(law, FlipLaw):
+            return self._flipped_supports(law)
+        return self._tabulated(False, law.cutoff) if self._public else self._cut_supports(law)
+
+    def _flipped_supports(self, law: FlipLaw) -> Supports:
+        names, attributes = self._items
+        extra = np.ones(len(names) - len(law.ones))  # public columns are reported as they are
+        keeps = np.r_[law.ones, extra], np.r_[law.zeros, extra]
+        baskets = self.counter.baskets((self._reported, *self._public))
+        return FlippedSupports(baskets, names, *keeps, attributes, self.copies)
+
+    def _cut_supports(self, law: CutLaw) -> Supports:
+        names, attributes = self._items
+        sizes: tuple[tuple[int, int | None], ...]
+        if isinstance(law.size, int):
+            baskets, sizes = self.counter.baskets((self._reported,)), ((law.size, None),)
+        else:
+            held = np.flatnonzero(self.counter.count((law.size,)))
+            cells = _each_of(law.size, held)
+            baskets = self.counter.baskets((self._reported, cells))
+            sizes = tuple((int(size), len(names) + place) for place, size in enumerate(held))
+        return PartialSupports(
+            names, attributes, self.rows, baskets, law.votes, sizes, law.cutoff, self.copies
         )
 
-    def _flipped_supports(self, keep_ones: NDArray[Any], keep_zeros: NDArray[Any]) -> Supports:
-        names, attributes = self._items
-        extra = np.ones(len(names) - len(keep_ones))  # public columns are reported as they are
-        keeps = np.r_[keep_ones, extra], np.r_[keep_zeros, extra]
-        return FlippedSupports(self._baskets, names, *keeps, attributes, self.copies)
-
-    def _voted_supports(self) -> Supports:
-        names, attributes = self._items
-        facts: dict[str, Any] = {"copies": self.copies, "longest": self.mechanism.longest_itemset}
-        if self.mechanism.number_votes(1) is not None and not self._public:
-            facts |= {"baskets": self._baskets, "weights": self.mechanism.number_votes}
-            return PartialSupports(names, attributes, self.rows, self._votes, **facts)
-        return VotedSupports(names, attributes, self.rows, self._votes, **facts)
+    @property
+    def _reported(self) -> Items:
+        items = self.mechanism.private_reports.attributes[0]
+        assert isinstance(items, Items)
+        return items
 
     @cached_property
     def _items(self) -> tuple[tuple[str, ...], NDArray[Any]]:
         """The names of the reported items, then of the public columns' values; and the attribute of
         each.
         """
-        names = self.mechanism.private_reports.attributes[0].labels
+        names = self._reported.labels
         attributes = np.arange(len(names))
         if not self.domain.private.baskets:
             attributes = np.repeat(
@@ -396,99 +401,19 @@ class PerturbedSource(CountedSource):
         return [self.cells(attribute.name) for attribute in self.domain if attribute.public]
 
 
-@dataclass(frozen=True, eq=False)
-class Release(TableSource, PerturbedSource):
-    """Perturbed records and the mechanism that made them: answers are reconstructed and carry their
-    standard errors.
-    """
-
-    def __post_init__(self) -> None:
-        if self.table.provenance is None:
-            raise EstimationError(
-                "this table carries no mechanism, so it is not a release",
-                hint="use Exact for true records",
-            )
-
-    @property
-    def provenance(self) -> Provenance:
-        """How the table was perturbed."""
-        assert self.table.provenance is not None
-        return self.table.provenance
-
-    @property
-    def rows(self) -> int:
-        return self.table.rows // self.copies
-
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the reports with their mechanism; `sfumato.open` reads them back."""
-        save(self.table, path, force=force)
-
-    def _row_evidence(self, cells: tuple[Cells, ...]) -> Evidence:
-        """For mechanisms that report items: a cell is the set of its values' items, and each report
-        votes on it.
-        """
-        shape = tuple(part.size for part in cells)
-
-        def contribution(cell: int) -> NDArray[Any]:
-            places = [int(place) for place in np.unravel_index(cell, shape)]
-            terms = [
-                self._terms(part, place)
-                for part, place in zip(cells, places, strict=True)
-                if not part.attribute.public
-            ]
-            votes = np.zeros(self.table.rows)
-            for choice in product(*terms):
-                items = [item for term in choice for item in term.items]
-                sign = math.prod(term.sign for term in choice)
-                votes += sign * (
-                    self.mechanism.item_votes(self.table.columns, items) if items else 1.0
-                )
-            for part, place in zip(cells, places, strict=True):
-                if part.attribute.public:
-                    votes *= (
-                        part.assign(self.table.columns[self.table.domain.index(part.name)]) == place
-                    )
-            return votes
-
-        return RowEvidence(shape, contribution)
-
-    def _terms(self, cells: Cells, place: int) -> list[_Term]:
-        """The report items whose presence adds up to one cell: its values, or for a missing item
-        everyone less its holders.
-        """
-        if cells.item is not None:
-            return [_Term(1, (cells.item,))] if place else [_Term(1, ()), _Term(-1, (cells.item,))]
-        items = self.mechanism.private_reports.attributes[0]
-        labels = np.array(cells.attribute.labels)[cells.group == place]
-        return [_Term(1, (items.code(f"{cells.attribute.name}={label}"),)) for label in labels]
-
-    def _votes(self, items: Sequence[int]) -> NDArray[Any]:
-        inside, result = self.mechanism.private_reports.attributes[0].size, np.ones(self.table.rows)
-        private = [item for item in items if item < inside]
-        if private:
-            result = self.mechanism.item_votes(self.table.columns, private)
-        for item in items:
-            if item >= inside:
-                result = result * self._all_bits.column(item)
-        return result
-
-    @cached_property
-    def _all_bits(self) -> Bits:
-        return self._bits_of(self.table)
-
-    def _bits_of(self, table: Table) -> Bits:
-        items = self.mechanism.private_reports.attributes[0]
-        public = [
-            _one_hot(part.assign(table.column(part.name)), part.size) for part in self._public
-        ]
-        return Bits.stack([_bits(table.column(items.name)), *public])
+def _each_of(cells: Cells, held: NDArray[Any]) -> Cells:
+    """The partition into these cells, each on its own, and all others."""
+    group = np.full(cells.size, len(held))
+    group[held] = np.arange(len(held))
+    labels = (*(cells.labels[place] for place in held), "other")
+    return Cells(cells.attribute, labels, group[cells.group].astype(np.intp), cells.starts)
 
 
-class _Term(NamedTuple):
-    """Items that must all be present, counted with a sign."""
-
-    sign: int
-    items: tuple[int, ...]
+def _no_mechanism() -> EstimationError:
+    return EstimationError(
+        "this table carries no mechanism, so it is not a release",
+        hint="use Exact for true records",
+    )
 
 
 def perturb(
@@ -502,24 +427,14 @@ def perturb(
     if isinstance(records, Release):
         records = records.table
     table = records if isinstance(records, Table) else read(records, mechanism.domain)
-    return Release(perturb_table(table, mechanism, rng, copies=copies))
+    return Release.of(perturb_table(table, mechanism, rng, copies=copies))
 
 
 def source_of(table: Table) -> Source:
     """The source that a table is: a release if it carries its mechanism, else the truth."""
-    return Exact(table) if table.provenance is None else Release(table)
+    return Exact(TableCounter.of(table)) if table.provenance is None else Release.of(table)
 
 
 def open(path: str | Path) -> Release:
     """The release that a perturbed file holds."""
-    return Release(read_perturbed(path))
-
-
-def _one_hot(codes: NDArray[Any], size: int) -> Bits:
-    """One bit a value."""
-    return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), size)
-
-
-def _bits(column: Any) -> Bits:
-    assert isinstance(column, Bits)
-    return column
+    return Release.of(read_perturbed(path))

@@ -12,8 +12,9 @@ import pytest
 import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Cells, Domain, Items, Numeric
-from sfumato.engines import EngineRelease, open_source, save_release
-from sfumato.errors import DataError, EstimationError, FileError, ParameterError, SfumatoError
+from sfumato.engines import open_source, save_release
+from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
+from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release
 from sfumato.table import Table
@@ -78,10 +79,10 @@ def opened(
     releases: dict[str, Release],
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> Callable[[str, str], EngineRelease]:
+) -> Callable[[str, str], Release]:
     folder, numbers = tmp_path_factory.mktemp("engines"), count()
 
-    def source(name: str, place: str) -> EngineRelease:
+    def source(name: str, place: str) -> Release:
         if place in ("duckdb", "postgresql"):
             base = (
                 f"duckdb://{folder / f'{next(numbers)}.db'}"
@@ -95,7 +96,7 @@ def opened(
             path = folder / f"{name}.{place}"
             releases[name].save(path, force=True)
             found = open_source(path)
-        assert isinstance(found, EngineRelease)
+        assert isinstance(found, Release)
         return found
 
     return source
@@ -118,7 +119,7 @@ def questions(domain: Domain) -> list[list[str | Cells]]:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_engine_gives_the_answers_of_the_memory(
-    name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], EngineRelease]
+    name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], Release]
 ) -> None:
     memory, engine = releases[name], opened(name, place)
     assert (engine.rows, engine.copies, engine.domain) == (
@@ -144,7 +145,7 @@ def test_every_engine_gives_the_answers_of_the_memory(
 @pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql"])
 @pytest.mark.parametrize("name", ["mask", "mask, numbered items", "gamma-diagonal"])
 def test_mining_finds_the_same_itemsets(
-    name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], EngineRelease]
+    name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], Release]
 ) -> None:
     true = sf.frequent_itemsets(releases[name], min_support=0.05)
     found = sf.frequent_itemsets(opened(name, place), min_support=0.05)
@@ -152,20 +153,24 @@ def test_mining_finds_the_same_itemsets(
     assert np.allclose(found.support, true.support) and np.allclose(found.stderr, true.stderr)
 
 
-def test_reports_that_vote_row_by_row_are_read_into_memory(tmp_path: Path) -> None:
-    release = sf.perturb(records(SMALL), sf.BitFlip(SMALL, 0.9, 0.85), seeded(5))
+@pytest.mark.parametrize(
+    "mechanism", [sf.BitFlip(SMALL, 0.9, 0.85), sf.CutAndPaste(SMALL, 3, 0.2)], ids=["mask", "cut"]
+)
+def test_reports_in_other_columns_are_counted_where_they_are(
+    tmp_path: Path, mechanism: Mechanism
+) -> None:
+    release = sf.perturb(records(SMALL), mechanism, seeded(5))
     release.save(tmp_path / "flipped.parquet")
-    assert isinstance(open_source(tmp_path / "flipped.parquet"), Release)
     engine = open_source(tmp_path / "flipped.parquet", "duckdb")
-    with pytest.raises(EstimationError, match="engine memory"):
-        engine.marginal(["smoker"]).value  # noqa: B018
+    assert not engine.in_memory
+    for names in (["smoker"], ["smoker", SMALL.names[0]], [SMALL.names[-1], "smoker"]):
+        found, true = engine.marginal(names), release.marginal(names)
+        assert np.allclose(found.value, true.value) and np.allclose(found.stderr, true.stderr)
     found, true = (
         sf.frequent_itemsets(engine, min_support=0.1),
         sf.frequent_itemsets(release, min_support=0.1),
     )
-    assert found.items == true.items and np.allclose(
-        found.stderr, true.stderr
-    )  # itemsets need counts only
+    assert found.items == true.items and np.allclose(found.stderr, true.stderr)
 
 
 def test_cut_and_paste_is_mined_from_counts(tmp_path: Path) -> None:
@@ -182,8 +187,8 @@ def test_cut_and_paste_is_mined_from_counts(tmp_path: Path) -> None:
 def test_the_engine_can_be_chosen(tmp_path: Path, releases: dict[str, Release]) -> None:
     path = tmp_path / "r.parquet"
     releases["retention"].save(path)
-    assert isinstance(open_source(path, "memory"), Release)
-    assert isinstance(open_source(path, "duckdb"), EngineRelease)
+    assert open_source(path, "memory").in_memory
+    assert not open_source(path, "duckdb").in_memory
     with pytest.raises(ParameterError, match=r"no engine 'duckdv'.*did you mean 'duckdb'"):
         open_source(path, "duckdv")
 

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
-from sfumato.engines import EngineRelease, join, open_source, save_release
+from sfumato.engines import join, open_source, save_release
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import Combined
 from sfumato.randomness import Keystream, seeded
@@ -100,7 +100,7 @@ def test_engines_join_as_the_memory_does(
             source.save(where)
         places.append(where)
     memory, engine = join(*sources, "person"), join(*map(open_source, places), "person")
-    assert isinstance(engine, EngineRelease) and engine.rows == memory.rows == 1500
+    assert isinstance(engine, Release) and engine.rows == memory.rows == 1500
     cells = [AGE.cells_by_cuts([10, 30]), SMOKER.cells(), memory.cells("town")]
     for question in (["sex", "smoker"], cells, ["town"]):
         found, true = engine.marginal(question), memory.marginal(question)

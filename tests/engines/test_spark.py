@@ -442,7 +442,7 @@ def test_places_know_what_they_hold(session, release, folder, tmp_path):
         assert provenance == single.provenance
         counter = SqlCounter(provenance.mechanism.reports, relation)
         cells = questions(provenance.mechanism.reports)[1]
-        assert np.array_equal(counter.count(cells), single._counter.count(cells))
+        assert np.array_equal(counter.count(cells), single.counter.count(cells))
 
 
 def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, frame):

@@ -20,6 +20,8 @@ from sfumato.mechanisms.bitflip import SCALE, BitFlip, as_baskets, flip_bits, ro
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
+from sfumato.source import Release
+from sfumato.table import Table, perturb_table
 
 REJECT = 1e-6
 BASKETS = Domain((Items("items", ("bread", "milk", "salt")),))
@@ -185,7 +187,12 @@ def test_votes_are_unbiased() -> None:
     rows = 200_000
     rng = np.random.default_rng(3)
     truth = rng.integers(0, 2, rows).astype(np.uint8), rng.integers(0, 3, rows).astype(np.uint8)
-    votes = mechanism.item_votes(mechanism.perturb(truth, seeded(1)), [1, 3])
+    (reports,) = mechanism.perturb(truth, seeded(1))
+    shown = reports.to_dense()[:, [1, 3]] - (1 - mechanism.q[[1, 3]])
+    votes = (shown / (mechanism.p + mechanism.q - 1)[[1, 3]]).prod(axis=1)
+    cells = [attribute.cells() for attribute in RECORDS]
+    release = Release.of(perturb_table(Table(RECORDS, truth), mechanism, seeded(1)))
+    assert release.marginal(cells).value[1, 1] == pytest.approx(votes.sum(), rel=1e-9)
     true = (truth[0] == 1) & (truth[1] == 1)
     for holds in (True, False):
         stderr = votes[true == holds].std() / math.sqrt((true == holds).sum())

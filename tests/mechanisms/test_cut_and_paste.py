@@ -19,6 +19,8 @@ from sfumato.mechanisms.cut_and_paste import SIZE, CutAndPaste, cut_law
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.source import Release
+from sfumato.table import Table, perturb_table
 
 REJECT = 1e-6
 
@@ -185,7 +187,11 @@ def test_votes_are_unbiased(items: list[int]) -> None:
     rows = 200_000
     truth = Bits.from_dense(np.random.default_rng(2).random((rows, 6)) < 0.5)
     mechanism = CutAndPaste(shop(6), 3, 0.3)
-    votes = mechanism.item_votes(mechanism.perturb((truth,), seeded(3)), items)
+    reports, sizes = mechanism.perturb((truth,), seeded(3))
+    shown = reports.to_dense()[:, items].sum(axis=1)
+    law = mechanism.item_law
+    tables = [law.votes(len(items), m) if m >= len(items) else np.zeros(4) for m in range(7)]
+    votes = np.array([tables[m][s] for m, s in zip(sizes, shown, strict=True)])
     holds = truth.to_dense()[:, items].all(axis=1)
     for true in (True, False):
         stderr = votes[holds == true].std() / math.sqrt((holds == true).sum())
@@ -200,7 +206,11 @@ def test_votes_on_records_are_unbiased() -> None:
     rng = np.random.default_rng(4)
     truth = tuple(rng.integers(0, size, rows).astype(np.uint8) for size in (2, 3, 2))
     mechanism = CutAndPaste(survey(2, 3, 2), 2, 0.3)
-    votes = mechanism.item_votes(mechanism.perturb(truth, seeded(3)), [1, 3])
+    (reports,) = mechanism.perturb(truth, seeded(3))
+    votes = mechanism.item_law.votes(2, 3)[reports.to_dense()[:, [1, 3]].sum(axis=1)]
+    release = Release.of(perturb_table(Table(mechanism.domain, truth), mechanism, seeded(3)))
+    cells = [attribute.cells() for attribute in mechanism.domain][:2]
+    assert release.marginal(cells).value[1, 1] == pytest.approx(votes.sum(), rel=1e-9)
     holds = (truth[0] == 1) & (truth[1] == 1)
     for true in (True, False):
         stderr = votes[holds == true].std() / math.sqrt((holds == true).sum())

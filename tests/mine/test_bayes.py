@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.datasets.loaders import health
 from sfumato.domain import Category, Domain, Items
-from sfumato.errors import EstimationError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.mine.bayes import NaiveBayes, noise_factor
 from sfumato.mine.reconstructed import Reconstructed, by_class
 from sfumato.randomness import seeded
@@ -130,10 +130,16 @@ def test_flipped_bits_are_integrated_over_the_truth():
     )  # probabilities are multiples of 2^-16
 
 
-def test_reports_that_cannot_be_undone_one_by_one_say_so():
-    model = NaiveBayes("y").fit(Exact(letters()))
-    with pytest.raises(EstimationError, match="cut-and-paste cannot be integrated over"):
-        model.predict(sf.perturb(letters(50), sf.CutAndPaste(DOMAIN, 2, 0.2), seeded(1)))
+def test_cut_and_pasted_items_are_integrated_over_the_truth():
+    truth, mechanism = letters(500), sf.CutAndPaste(DOMAIN, 2, 0.2)
+    model = NaiveBayes("y").fit(Exact(truth))
+    reports = sf.perturb(truth, mechanism, seeded(2)).table
+    bits = reports.column("items").to_dense()
+    matrix = mechanism.private_channel_over([0, 1]).to_dense()
+    patterns = bits @ (1 << np.arange(bits.shape[1])[::-1])
+    expected = matrix[patterns] @ joint_of(model).reshape(matrix.shape[1], -1)
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert np.allclose(model.predict_proba(reports), expected)
 
 
 def test_a_column_s_own_law_is_its_margin():

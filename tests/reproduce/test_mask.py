@@ -58,7 +58,7 @@ def test_the_support_errors_of_table_7(visits: Table, truth: Itemsets) -> None:
 def test_a_keep_five_per_cent_off_is_rejected(visits: Table, truth: Itemsets) -> None:
     release = perturb(visits, BitFlip(visits.domain, 0.9 * 1.05, 0.9 * 1.05), seeded(1))
     provenance = replace(release.provenance, mechanism=BitFlip(visits.domain, 0.9, 0.9))
-    mistaken = Release(replace(release.table, provenance=provenance))
+    mistaken = Release.of(replace(release.table, provenance=provenance))
     with pytest.raises(AssertionError):
         assert_as_in_theory(np.array(support_errors(mistaken, truth)))
 

@@ -8,20 +8,18 @@ of each column, given what was reported (MAP).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.baskets import boosts
 from sfumato.audit.paired import Paired, judged_cells
-from sfumato.channels import Retain
+from sfumato.bits import Bits
+from sfumato.channels import Channel
 from sfumato.domain import Cells
 from sfumato.estimation.adjust import clip_and_scale
-from sfumato.mechanisms.bitflip import item_places
-from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.randomness import Keystream
 from sfumato.source import Release
 from sfumato.table import Table
@@ -94,7 +92,8 @@ def _whole_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> list
     """Weigh every possible record: its prior times the likelihood of the reports."""
     shape = paired.private.shape
     masses = whole_prior(paired, prior)
-    weigher = _weigher(paired)
+    cells = [attribute.cells() for attribute in paired.private]
+    weigher = _weigher(paired, cells, whole_prior(paired, "true"))
     truth = np.ravel_multi_index(_true_codes(paired, people), shape)
     start = _logarithms(masses)
     alone, together = _Guesses(shape, truth), _Guesses(shape, truth)
@@ -150,51 +149,18 @@ class _Guesses:
 Weigher = Callable[[NDArray[np.intp]], Floats]  # rows -> logarithms of likelihoods (rows, cells)
 
 
-def _weigher(paired: Paired) -> Weigher:
-    """The log likelihood of the reports in some rows under every possible record."""
-    if paired.in_baskets:
-        return _basket_weigher(paired)
-    shape = paired.private.shape
-    channel = paired.channel_over(list(range(len(shape))))
-    table = _logarithms(channel.to_dense())
-    columns = [np.asarray(paired.release.column(name)) for name in paired.private.names]
+def _weigher(paired: Paired, cells: Sequence[Cells], shares: Floats) -> Weigher:
+    """The log likelihood of the reports in some rows under every combination of these cells."""
+    mechanism, columns = paired.mechanism, paired.release.columns
 
     def weigh(rows: NDArray[np.intp]) -> Floats:
-        reports = np.ravel_multi_index(
-            tuple(column[rows].astype(np.intp) for column in columns), shape
+        taken = tuple(
+            column.take(rows) if isinstance(column, Bits) else np.asarray(column)[rows]
+            for column in columns
         )
-        return table[reports]
+        return np.maximum(mechanism.likelihood(taken, cells, shares=shares), NEVER)
 
     return weigh
-
-
-def _basket_weigher(paired: Paired) -> Weigher:
-    """The same for reported baskets: each record is the basket of its values' items."""
-    shape, places = paired.private.shape, item_places(paired.private)
-    codes = np.unravel_index(np.arange(math.prod(shape)), shape)
-    items = np.stack(
-        [code + place.start for code, place in zip(codes, places, strict=True)], axis=1
-    )
-    member = np.zeros((len(items), places[-1].stop), dtype=np.float64)
-    member[np.arange(len(items))[:, None], items] = 1
-    score = (
-        _overlap_score(paired, member)
-        if isinstance(paired.mechanism, CutAndPaste)
-        else _flip_score(paired, member)
-    )
-
-    return lambda rows: score(paired.reported_baskets.take(rows).to_dense().astype(np.float64))
-
-
-def _flip_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]:
-    shown, hidden = _odds(*_item_keeps(paired))
-    return lambda bits: (hidden + bits * (shown - hidden)) @ member.T
-
-
-def _overlap_score(paired: Paired, member: Floats) -> Callable[[Floats], Floats]:
-    assert isinstance(paired.mechanism, CutAndPaste)
-    table = np.log(boosts(paired.mechanism, len(paired.private)))
-    return lambda bits: table[np.rint(bits @ member.T).astype(np.intp)]
 
 
 def _odds(ones: Floats, zeros: Floats) -> tuple[Floats, Floats]:
@@ -218,7 +184,7 @@ def whole_prior(paired: Paired, prior: str) -> Floats:
             np.bincount(np.ravel_multi_index(codes, shape), minlength=math.prod(shape))
             / paired.people
         )
-    if paired.in_baskets:
+    if not paired.in_place:
         return _independent(paired, paired.release)
     half = paired.people // 2 * paired.copies
     first, second = paired.release.slice(0, half), paired.release.slice(half, paired.release.rows)
@@ -233,7 +199,7 @@ def whole_prior(paired: Paired, prior: str) -> Floats:
 def _reconstructed(paired: Paired, release: Table) -> Floats:
     """Whole records reconstructed at once: noisy, but it keeps how columns go together."""
     cells = [attribute.cells() for attribute in paired.private]
-    return clip_and_scale(Release(release).marginal(cells).value, 1.0).ravel()
+    return clip_and_scale(Release.of(release).marginal(cells).value, 1.0).ravel()
 
 
 def _independent(paired: Paired, release: Table) -> Floats:
@@ -241,7 +207,7 @@ def _independent(paired: Paired, release: Table) -> Floats:
     joint: Any = np.ones(())
     for attribute in paired.private:
         joint = np.multiply.outer(
-            joint, clip_and_scale(Release(release).marginal([attribute.cells()]).value, 1.0)
+            joint, clip_and_scale(Release.of(release).marginal([attribute.cells()]).value, 1.0)
         )
     return np.asarray(joint).ravel()
 
@@ -263,7 +229,7 @@ def column_prior(paired: Paired, cells: Cells, prior: str) -> Floats:
     if prior == "true":
         column = cells.assign(paired.truth.column(cells.attribute.name))
         return np.bincount(np.asarray(column).astype(np.intp), minlength=cells.size) / paired.people
-    return clip_and_scale(Release(paired.release).marginal([cells]).value, 1.0)
+    return clip_and_scale(Release.of(paired.release).marginal([cells]).value, 1.0)
 
 
 def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Iterator[Attack]:
@@ -278,75 +244,76 @@ def _column_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> Ite
             continue
         cells = judged_cells(attribute)
         truth = np.asarray(cells.assign(paired.truth.column(attribute.name)))[people]
-        weigh = _column_weigher(paired, place, cells)
+        weigh = _weigher(paired, [cells], column_prior(paired, cells, "true"))
         start = _logarithms(column_prior(paired, cells, prior))
-        each = weigh(rows)  # (people, copies, cells)
+        each = weigh(rows.reshape(-1)).reshape(*rows.shape, -1)  # (people, copies, cells)
         guesses = [np.full(len(people), start.argmax()), (start + each[:, 0]).argmax(axis=1)]
         guesses.append((start + each.sum(axis=1)).argmax(axis=1))
         hits = [guess == truth for guess in guesses]
         record = [so_far & hit for so_far, hit in zip(record, hits, strict=True)]
         columns.append(_attack_of(attribute.name, prior, hits, paired.copies))
-    retained = _retained_hits(paired, prior, people)
-    yield _attack_of(
-        "record", prior, record if retained is None else [record[0], *retained], paired.copies
-    )
+    reported = _reported_hits(paired, prior, people)
+    yield _attack_of("record", prior, _better(record, reported), paired.copies)
     yield from columns
 
 
-def _retained_hits(
+def _better(
+    record: list[NDArray[np.bool_]], reported: list[NDArray[np.bool_]] | None
+) -> list[NDArray[np.bool_]]:
+    """The attacker's better way, for one report and for all: column by column, or whole."""
+    if reported is None:
+        return record
+    ways = zip(record[1:], reported, strict=True)
+    return [record[0], *(max(pair, key=lambda hits: float(hits.mean())) for pair in ways)]
+
+
+def _reported_hits(
     paired: Paired, prior: str, people: NDArray[np.intp]
 ) -> list[NDArray[np.bool_]] | None:
-    """Right guesses at whole records that are kept or redrawn as a whole, from one report and from
-    all; else None.
+    """Right guesses at whole records among those that were reported, from one report and from all;
+    None where records cannot be numbered.
 
-    Only a reported record is likelier than the prior says, by (κ + (1-κ)b)/((1-κ)b) for each report
-    of it: the best guess is one of the reports, or the likeliest record of all. Columns are taken
+    For records that are kept or redrawn as a whole only a reported one is likelier than the prior
+    says, so the best guess is one of the reports, or the likeliest record of all. Columns are taken
     as independent in the prior.
     """
     private = paired.private
-    if (
-        paired.in_baskets
-        or private.cells >= 1 << 62
-        or any(axis.item is not None for axis in private.axes)
-    ):
+    baskets = any(axis.item is not None for axis in private.axes)
+    if not paired.in_place or private.cells >= 1 << 62 or baskets:
         return None
     channel = paired.channel_over(list(range(len(private))))
-    if not isinstance(channel, Retain) or channel.keep <= 0:
-        return None
     rows = people[:, None] * paired.copies + np.arange(paired.copies)
     reported = [
         np.asarray(paired.release.column(name))[rows].astype(np.intp) for name in private.names
     ]
-    drawn = np.prod(
-        [law.vector()[codes] for law, codes in zip(channel.laws, reported, strict=True)], axis=0
-    )
-    odds = np.log1p(channel.keep / (1 - channel.keep) / drawn)
     priors = [_logarithms(column_prior(paired, attribute.cells(), prior)) for attribute in private]
-    belief = np.sum([logs[codes] for logs, codes in zip(priors, reported, strict=True)], axis=0)
-    joint = np.ravel_multi_index(tuple(reported), private.shape)
-    likeliest = int(
-        np.ravel_multi_index(tuple(int(logs.argmax()) for logs in priors), private.shape)
-    )
-    ceiling = sum(float(logs.max()) for logs in priors)
+    likeliest = [np.full((len(people), 1), int(logs.argmax())) for logs in priors]
     truth = np.ravel_multi_index(_true_codes(paired, people), private.shape)
     return [
-        _best_report(joint[:, :seen], belief[:, :seen], odds[:, :seen], (likeliest, ceiling))
+        _best_candidate(
+            channel, priors, [codes[:, :seen] for codes in reported], likeliest, private.shape
+        )
         == truth
         for seen in (1, paired.copies)
     ]
 
 
-def _best_report(
-    joint: NDArray[np.intp], belief: Floats, odds: Floats, otherwise: tuple[int, float]
-) -> NDArray[np.intp]:  # (people, reports) -> (people,)
-    """The report that its prior and its repetitions make likeliest, or the likeliest record where
-    that is likelier still.
-    """
-    times = (joint[:, :, None] == joint[:, None, :]).sum(axis=2)
-    scores = belief + times * odds
+def _best_candidate(
+    channel: Channel,
+    priors: Sequence[Floats],
+    reported: Sequence[NDArray[np.intp]],  # (people, reports) each
+    likeliest: Sequence[NDArray[np.intp]],  # (people, 1) each
+    shape: tuple[int, ...],
+) -> NDArray[np.intp]:
+    """Of the reports and the likeliest record, that with the largest posterior."""
+    candidates = [np.hstack([a, b]) for a, b in zip(reported, likeliest, strict=True)]
+    scores = np.sum([logs[codes] for logs, codes in zip(priors, candidates, strict=True)], axis=0)
+    for place in range(reported[0].shape[1]):
+        shown = [np.broadcast_to(codes[:, place, None], scores.shape) for codes in reported]
+        scores = scores + _logarithms(channel.chances(shown, candidates))
     best = scores.argmax(axis=1)[:, None]
-    guess, score = (np.take_along_axis(values, best, axis=1)[:, 0] for values in (joint, scores))
-    return np.where(score > otherwise[1], guess, otherwise[0])
+    joint = np.ravel_multi_index(tuple(candidates), shape)
+    return np.take_along_axis(joint, best, axis=1)[:, 0]
 
 
 def _logarithms(masses: Floats) -> Floats:
@@ -357,39 +324,6 @@ def _logarithms(masses: Floats) -> Floats:
 def _attack_of(target: str, prior: str, hits: list[NDArray[np.bool_]], copies: int) -> Attack:
     baseline, right, siblings = (float(hit.mean()) for hit in hits)
     return Attack(target, prior, baseline, right, siblings if copies > 1 else None, len(hits[0]))
-
-
-def _column_weigher(
-    paired: Paired, place: int, cells: Cells
-) -> Callable[[NDArray[np.intp]], Floats]:
-    """Log likelihoods (…, cells) of the reports of one column in the given rows, from that column's
-    report alone.
-    """
-    attribute = paired.private.attributes[place]
-    if paired.in_baskets:
-        return _own_items_weigher(paired, place, cells)
-    axis = next(
-        number for number, axis in enumerate(paired.private.axes) if axis.attribute == place
-    )
-    channel = paired.channel_over([axis]).coarsen([cells])
-    if not channel.settled:
-        channel = channel.settle(
-            np.bincount(np.asarray(cells.assign(paired.truths[place])), minlength=cells.size)
-        )
-    table = _logarithms(channel.to_dense())
-    reports = np.asarray(cells.assign(paired.release.column(attribute.name)))
-    return lambda rows: table[reports[rows]]
-
-
-def _own_items_weigher(
-    paired: Paired, place: int, cells: Cells
-) -> Callable[[NDArray[np.intp]], Floats]:
-    items = list(item_places(paired.private)[place])
-    shown, hidden = (odds[items] for odds in _odds(*_item_keeps(paired)))
-    bits = paired.reported_baskets.select(items)
-    return lambda rows: (
-        hidden + bits.take(rows.reshape(-1)).to_dense().reshape(*rows.shape, -1) * (shown - hidden)
-    )
 
 
 def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
@@ -431,18 +365,12 @@ def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
 
 
 def _item_keeps(paired: Paired) -> tuple[Floats, Floats]:
-    """How often each item is reported when true, and not when false; under cut-and-paste for a
-    basket of average size.
+    """How often each item is reported when true, and not when false; where that depends on the
+    size of the basket, for one of average size.
     """
-    if isinstance(paired.mechanism, CutAndPaste):
-        typical = max(1, round(float(paired.true_baskets.sizes().mean())))
-        matrix = paired.mechanism.sizes(1, typical).to_dense()
-        return np.full(paired.mechanism.universe, matrix[1, 1]), np.full(
-            paired.mechanism.universe, matrix[0, 0]
-        )
-    assert paired.mechanism.item_keeps is not None
-    ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
-    return ones, zeros
+    law = paired.mechanism.item_law
+    assert law is not None
+    return law.keeps(max(1, round(float(paired.true_baskets.sizes().mean()))))
 
 
 def _right_of_one(paired: Paired, start: Floats, shown: Floats, hidden: Floats) -> Floats:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from sfumato.audit.check import Check, counted, two_sided, worst_of
 from sfumato.audit.paired import Paired
 from sfumato.bits import Bits
-from sfumato.mechanisms.cut_and_paste import CutAndPaste, cut_law
+from sfumato.channels.cut import kept_inside
+from sfumato.observation import CutLaw
 from sfumato.randomness import Keystream
 
 JUDGED_ITEMS = 64  # the most frequent items, judged two by two
@@ -41,22 +41,21 @@ class BasketLaw:
     @classmethod
     def of(cls, paired: Paired, sizes: NDArray[np.int64]) -> BasketLaw:
         """The law of a mechanism that flips items on their own, or of cut-and-paste."""
-        if isinstance(paired.mechanism, CutAndPaste):
-            return _cut_and_paste_law(paired.mechanism, int(sizes.max(initial=0)))
-        assert paired.mechanism.item_keeps is not None
-        ones, zeros = (np.asarray(keeps, dtype=np.float64) for keeps in paired.mechanism.item_keeps)
+        law = paired.mechanism.item_law
+        if isinstance(law, CutLaw):
+            return _cut_law(law, int(sizes.max(initial=0)))
+        assert law is not None
+        ones, zeros = law.keeps(0)
         noise = zeros * (1 - zeros)
         mean = (1 - zeros).sum() + weighed(paired.true_baskets, ones + zeros - 1)
         variance = noise.sum() + weighed(paired.true_baskets, ones * (1 - ones) - noise)
         return cls(ones[:, None], 1 - zeros, np.zeros(1), mean, variance, by_row=True)
 
 
-def _cut_and_paste_law(mechanism: CutAndPaste, largest: int) -> BasketLaw:
-    insert, universe = mechanism.insert, mechanism.universe
+def _cut_law(law: CutLaw, largest: int) -> BasketLaw:
+    insert, universe = law.insert, law.items
     sizes = range(largest + 1)
-    laws = [
-        np.array([float(chance) for chance in cut_law(mechanism.cutoff, size)]) for size in sizes
-    ]
+    laws = [np.array(kept_inside(size, size, law.cutoff)) for size in sizes]
     kept = [np.arange(len(law)) for law in laws]
     mean_kept = np.array([law @ k for law, k in zip(laws, kept, strict=True)])
     var_kept = np.array([law @ k**2 for law, k in zip(laws, kept, strict=True)]) - mean_kept**2
@@ -251,22 +250,3 @@ def weighed(bits: Bits, weights: Floats) -> Floats:
     offsets, items = bits.to_csr()
     sums = np.concatenate([[0.0], np.cumsum(weights[items])])
     return sums[offsets[1:]] - sums[offsets[:-1]]
-
-
-def boosts(mechanism: CutAndPaste, size: int) -> Floats:
-    """How much likelier cut-and-paste makes a report that shows 0, 1, … of a basket's items than
-    putting in alone.
-
-    f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j, for baskets of m = size items.
-    """
-    law = cut_law(mechanism.cutoff, size)
-    return np.array(
-        [
-            sum(
-                float(c) * comb(o, j) / comb(size, j) * mechanism.insert**-j
-                for j, c in enumerate(law)
-                if j <= o
-            )
-            for o in range(size + 1)
-        ]
-    )

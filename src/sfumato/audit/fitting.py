@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.check import Check, counted, fit, two_sided, worst_of
 from sfumato.audit.paired import Paired, PairedColumn
-from sfumato.channels import Channel, Dense, NotLumpableError, Product, Retain
+from sfumato.channels import Channel, NotLumpableError
 from sfumato.randomness import Keystream
 
 JOINT_CELLS = 1 << 16  # whole records are scored where there are at most so many different ones
@@ -67,9 +67,8 @@ def _column_check(paired: Paired, column: PairedColumn) -> Check | None:
 def _agreement(paired: Paired, columns: list[PairedColumn]) -> float:
     """The p-value of how often all these columns report the truth at once."""
     agree = np.logical_and.reduce([column.agree for column in columns])
-    chances = stays(
-        paired.channel_over([column.axis for column in columns]), _fine_codes(paired, columns)
-    )
+    codes = _fine_codes(paired, columns)
+    chances = paired.channel_over([column.axis for column in columns]).chances(codes, codes)
     variance = float((chances * (1 - chances)).sum())
     return float(counted(int(agree.sum()), len(agree), float(chances.sum()), variance))
 
@@ -81,29 +80,6 @@ def _fine_codes(paired: Paired, columns: list[PairedColumn]) -> list[NDArray[Any
         (code.column(axis.item) if axis.item is not None else np.asarray(code)).astype(np.intp)  # type: ignore[union-attr]
         for axis, code in zip(axes, codes, strict=True)
     ]
-
-
-def stays(channel: Channel, codes: list[NDArray[Any]]) -> Floats:
-    """A[u, u] for each row u: the probability that all axes are reported as they are."""
-    if isinstance(channel, Product):
-        own = [
-            stays(factor, [codes[axis] for axis in axes])
-            for factor, axes in zip(channel.factors, channel.axes, strict=True)
-        ]
-        return np.asarray(math.prod(own[1:], start=own[0]))
-    if isinstance(channel, Retain):
-        drawn: Any = 1.0
-        for law, code in zip(channel.laws, codes, strict=True):
-            drawn = drawn * (
-                1 / law.size if law.known and law.masses is None else law.vector()[code]
-            )
-        return np.broadcast_to(
-            channel.keep + (1 - channel.keep) * np.asarray(drawn, dtype=np.float64), codes[0].shape
-        )
-    assert isinstance(channel, Dense)
-    return np.asarray(
-        np.diagonal(channel.matrix)[np.ravel_multi_index(tuple(codes), channel.inputs)]
-    )
 
 
 def _together(paired: Paired) -> list[Check]:

@@ -78,6 +78,11 @@ class Paired:
         return reports_baskets(self.mechanism)
 
     @property
+    def in_place(self) -> bool:
+        """Whether every private column is reported as itself, in its own domain."""
+        return self.mechanism.private_reports == self.private
+
+    @property
     def copies(self) -> int:
         return self.release.copies
 
@@ -191,7 +196,7 @@ def reports_baskets(mechanism: Mechanism) -> bool:
     """Whether a mechanism's reports are baskets and nothing else: flipped items, or
     cut-and-paste.
     """
-    return mechanism.item_keeps is not None or mechanism.reports_in_items
+    return mechanism.item_law is not None
 
 
 def judged_cells(attribute: Attribute) -> Cells:

@@ -1,10 +1,26 @@
 """Channels: the matrices that counts pass through, each known by its structure."""
 
 from sfumato.channels.base import Channel, NotLumpableError
+from sfumato.channels.cut import CutBaskets, CutRecords
 from sfumato.channels.dense import Dense
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
 from sfumato.channels.retain import Retain
+from sfumato.channels.sampled import Sampled
 from sfumato.channels.sizes import Sizes
+from sfumato.channels.unary import Unary
 
-__all__ = ["Channel", "Dense", "Law", "NotLumpableError", "OwnLaw", "Product", "Retain", "Sizes"]
+__all__ = [
+    "Channel",
+    "CutBaskets",
+    "CutRecords",
+    "Dense",
+    "Law",
+    "NotLumpableError",
+    "OwnLaw",
+    "Product",
+    "Retain",
+    "Sampled",
+    "Sizes",
+    "Unary",
+]

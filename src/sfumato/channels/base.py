@@ -1,6 +1,4 @@
-"""Channel: the column-stochastic matrix that counts pass through when every record is randomised on
-its own.
-"""
+"""Channel: the matrix that true counts pass through on their way to a tally of reports."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
 Counts = NDArray[Any]
+BLOCK = 1 << 22  # entries of the influences of single cells that are held at once
 
 
 class NotLumpableError(EstimationError):
@@ -25,11 +24,12 @@ class NotLumpableError(EstimationError):
 
 
 class Channel(ABC):
-    """A matrix A with A[v, u] = P(report v | truth u), known by its structure and never built
-    unless asked for.
+    """A matrix A with A[v, u] = the expected tally at v of one record u, known by its structure.
 
-    Counts are arrays of shape `inputs` (truths) or `outputs` (reports); any further axes are a
-    batch and are carried along.
+    Where each report is counted once, A[v, u] = P(report v | truth u) and columns sum to 1; a
+    tally may count a report several times (one bit a value), so A need be neither square nor
+    stochastic. Counts are arrays of shape `inputs` (truths) or `outputs` (tally); any further axes
+    are a batch and are carried along.
     """
 
     # What every channel must say.
@@ -42,11 +42,11 @@ class Channel(ABC):
     @property
     @abstractmethod
     def outputs(self) -> tuple[int, ...]:
-        """The shape of the table of reports."""
+        """The shape of the tally."""
 
     @abstractmethod
     def apply(self, counts: Counts) -> Counts:  # inputs -> outputs
-        """A x: the reports to be expected from these truths."""
+        """A x: the tally to be expected from these truths."""
 
     @abstractmethod
     def adjoint(self, weights: Counts) -> Counts:  # outputs -> inputs
@@ -54,54 +54,141 @@ class Channel(ABC):
 
     @abstractmethod
     def solve(self, counts: Counts) -> Counts:  # outputs -> inputs
-        """A⁻¹ y: the unbiased estimate of the truths from these reports; it may be negative."""
+        """A⁻¹ y: the unbiased estimate of the truths from this tally; it may be negative."""
 
     @abstractmethod
     def solve_adjoint(self, weights: Counts) -> Counts:  # inputs -> outputs
-        """A⁻ᵀ w: what each report contributes to the estimate of w·x."""
-
-    @abstractmethod
-    def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
-        """Σ_v (A⁻¹[u, v])² y_v for each truth u: the raw second moment behind the standard errors
-        of single cells.
-        """
-
-    @property
-    @abstractmethod
-    def gamma(self) -> float:
-        """The largest ratio of one report's probabilities under two truths."""
-
-    @property
-    @abstractmethod
-    def condition(self) -> float:
-        """The 2-norm condition number."""
-
-    @abstractmethod
-    def marginal(self, axes: Sequence[int]) -> Channel:
-        """The channel of a few axes, the others summed out."""
-
-    @abstractmethod
-    def coarsen(self, cells: Sequence[Cells]) -> Channel:
-        """The channel of merged cells: one partition an axis."""
+        """A⁻ᵀ w: what each entry of the tally contributes to the estimate of w·x."""
 
     # What may be overridden.
 
+    @property
+    def repeats(self) -> bool:
+        """Whether one report may be counted at several places of the tally."""
+        return False
+
+    def second(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
+        """E[(g·tally)(h·tally) | truth] for one report: Aᵀ(gh) where each is counted once."""
+        return self.adjoint(first * other)
+
+    def spread_out(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
+        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters a product."""
+        raise NotImplementedError("only channels whose tally repeats a report are spread out")
+
+    def scatter(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
+        """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
+        return self.second(first, other) - self.adjoint(first) * self.adjoint(other)
+
+    def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
+        """Σ over reports of (what it contributes to a cell)², for each cell, from the tally.
+
+        Overridden where the structure gives it at once, and where reports are counted several
+        times.
+        """
+        size, flat = math.prod(self.inputs), np.asarray(counts, dtype=np.float64).ravel()
+        result = np.empty(size)
+        step = max(1, BLOCK // max(1, flat.size))
+        for start in range(0, size, step):
+            stop = min(start + step, size)
+            units = np.zeros((size, stop - start))
+            units[np.arange(start, stop), np.arange(stop - start)] = 1
+            influence = self.solve_adjoint(units.reshape(*self.inputs, -1))
+            result[start:stop] = flat @ np.asarray(influence).reshape(flat.size, -1) ** 2
+        return result.reshape(self.inputs)
+
     def settle(self, counts: Counts) -> Channel:
-        """The channel with every law that was left to the data read off these reports; most
-        channels are settled already.
+        """The channel once its tally is known: laws read off the reports, people per question.
+
+        Most channels know everything beforehand.
         """
         return self
 
     @property
     def settled(self) -> bool:
-        """Whether no part of the channel is left to be read off the data."""
+        """Whether no law of the channel is left to be read off the data."""
         return True
+
+    @property
+    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
+        """The axes whose law is their own distribution: place, keep, and whether its replaced
+        values were permuted among themselves.
+        """
+        return ()
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether every report is the truth."""
+        return False
+
+    def beside(self, shape: tuple[int, ...]) -> Channel | None:
+        """The channel of these cells jointly with columns that are reported as they are, standing
+        first; None where the product with the identity is as good.
+        """
+        return None
+
+    def chances(
+        self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
+    ) -> NDArray[Any]:
+        """A[v, u] row by row: how likely each of these reports is under the truth beside it."""
+        matrix = self.to_dense()
+        return matrix[
+            np.ravel_multi_index(tuple(reports), self.outputs),
+            np.ravel_multi_index(tuple(truths), self.inputs),
+        ]
+
+    def mixed(
+        self,
+        reports: Sequence[NDArray[Any]],
+        within: Sequence[NDArray[Any]],
+        margins: Sequence[NDArray[Any]] | None = None,
+    ) -> NDArray[Any]:  # (rows, groups)
+        """P(report | group): within[j] (groups, cells) is the distribution of axis j in a group.
+
+        Axes are independent inside a group; a law that is an axis's own is its margin.
+        """
+        groups = len(within[0])
+        joint = np.ones((groups,))
+        for part in within:
+            joint = joint[..., None] * part.reshape(groups, *(1,) * (joint.ndim - 1), -1)
+        return np.asarray(self.apply(np.moveaxis(joint, 0, -1)))[tuple(reports)]
+
+    @property
+    def gamma(self) -> float:
+        """The largest ratio of one report's probabilities under two truths."""
+        return amplification(self.to_dense())
+
+    @property
+    def condition(self) -> float:
+        """The 2-norm condition number."""
+        values = np.linalg.svd(self.to_dense(), compute_uv=False)
+        return float(values[0] / values[-1]) if values[-1] > 0 else math.inf
+
+    # Means that some channels have: marginals and merged cells that are channels of their own.
+
+    def marginal(self, axes: Sequence[int]) -> Channel:
+        """The channel of a few axes, the others summed out."""
+        raise NotLumpableError("this channel has no marginals of its own")
+
+    def coarsen(self, cells: Sequence[Cells]) -> Channel:
+        """The channel of merged cells: one partition an axis."""
+        if all(part.trivial for part in cells):
+            return self
+        raise NotLumpableError("cells of this channel cannot be merged beforehand")
 
     def to_dense(self) -> NDArray[np.float64]:  # (outputs, inputs) flattened
         """The matrix itself: for judging and for small things."""
         size = math.prod(self.inputs)
         columns = self.apply(np.eye(size).reshape(*self.inputs, size))
         return np.asarray(columns).reshape(math.prod(self.outputs), size)
+
+
+def amplification(matrix: NDArray[Any]) -> float:
+    """The largest ratio between two entries of one row: gamma. Rows that never occur do
+    not count.
+    """
+    rows = matrix[matrix.max(axis=1) > 0]
+    least = rows.min(axis=1)
+    return math.inf if (least <= 0).any() else float((rows.max(axis=1) / least).max())
 
 
 def batched(array: Counts, shape: tuple[int, ...]) -> Counts:

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, NotLumpableError, batched, unbatched
+from sfumato.channels.base import (
+    Channel,
+    Counts,
+    NotLumpableError,
+    amplification,
+    batched,
+    unbatched,
+)
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -85,6 +92,14 @@ class Dense(Channel):
     def inverse_squared(self, counts: Counts) -> Counts:
         return self._times(self.inverse**2, counts, self.outputs, self.inputs)
 
+    def chances(
+        self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
+    ) -> NDArray[Any]:
+        return self.matrix[
+            np.ravel_multi_index(tuple(reports), self.outputs),
+            np.ravel_multi_index(tuple(truths), self.inputs),
+        ]
+
     @property
     def gamma(self) -> float:
         return amplification(self.matrix)
@@ -105,6 +120,8 @@ class Dense(Channel):
         return 0.0 if rank_deficient else float(self._singular_values[-1])
 
     def marginal(self, axes: Sequence[int]) -> Dense:
+        if self.inputs == self.outputs and list(axes) == list(range(len(self.inputs))):
+            return self
         kept = [
             self._merge_matrix(axis, None if axis in axes else np.zeros(size, int))
             for axis, size in enumerate(self.inputs)
@@ -121,6 +138,8 @@ class Dense(Channel):
         return Dense(turned.reshape(merged.shape), wanted, wanted)
 
     def coarsen(self, cells: Sequence[Cells]) -> Dense:
+        if all(part.trivial for part in cells):
+            return self
         shape = tuple(part.size for part in cells)
         groups = [_group_of(part, size) for part, size in zip(cells, self.inputs, strict=True)]
         return Dense(
@@ -176,15 +195,6 @@ def check_stochastic(matrix: NDArray[Any], labels: Sequence[str] | None = None) 
         raise ParameterError(
             f"each column must sum to 1; column {column + 1}{name} sums to {sums[column]:.6g}"
         )
-
-
-def amplification(matrix: NDArray[Any]) -> float:
-    """The largest ratio between two entries of one row: gamma. Rows that never occur do
-    not count.
-    """
-    rows = matrix[matrix.max(axis=1) > 0]
-    least = rows.min(axis=1)
-    return math.inf if (least == 0).any() else float((rows.max(axis=1) / least).max())
 
 
 def _group_of(cells: Cells, size: int) -> NDArray[np.intp]:

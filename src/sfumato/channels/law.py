@@ -25,6 +25,11 @@ class Law:
         """Whether the masses can be stated before any report is seen."""
         return True
 
+    @property
+    def uniform(self) -> bool:
+        """Whether every code has the same mass."""
+        return self.known and self.masses is None
+
     def vector(self) -> NDArray[np.float64]:
         """The masses, one a code."""
         return np.full(self.size, 1 / self.size) if self.masses is None else self.masses

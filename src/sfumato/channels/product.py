@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.domain import Cells
@@ -46,11 +48,16 @@ class Product(Channel):
     @classmethod
     def of(cls, *factors: Channel) -> Product:
         """The product of factors on consecutive axes."""
-        axes, start = [], 0
+        flat, axes, start = list[Channel](), list[tuple[int, ...]](), 0
         for factor in factors:
-            axes.append(tuple(range(start, start + len(factor.inputs))))
+            nested = isinstance(factor, Product) and factor.repeats
+            inner = factor.factors if nested and isinstance(factor, Product) else (factor,)
+            places = factor.axes if nested and isinstance(factor, Product) else ()
+            own = places or (tuple(range(len(factor.inputs))),)
+            flat += inner
+            axes += [tuple(start + axis for axis in group) for group in own]
             start += len(factor.inputs)
-        return cls(tuple(factors), tuple(axes))
+        return cls(tuple(flat), tuple(axes))
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -115,6 +122,97 @@ class Product(Channel):
     def inverse_squared(self, counts: Counts) -> Counts:
         """The square of a Kronecker product, entry by entry, is the product of the squares."""
         return self._back(counts, lambda factor, table: factor.inverse_squared(table))
+
+    @property
+    def repeats(self) -> bool:
+        return any(factor.repeats for factor in self.factors)
+
+    def second(self, first: Counts, other: Counts) -> Counts:
+        """Factors that count a report several times are spread out (`Channel.spread_out`), so that
+        the moment of the product is a sum of products; the others follow by their adjoint.
+        """
+        if not self.repeats:
+            return self.adjoint(first * other)
+        pairs = [self._spread_out(weights) for weights in (first, other)]
+        table = (pairs[0] * pairs[1]).sum(axis=-1)  # (batch, done inputs…, waiting outputs…)
+        repeating = [factor for factor in self.factors if factor.repeats]
+        single = [factor for factor in self.factors if not factor.repeats]
+        table = table.reshape(-1, *(size for factor in single for size in factor.outputs))
+        table = np.moveaxis(table, 0, -1)
+        for factor in single:
+            table = _turned(factor.adjoint(table.reshape(*factor.outputs, -1)))
+        table = table.reshape(-1, math.prod(size for factor in single for size in factor.inputs))
+        sizes = [size for factor in (*repeating, *single) for size in factor.inputs]
+        order = [
+            axis
+            for kind in (True, False)
+            for factor, axes in zip(self.factors, self.axes, strict=True)
+            if factor.repeats is kind
+            for axis in axes
+        ]
+        turned = table.reshape(-1, *sizes).transpose(*(np.argsort(order) + 1), 0)
+        return unbatched(turned, first, self.outputs, self.inputs)
+
+    def _spread_out(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
+        table = batched(weights, self.outputs)
+        moved = [
+            axis
+            for kind in (True, False)
+            for factor, axes in zip(self.factors, self.report_axes, strict=True)
+            if factor.repeats is kind
+            for axis in axes
+        ]
+        table = np.moveaxis(table.transpose(*moved, len(self.outputs)), -1, 0)
+        batch, terms, done = len(table), 1, 1
+        table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
+        for factor in self.factors:
+            if factor.repeats:
+                width = math.prod(factor.outputs)
+                table = table.reshape(batch, done, width, -1, terms)
+                spread = factor.spread_out(np.moveaxis(table, 2, 0))  # (inputs, more, …)
+                size, more = spread.shape[:2]
+                spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
+                table = np.moveaxis(spread, 3, 2)
+                done, terms = done * size, terms * more
+                table = table.reshape(batch, done, -1, terms)
+        return table
+
+    @property
+    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
+        return tuple(
+            (axes[place], keep, permuted)
+            for factor, axes in zip(self.factors, self.axes, strict=True)
+            for place, keep, permuted in factor.own_axes
+        )
+
+    @property
+    def noiseless(self) -> bool:
+        return all(factor.noiseless for factor in self.factors)
+
+    def chances(
+        self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
+    ) -> NDArray[Any]:
+        own = [
+            factor.chances([reports[axis] for axis in shown], [truths[axis] for axis in axes])
+            for factor, axes, shown in zip(self.factors, self.axes, self.report_axes, strict=True)
+        ]
+        return np.asarray(math.prod(own[1:], start=own[0]))
+
+    def mixed(
+        self,
+        reports: Sequence[NDArray[Any]],
+        within: Sequence[NDArray[Any]],
+        margins: Sequence[NDArray[Any]] | None = None,
+    ) -> NDArray[Any]:
+        own = [
+            factor.mixed(
+                [reports[axis] for axis in shown],
+                [within[axis] for axis in axes],
+                None if margins is None else [margins[axis] for axis in axes],
+            )
+            for factor, axes, shown in zip(self.factors, self.axes, self.report_axes, strict=True)
+        ]
+        return np.asarray(math.prod(own[1:], start=own[0]))
 
     @property
     def gamma(self) -> float:

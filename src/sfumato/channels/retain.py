@@ -8,12 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
-from sfumato.channels.law import Law
+from sfumato.channels.law import Law, OwnLaw
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -84,6 +85,44 @@ class Retain(Channel):
     @property
     def settled(self) -> bool:
         return self.known
+
+    @property
+    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
+        return tuple(
+            (place, self.keep, law.permuted)
+            for place, law in enumerate(self.laws)
+            if isinstance(law, OwnLaw)
+        )
+
+    @property
+    def noiseless(self) -> bool:
+        return self.keep == 1
+
+    def chances(
+        self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
+    ) -> NDArray[Any]:
+        pairs = [report == truth for report, truth in zip(reports, truths, strict=True)]
+        same = np.logical_and.reduce(pairs)
+        drawn = np.ones(())
+        for law, report in zip(self.laws, reports, strict=True):
+            drawn = drawn * (1 / law.size if law.uniform else law.vector()[report])
+        return self.keep * same + (1 - self.keep) * drawn
+
+    def mixed(
+        self,
+        reports: Sequence[NDArray[Any]],
+        within: Sequence[NDArray[Any]],
+        margins: Sequence[NDArray[Any]] | None = None,
+    ) -> NDArray[Any]:
+        """keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j): no joint table is needed."""
+        kept = np.ones((1, 1))
+        for part, report in zip(within, reports, strict=True):
+            kept = kept * part[:, report].T
+        drawn = np.ones(())
+        for place, (law, report) in enumerate(zip(self.laws, reports, strict=True)):
+            own = margins[place] if margins is not None and not law.known else law.vector()
+            drawn = drawn * own[report]
+        return self.keep * kept + (1 - self.keep) * drawn[:, None]
 
     @cached_property
     def replacement(self) -> NDArray[np.float64]:

@@ -87,7 +87,7 @@ def classify(
     from sfumato.cli.printing import print_json, print_notes
     from sfumato.cli.reading import read_source, read_truth
     from sfumato.errors import ParameterError
-    from sfumato.source import PerturbedSource
+    from sfumato.source import Release
 
     check_drawing_target(plot, force)
     options = {
@@ -101,15 +101,11 @@ def classify(
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
     source = read_source(file, schema, None, engine)
-    if truth is not None and not isinstance(source, PerturbedSource):
+    if truth is not None and not isinstance(source, Release):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = (
-        read_truth(truth, source)
-        if truth is not None and isinstance(source, PerturbedSource)
-        else None
-    )
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
     classifier.fit(source)
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)

@@ -31,10 +31,11 @@ def describe(
     if not 0 < rho1 < 1:
         raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
     if "://" in file:
-        from sfumato.engines import EngineRelease, open_source
+        from sfumato.engines import open_source
+        from sfumato.source import Release
 
         found = open_source(file)
-        assert isinstance(found, EngineRelease)
+        assert isinstance(found, Release)
         provenance, rows = found.provenance, found.counter.rows
     else:
         reader = reader_of(file)

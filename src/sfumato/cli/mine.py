@@ -120,7 +120,7 @@ def mine(
     from sfumato.evaluate import itemset_errors
     from sfumato.mine.itemsets import frequent_itemsets
     from sfumato.mine.rules import association_rules
-    from sfumato.source import PerturbedSource
+    from sfumato.source import Release
 
     if maximal and closed:
         raise ParameterError("give --maximal or --closed, not both")
@@ -128,15 +128,11 @@ def mine(
     for path in (plot, output):
         check_drawing_target(path, force)
     source = read_source(file, schema, items, engine)
-    if truth is not None and not isinstance(source, PerturbedSource):
+    if truth is not None and not isinstance(source, Release):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = (
-        read_truth(truth, source)
-        if truth is not None and isinstance(source, PerturbedSource)
-        else None
-    )
+    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,

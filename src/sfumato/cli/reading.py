@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato.source import Exact, PerturbedSource, Source
+    from sfumato.source import Exact, Release, Source
 
 
 def read_source(
@@ -44,7 +44,7 @@ def read_source(
         from sfumato.engines import release_in
 
         return release_in(reader)
-    return Release(reader.table(reader.provenance.mechanism.reports))
+    return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def _engine_source(
@@ -58,7 +58,7 @@ def _engine_source(
     return open_source(file, engine, schema=domain if items is None else read_items(items))
 
 
-def read_truth(truth: str, release: PerturbedSource) -> Exact:
+def read_truth(truth: str, release: Release) -> Exact:
     """The true records of a release, read by the release's own domain."""
     from sfumato.errors import DataError, ParameterError
     from sfumato.source import Exact

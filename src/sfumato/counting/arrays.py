@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.counting.base import Counter
+from sfumato.counting.parts import Part
 from sfumato.domain import Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import EstimationError
+from sfumato.observation import ItemSource
 
 CHUNK = 1 << 16  # rows at a time: the index stays in the cache
 DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
@@ -109,6 +110,7 @@ class ArrayCounter:
     domain: Domain
     columns: Columns
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _packed: dict[Any, Part] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -211,6 +213,21 @@ class ArrayCounter:
             return part.assign(column.slice(start, stop))
         return part.assign(column[start:stop]) if lookup is None else lookup[column[start:stop]]
 
+    def part(self, sources: Sequence[ItemSource]) -> Part:
+        """The rows as bits, one an item of these sources; packed once."""
+        key = tuple(source.name if isinstance(source, Items) else source.key for source in sources)
+        if key not in self._packed:
+            self._packed[key] = Part(Bits.stack([self._bits(source) for source in sources]))
+        return self._packed[key]
+
+    def _bits(self, source: ItemSource) -> Bits:
+        if isinstance(source, Items):
+            column = self.columns[self.domain.index(source.name)]
+            assert isinstance(column, Bits)
+            return column
+        codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
+        return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), source.size)
+
 
 def _key(cells: Sequence[Cells]) -> tuple[Any, ...]:
     return tuple(part.key for part in cells)
@@ -220,33 +237,6 @@ def _lookup(part: Cells) -> NDArray[Any] | None:
     """The cell of every code, where that is a small table."""
     small = part.item is None and not part.trivial and part.attribute.size <= 1 << 16
     return part.assign(np.arange(part.attribute.size)) if small else None
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedCounter:
-    """Rows that came in parts, counted as one; what an old part was asked before is not counted
-    again.
-    """
-
-    parts: tuple[Counter, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(part.rows for part in self.parts)
-
-    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        return sum((part.count(cells) for part in self.parts[1:]), self.parts[0].count(cells))
-
-    def power_sums(
-        self, cells: Sequence[Cells], axis: int, middle: float, half: float
-    ) -> NDArray[Any]:
-        return np.sum([part.power_sums(cells, axis, middle, half) for part in self.parts], axis=0)
-
-    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        return [
-            sum(tables[1:], tables[0])
-            for tables in zip(*(part.count_many(questions) for part in self.parts), strict=True)
-        ]
 
 
 def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:

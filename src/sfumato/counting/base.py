@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells
+from sfumato.domain import Cells, Columns, Domain
+from sfumato.observation import ItemSource
 
 
 class Counter(Protocol):
     """What every counting engine offers; arrays in memory are the first, SQL engines follow."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the rows that are counted."""
 
     @property
     def rows(self) -> int:
@@ -33,6 +38,14 @@ class Counter(Protocol):
         """Σ z^p, p = 0..4, over the rows of each cell, z = (number - middle) / half, the number
         being that of cells[axis].
         """
+
+    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
+        """Itemsets among the items of these sources, numbered one source after the other: items of
+        a column of baskets, or the cells of a column taken as items.
+        """
+
+    def batches(self) -> Iterator[Columns]:
+        """The reports themselves, a batch after the other; refused where they do not come here."""
 
 
 class Baskets(Protocol):

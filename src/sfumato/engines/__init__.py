@@ -5,10 +5,8 @@ at once.
 from sfumato.engines.combining import combine
 from sfumato.engines.joining import join
 from sfumato.engines.opening import open_source, perturb_into, release_in, save_release
-from sfumato.engines.release import EngineRelease
 
 __all__ = [
-    "EngineRelease",
     "combine",
     "join",
     "open_source",

@@ -19,17 +19,16 @@ from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Domain, Items
 from sfumato.engines.duckdb import DuckRelation, file_relation
 from sfumato.engines.postgres import PostgresRelation
-from sfumato.engines.release import EngineRelease
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.registry import from_spec
-from sfumato.source import PerturbedSource, Release
+from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
 
 
-def join(left: PerturbedSource, right: PerturbedSource, key: str) -> PerturbedSource:
+def join(left: Release, right: Release, key: str) -> Release:
     """The people that both releases hold, with the columns of both; each column is undone by the
     mechanism that made it.
 
@@ -38,9 +37,9 @@ def join(left: PerturbedSource, right: PerturbedSource, key: str) -> PerturbedSo
     for whoever is in both.
     """
     provenance = _joined_provenance(left, right, key)
-    if isinstance(left, Release) and isinstance(right, Release):
+    if left.in_memory and right.in_memory:
         return _join_tables(left, right, key, provenance)
-    if isinstance(left, EngineRelease) and isinstance(right, EngineRelease):
+    if isinstance(left.counter, SqlCounter) and isinstance(right.counter, SqlCounter):
         return _join_relations(left, right, key, provenance)
     raise EstimationError(
         "releases to join must be counted by the same engine",
@@ -48,7 +47,7 @@ def join(left: PerturbedSource, right: PerturbedSource, key: str) -> PerturbedSo
     )
 
 
-def _joined_provenance(left: PerturbedSource, right: PerturbedSource, key: str) -> Provenance:
+def _joined_provenance(left: Release, right: Release, key: str) -> Provenance:
     for source in (left, right):
         if not source.domain[key].public:
             raise SchemaError(
@@ -80,11 +79,17 @@ def _join_tables(left: Release, right: Release, key: str, provenance: Provenance
     _, *places = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
     _check_partners(left, right, len(places[0]))
     columns: dict[str, Any] = {}
+    mechanism = provenance.mechanism
+    assert isinstance(mechanism, Combined)
+    names = iter(mechanism.report_names)
     for source, rows in zip((left, right), places, strict=True):
         taken = source.table.take(rows)
-        columns |= zip(taken.domain.names, taken.columns, strict=True)
+        new = {k: v for _ in _private_parts(source.mechanism) for k, v in next(names).items()}
+        shown = (new.get(name, name) for name in taken.domain.names)
+        columns |= zip(shown, taken.columns, strict=True)
     reports = provenance.mechanism.reports
-    return Release(Table(reports, tuple(columns[name] for name in reports.names), provenance))
+    joined = Table(reports, tuple(columns[name] for name in reports.names), provenance)
+    return Release.of(joined)
 
 
 def _keys(table: Table, key: str) -> NDArray[Any]:
@@ -103,7 +108,7 @@ def _not_unique(key: str) -> DataError:
     )
 
 
-def _check_partners(left: PerturbedSource, right: PerturbedSource, found: int) -> None:
+def _check_partners(left: Release, right: Release, found: int) -> None:
     if not found:
         raise DataError("no row of one release has a partner in the other")
     for source in (left, right):
@@ -152,9 +157,8 @@ def _of(name: str, table: str) -> Tree:
     return exp.column(exp.to_identifier(name, quoted=True), table=table)
 
 
-def _join_relations(
-    left: EngineRelease, right: EngineRelease, key: str, provenance: Provenance
-) -> EngineRelease:
+def _join_relations(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
+    assert isinstance(left.counter, SqlCounter)
     relations = left.counter.relation, _brought_beside(left.counter.relation, right)
     for relation in relations:
         _check_unique(relation, key)
@@ -178,11 +182,12 @@ def _join_relations(
     joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])  # type: ignore[arg-type]
     counter = SqlCounter(provenance.mechanism.reports, joined)
     _check_partners(left, right, counter.rows)
-    return EngineRelease(counter, provenance)
+    return Release(counter, provenance)
 
 
-def _brought_beside(beside: Relation, source: EngineRelease) -> Relation:
+def _brought_beside(beside: Relation, source: Release) -> Relation:
     """The relation of a source where one statement reaches it together with another relation."""
+    assert isinstance(source.counter, SqlCounter)
     relation = source.counter.relation
     if isinstance(beside, DuckRelation) and isinstance(relation, DuckRelation):
         if beside.reader is not None and relation.reader is not None:

@@ -9,12 +9,11 @@ from urllib.parse import quote, unquote
 
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
-from sfumato.engines.release import EngineRelease
 from sfumato.engines.spark import is_spark, spark_session
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
-from sfumato.source import PerturbedSource, Release, Source, source_of
+from sfumato.source import Release, Source, source_of
 from sfumato.table import Reader, Table, Written, perturb_table, reader_of
 from sfumato.table.reading import read_truth
 
@@ -76,7 +75,7 @@ def open_source(
     """The release in a file or a database's table, its rows left where they are; a file without a
     mechanism is the truth.
 
-    `engine` is memory or duckdb for files (duckdb unless the reports must be read row by row), or a
+    `engine` is memory or duckdb for files (duckdb where it can read the file), or a
     Spark master (local[2], spark://host:7077) for what Spark can reach; a database is its own
     engine, and may be given as one: then `place` is a table.
     """
@@ -102,17 +101,17 @@ def open_source(
     return source_of(read_truth(reader, schema))
 
 
-def _release_at(location: Location) -> EngineRelease:
+def _release_at(location: Location) -> Release:
     """The release in a table; a database that does not hold it is let go of at once."""
     database = location.database()
     try:
-        return EngineRelease(*database.counter(location.table))
+        return Release(*database.counter(location.table))
     except BaseException:
         database.close()
         raise
 
 
-def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:
+def release_in(reader: Reader, engine: str | None = None) -> Release:
     """The release in a perturbed file, counted by this engine."""
     provenance = reader.provenance
     if provenance is None:
@@ -124,11 +123,9 @@ def release_in(reader: Reader, engine: str | None = None) -> PerturbedSource:
     from sfumato.engines.duckdb import file_relation, readable
 
     reports = provenance.mechanism.reports
-    if engine == "memory" or (
-        engine is None and (provenance.mechanism.reports_in_items or not readable(reader))
-    ):
-        return Release(reader.table(reports))
-    return EngineRelease(
+    if engine == "memory" or (engine is None and not readable(reader)):
+        return Release.of(reader.table(reports))
+    return Release(
         SqlCounter(reports, file_relation(reader, reports), reader.described_rows), provenance
     )
 

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
-from sfumato.errors import EstimationError, ParameterError, SchemaError, listing, near_miss
+from sfumato.errors import (
+    EstimationError,
+    ParameterError,
+    SchemaError,
+    Unanswerable,
+    listing,
+    near_miss,
+)
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import Likelihood, maximum_likelihood
@@ -176,9 +183,10 @@ class Estimate:
         """The non-negative counts that make the reports most likely (iterative Bayes at its fixed
         point).
         """
-        if not isinstance(self.evidence, CountEvidence):
-            raise EstimationError(
-                "maximum likelihood needs reports in the records' own domain; use the inversion"
+        if not isinstance(self.evidence, CountEvidence) or self.evidence.channel.repeats:
+            raise Unanswerable(
+                "maximum likelihood needs reports that are counted once, cell by cell; use the "
+                "inversion"
             )
         found = maximum_likelihood(self.evidence.settled, self.evidence.counts, **options)
         return replace(found, value=found.value / self.copies)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, NotLumpableError, OwnLaw, Product, Retain
+from sfumato.channels import Channel, NotLumpableError
 from sfumato.domain import Cells
 
 
@@ -87,28 +87,35 @@ class CountEvidence(Evidence):
         if self.channel.settled:
             return self.settled.inverse_squared(self.counts) - self.total
         units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
-        return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
+        found = [self.covariance(unit, unit) for unit in units]
+        return np.array(found).reshape(self.total.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         left, right = self._influence(first), self._influence(second)
-        raw = float((self.counts * left * right).sum())
-        return raw - float(
-            (self.total * self.settled.adjoint(left) * self.settled.adjoint(right)).sum()
-        )
+        if self.settled.repeats:
+            scattered = self.total * self.settled.scatter(left, right)
+            return float((scattered + first * second * self._excess).sum())
+        expected = self.settled.adjoint(left) * self.settled.adjoint(right)
+        return float((self.counts * left * right).sum()) - float((self.total * expected).sum())
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         if not self.channel.settled:
             return super().covariances(first, second)
         left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
-        axes = tuple(range(self.counts.ndim))
-        raw = (self.counts[..., None] * left * right).sum(axis=axes)
-        return raw - (self.total[..., None] * first * second).sum(
-            axis=tuple(range(self.total.ndim))
-        )
+        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
+        if self.settled.repeats:
+            scattered = self.total[..., None] * self.settled.scatter(left, right)
+            seen = first * second * self._excess[..., None]
+            return np.asarray((scattered + seen).sum(axis=truths))
+        raw = (self.counts[..., None] * left * right).sum(axis=reports)
+        return raw - (self.total[..., None] * first * second).sum(axis=truths)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         number = weights.shape[-1]
         influence = self._influences(weights)
+        if self.settled.repeats:
+            flat = weights.reshape(-1, number)
+            return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
         expected = weights if self.channel.settled else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
         raw, mean = self.counts.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
@@ -116,8 +123,26 @@ class CountEvidence(Evidence):
             return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
         return influence.T @ raw - expected.T @ mean
 
+    @cached_property
+    def _excess(self) -> NDArray[Any]:
+        """How far the squares that were counted lie from those to be expected of the estimate.
+
+        Where reports are counted several times, what bits of different values say together was not
+        counted and comes from the channel; what one cell's own bits say was, and its mean is 0.
+        """
+        expected = self.settled.apply(self.total)
+        return np.asarray(self.settled.inverse_squared(self.counts - expected))
+
+    def _scattered(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
+        rows = []
+        for place in range(influence.shape[-1]):
+            one = np.broadcast_to(influence[..., place, None], influence.shape)
+            scattered = self.settled.scatter(one, influence)
+            rows.append((self.total[..., None] * scattered).reshape(-1, len(influence.T)).sum(0))
+        return np.array(rows)
+
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if isinstance(self.channel, Retain) and self.channel.keep == 1:
+        if self.channel.noiseless:
             return np.zeros((len(cells), len(cells)))
         return super().cell_covariance(cells)
 
@@ -129,6 +154,10 @@ class CountEvidence(Evidence):
         )
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        if list(axes) == list(range(self.total.ndim)) and all(part.trivial for part in merges):
+            return self
+        if self.channel.repeats or self.channel.inputs != self.channel.outputs:
+            return super().merged(axes, merges)
         try:
             channel = self.channel.marginal(axes).coarsen(merges)
         except NotLumpableError:
@@ -140,9 +169,9 @@ class CountEvidence(Evidence):
         influence = np.asarray(self.settled.solve_adjoint(weights))
         if self.channel.settled:
             return influence
-        for axis, keep in _own_axes(self.channel):
+        for axis, keep, _ in self.channel.own_axes:
             influence = influence + self._through_law(weights, axis, keep)
-        permuted = [axis for axis, _ in _own_axes(self.channel, permuted=True)]
+        permuted = [axis for axis, _, permuted in self.channel.own_axes if permuted]
         return _without_margins(influence, self.counts, permuted) if permuted else influence
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
@@ -155,22 +184,6 @@ class CountEvidence(Evidence):
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
         return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
-
-
-def _own_axes(channel: Channel, permuted: bool = False) -> list[tuple[int, float]]:
-    """The axes whose law is their own distribution, and their keep."""
-    factors = (
-        zip(channel.factors, channel.axes, strict=True)
-        if isinstance(channel, Product)
-        else [(channel, None)]
-    )
-    found: list[tuple[int, float]] = []
-    for factor, axes in factors:
-        if isinstance(factor, Retain):
-            for place, law in enumerate(factor.laws):
-                if isinstance(law, OwnLaw) and (law.permuted or not permuted):
-                    found.append((axes[place] if axes else place, factor.keep))
-    return found
 
 
 def _without_margins(
@@ -232,44 +245,9 @@ class MergedEvidence(Evidence):
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         return self.fine.covariance(self.spread(first), self.spread(second))
 
-
-@dataclass(frozen=True, eq=False)
-class RowEvidence(Evidence):
-    """Reports in another domain than the records: each row's contribution to a cell is computed
-    from the row itself.
-
-    The contributions t of a row to its cells have mean 1 in the true cell and 0 elsewhere, so the
-    sum is unbiased and Σ t² less the estimate is its variance (rows held fixed).
-    """
-
-    shape: tuple[int, ...]
-    contribution: Callable[[int], NDArray[Any]]  # cell -> (rows,)
-
-    @cached_property
-    def total(self) -> NDArray[Any]:
-        return np.array(
-            [float(self.contribution(cell).sum()) for cell in range(math.prod(self.shape))]
-        ).reshape(self.shape)
-
-    @cached_property
-    def squares(self) -> NDArray[Any]:
-        raw = [float((self.contribution(cell) ** 2).sum()) for cell in range(math.prod(self.shape))]
-        return np.array(raw).reshape(self.shape) - self.total
-
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        raw = float((self._summed(first) * self._summed(second)).sum())
-        return raw - float((first * second * self.total).sum())
-
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        number = weights.shape[-1]
-        summed = np.stack([self._summed(weights[..., i]) for i in range(number)], axis=-1)
-        flat = weights.reshape(-1, number)
-        return summed.T @ summed - flat.T @ (self.total.reshape(-1, 1) * flat)
-
-    def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:
-        flat = weights.ravel()
-        parts = (flat[cell] * self.contribution(int(cell)) for cell in np.flatnonzero(flat))
-        return sum(parts, start=np.zeros(1))
+        each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]
+        return self.fine.covariance_matrix(np.stack(each, axis=-1))
 
 
 def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:

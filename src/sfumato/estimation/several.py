@@ -171,6 +171,11 @@ class SummedSupports:
     def exact(self) -> bool:
         return all(part.exact for part in self.parts)
 
+    @property
+    def longest(self) -> int | None:
+        limits = [part.longest for part in self.parts if part.longest is not None]
+        return min(limits) if limits else None
+
     @cached_property
     def _lengths(self) -> list[int]:
         return [3 + len(part.empty().memory) for part in self.parts]

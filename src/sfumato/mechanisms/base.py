@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.channels import Channel, Product, Retain
-from sfumato.domain import Columns, Domain
-from sfumato.errors import EstimationError, PrivacyError
+from sfumato.channels import Channel, NotLumpableError, Product, Retain
+from sfumato.domain import Cells, Columns, Domain
+from sfumato.errors import PrivacyError, Unanswerable
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
+from sfumato.observation import CellTally, ItemLaw, Observation, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+
+TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
 
 
 class Mechanism(ABC):
@@ -42,11 +46,6 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def private_channel(self) -> Channel:
-        """The channel over the axes of `domain.private`."""
-
-    @property
-    @abstractmethod
     def guarantee(self) -> Guarantee:
         """What a respondent is promised, computed exactly from the integers that are sampled."""
 
@@ -68,7 +67,13 @@ class Mechanism(ABC):
         one asked for.
         """
 
-    # What may be overridden.
+    # What may be overridden: the channel of private columns that are reported as themselves, or
+    # `observe_private` and `private_likelihood` where reports live in other columns.
+
+    @property
+    def private_channel(self) -> Channel:
+        """The channel over the axes of `domain.private`, where it can be written down."""
+        raise Unanswerable(f"the reports of {self.name} have no channel over whole records")
 
     @property
     def needs_all_rows(self) -> bool:
@@ -90,37 +95,48 @@ class Mechanism(ABC):
         return ()
 
     @property
-    def reports_in_items(self) -> bool:
-        """Whether a report is a basket that cannot be counted cell by cell in the records' own
-        domain; see `item_votes`.
-        """
-        return False
-
-    @property
-    def item_keeps(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """For reports that are baskets with every item flipped on its own: the probabilities of
-        keeping ones and zeros.
-        """
+    def item_law(self) -> ItemLaw | None:
+        """How supports of itemsets come back, for reports that are baskets; None for others."""
         return None
 
-    @property
-    def longest_itemset(self) -> int | None:
-        """The most items whose joint presence leaves a trace in the reports; None where there is no
-        such limit.
-        """
-        return None
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        """What to count for these cells of private columns, and the channel of that tally.
 
-    def number_votes(self, length: int) -> NDArray[Any] | None:  # (length + 1,)
-        """The votes of a report that shows 0, 1, … of `length` items, where nothing else matters;
-        None where it does.
+        By default the same cells of the same columns; where merged cells have no channel of their
+        own, every cell of the private domain.
         """
-        return None
+        axes = [self.domain.private.axis(part.name) for part in cells]
+        try:
+            channel = self.private_channel_over(axes).coarsen(cells)
+        except NotLumpableError:
+            private = self.domain.private
+            every = tuple(private.cells_of(axis.name) for axis in private.axes)
+            return Observation(every, CellTally(every), self.private_channel)
+        return Observation(tuple(cells), CellTally(tuple(cells)), channel)
 
-    def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:  # (rows,)
-        """For reports that are baskets: each report's unbiased vote on whether its record holds all
-        these items.
-        """
-        raise EstimationError(f"{self.name} does not report items")
+    def private_likelihood(
+        self,
+        reports: Columns,
+        cells: Sequence[Cells],
+        within: Within | None,
+        margins: Within | None,
+    ) -> NDArray[Any]:  # (rows, groups)
+        """`likelihood` for private columns; override it where reports live in other columns."""
+        axes = [self.domain.private.axis(part.name) for part in cells]
+        try:
+            channel = self.private_channel_over(axes).coarsen(cells)
+        except NotLumpableError:
+            raise Unanswerable(
+                f"what {self.name} reports of a few columns depends on the others",
+                hint="ask about every column, in its own cells",
+            ) from None
+        columns = [reports[self.reports.index(part.attribute.name)] for part in cells]
+        codes = [_assigned(part, column) for part, column in zip(cells, columns, strict=True)]
+        if within is not None:
+            return safe_log(channel.mixed(codes, within, margins))
+        if not channel.settled and margins is not None:
+            channel = channel.settle(reduce(np.multiply.outer, margins))
+        return safe_log(channel.to_dense())[np.ravel_multi_index(tuple(codes), channel.outputs)]
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few private axes; override it where the whole channel is costly to write
@@ -219,6 +235,54 @@ class Mechanism(ABC):
         ]
         return {axis: place for place, axis in enumerate(places)}
 
+    def observe(self, cells: Sequence[Cells]) -> Observation:
+        """What to count of the reports for these cells of the records, and the channel of that
+        tally.
+
+        Public columns are counted as they are, beside the private ones; the observation lists them
+        first.
+        """
+        public = [part for part in cells if self._is_public(part)]
+        private = [part for part in cells if not self._is_public(part)]
+        if not private:
+            return Observation.plain(public)
+        inside = self.observe_private(private)
+        return joined([Observation.plain(public), inside], cells) if public else inside
+
+    def likelihood(
+        self,
+        reports: Columns,
+        cells: Sequence[Cells],
+        within: Within | None = None,
+        shares: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:  # (rows, groups)
+        """log P(what a report says of these columns | group), up to a term the same for all groups.
+
+        Without `within` every combination of the cells is a group; else `within[j]` has one row a
+        group, the distribution of column j among its people, columns independent inside a group.
+        Other columns are summed out. A law that is a column's own is its margin over the groups,
+        weighted by their `shares`. A report that says nothing of these columns is 0 for all.
+        """
+        groups = every_cell(cells) if within is None else [np.asarray(part) for part in within]
+        weights = np.full(len(groups[0]), 1 / len(groups[0])) if shares is None else shares
+        inside = [place for place, part in enumerate(cells) if not self._is_public(part)]
+        margins = [weights @ groups[place] for place in inside]
+        if within is None and len(inside) == len(cells):
+            return self.private_likelihood(reports, cells, None, margins)
+        logs = np.zeros((rows_of(reports), len(groups[0])))
+        for place, part in enumerate(cells):
+            if self._is_public(part):
+                column = reports[self.reports.index(part.attribute.name)]
+                logs += safe_log(groups[place][:, _assigned(part, column)].T)
+        if inside:
+            own = [cells[place] for place in inside]
+            chosen = [groups[place] for place in inside]
+            logs += self.private_likelihood(reports, own, chosen, margins)
+        return logs
+
+    def _is_public(self, part: Cells) -> bool:
+        return self.domain[part.attribute.name].public
+
     def spec(self) -> dict[str, Any]:
         """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal
         one of it.
@@ -228,6 +292,25 @@ class Mechanism(ABC):
             "domain": self.domain.to_dict(),
             "parameters": self.parameters(),
         }
+
+
+Within = Sequence[NDArray[Any]]  # one array (groups, cells) a column
+
+
+def every_cell(cells: Sequence[Cells]) -> list[NDArray[Any]]:
+    """Every combination of the cells as a group of its own: all its people are in one cell."""
+    shape = tuple(part.size for part in cells)
+    places = np.unravel_index(np.arange(math.prod(shape)), shape)
+    return [np.eye(size)[place] for size, place in zip(shape, places, strict=True)]
+
+
+def safe_log(chances: NDArray[Any]) -> NDArray[Any]:
+    """The logarithm of probabilities, very small for what cannot happen."""
+    return np.log(np.maximum(chances, 1e-300))
+
+
+def _assigned(part: Cells, column: Any) -> NDArray[np.intp]:
+    return np.asarray(part.assign(column)).astype(np.intp)
 
 
 def rows_of(columns: Columns) -> int:

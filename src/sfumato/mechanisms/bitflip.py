@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
-from sfumato.channels import Channel, Dense, Product, Retain
-from sfumato.domain import Columns, Domain, Items
+from sfumato.channels import Channel, Dense, Product, Retain, Unary
+from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.steps import Flip, Step
+from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import Received
@@ -89,22 +90,42 @@ class ItemFlips(Mechanism):
         )
 
     @property
-    def reports_in_items(self) -> bool:
-        return not self.domain.private.baskets
+    def item_law(self) -> FlipLaw:
+        return FlipLaw(self.p, self.q)
 
-    @property
-    def item_keeps(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self.p, self.q
-
-    def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
-        """The product over the items of (reported - (1-q)) / (p+q-1), which has mean 1 where all
-        are true and 0 elsewhere.
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        """Baskets by the items asked for; records by itemsets with at most one item of each column,
+        so that no bit of another value is ever looked at.
         """
-        bits = reported_items(self, reports)
-        votes = np.ones(bits.rows)
-        for item in items:
-            votes *= (bits.column(item) - (1 - self.q[item])) / (self.p[item] + self.q[item] - 1)
-        return votes
+        private = self.domain.private
+        if private.baskets:
+            return super().observe_private(cells)
+        places = item_places(private)
+        own = [places[private.index(part.attribute.name)] for part in cells]
+        tally = ItemsetTally((report_items(self),), tuple((tuple(items), True) for items in own))
+        factors = [Unary(self.p[list(items)], self.q[list(items)]) for items in own]
+        values = tuple(part.attribute.cells() for part in cells)
+        return Observation(values, tally, Product.of(*factors) if len(own) > 1 else factors[0])
+
+    def private_likelihood(
+        self,
+        reports: Columns,
+        cells: Sequence[Cells],
+        within: Within | None,
+        margins: Within | None,
+    ) -> NDArray[Any]:
+        """Of records: Σ_u d(u)·P(bit u | 1)/P(bit u | 0); the other bits say the same of all u."""
+        private = self.domain.private
+        if private.baskets:
+            return super().private_likelihood(reports, cells, within, margins)
+        within = every_cell(cells) if within is None else within
+        bits, places = reported_items(self, reports), item_places(private)
+        logs = np.zeros((bits.rows, len(within[0])))
+        for part, column in zip(cells, within, strict=True):
+            items = list(places[private.index(part.attribute.name)])
+            odds = _bit_odds(bits.select(items).to_dense(), self.p[items], self.q[items])
+            logs += safe_log(odds @ value_shares(part, column).T)
+        return logs
 
     @property
     def private_channel(self) -> Channel:
@@ -287,6 +308,25 @@ def reported_items(mechanism: Mechanism, reports: Columns) -> Bits:
     if not isinstance(column, Bits):
         raise DataError(f"these reports are not those of {mechanism.name}: their items are missing")
     return column
+
+
+def report_items(mechanism: Mechanism) -> Items:
+    """The items of a mechanism that reports baskets."""
+    items = mechanism.private_reports.attributes[0]
+    assert isinstance(items, Items)
+    return items
+
+
+def value_shares(part: Cells, within: NDArray[Any]) -> NDArray[Any]:  # (groups, values)
+    """The distribution over a column's values, each cell's share spread evenly over its values."""
+    share = within / np.maximum(part.counts(), 1)
+    return share[:, part.assign(np.arange(part.attribute.size))]
+
+
+def _bit_odds(there: NDArray[Any], ones: NDArray[Any], zeros: NDArray[Any]) -> NDArray[Any]:
+    """How much likelier each bit is if its value is the true one."""
+    shown, hidden = ones / np.maximum(1 - zeros, 1e-12), (1 - ones) / np.maximum(zeros, 1e-12)
+    return np.where(there, shown, hidden)
 
 
 def item_places(private: Domain) -> list[range]:

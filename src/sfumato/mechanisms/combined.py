@@ -9,13 +9,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.channels import Channel, Product
-from sfumato.domain import Attribute, Columns, Domain, Items
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.mechanisms.base import Mechanism, check_kept
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of
 from sfumato.mechanisms.program import moved_step
 from sfumato.mechanisms.registry import from_spec, mechanism_class
 from sfumato.mechanisms.steps import Step
+from sfumato.observation import Observation, joined, renamed
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_ATTRIBUTES, Received
@@ -44,8 +48,6 @@ class Combined(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
-        for part in self.parts:
-            _check_reports(part)
         named = [attribute for part in self.parts for attribute in part.domain]
         for attribute in named:
             self._check_attribute(attribute)
@@ -109,13 +111,64 @@ class Combined(Mechanism):
 
     @cached_property
     def private_reports(self) -> Domain:
-        reported: dict[str, Attribute] = {}
+        """Columns that are reported as themselves in their places, the others behind them, under
+        names of their own.
+        """
+        own = {a.name: a for part in self.parts if _in_place(part) for a in part.reports}
+        kept = [own[name] for name in self.domain.private.names if name in own]
+        others = [
+            replace(attribute, name=names[attribute.name])
+            for part, names in zip(self.parts, self.report_names, strict=True)
+            if not _in_place(part)
+            for attribute in part.reports
+        ]
+        return replace(self.domain.private, attributes=(*kept, *others))
+
+    @cached_property
+    def report_names(self) -> tuple[dict[str, str], ...]:
+        """For each part, the names that its report columns have here."""
+        taken = {name for part in self.parts if _in_place(part) for name in part.reports.names}
+        taken |= set(self.domain.names)
+        found: list[dict[str, str]] = []
         for part in self.parts:
-            reported |= zip(part.domain.names, part.reports, strict=True)
-        return replace(
-            self.domain.private,
-            attributes=tuple(reported[name] for name in self.domain.private.names),
-        )
+            names: dict[str, str] = {}
+            for name in part.reports.names:
+                names[name] = name if _in_place(part) else _free_name(name, taken)
+                taken.add(names[name])
+            found.append(names)
+        return tuple(found)
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        """Each part's own observation of its columns, joined."""
+        parts = []
+        for part, names in zip(self.parts, self.report_names, strict=True):
+            own = [cell for cell in cells if cell.attribute.name in part.domain]
+            if own:
+                seen = part.observe(own)
+                changed = any(old != new for old, new in names.items())
+                parts.append(replace(seen, tally=renamed(seen.tally, names)) if changed else seen)
+        return joined(parts, cells)
+
+    def private_likelihood(
+        self,
+        reports: Columns,
+        cells: Sequence[Cells],
+        within: Within | None,
+        margins: Within | None,
+    ) -> NDArray[Any]:
+        within = every_cell(cells) if within is None else within
+        logs = np.zeros((rows_of(reports), len(within[0])))
+        for part, names in zip(self.parts, self.report_names, strict=True):
+            own = [j for j, cell in enumerate(cells) if cell.attribute.name in part.domain]
+            if own:
+                columns = tuple(reports[self.reports.index(names[n])] for n in part.reports.names)
+                logs += part.private_likelihood(
+                    columns,
+                    [cells[j] for j in own],
+                    [within[j] for j in own],
+                    None if margins is None else [margins[j] for j in own],
+                )
+        return logs
 
     @cached_property
     def private_channel(self) -> Channel:
@@ -165,22 +218,29 @@ class Combined(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         private = self.domain.private
         drawn: dict[str, Any] = {}
-        for part in self.parts:
-            reports = part.perturb(
-                tuple(columns[private.index(name)] for name in part.domain.names), rng
-            )
-            drawn |= zip(part.domain.names, reports, strict=True)
-        return tuple(drawn[name] for name in private.names)
+        for part, names in zip(self.parts, self.report_names, strict=True):
+            own = tuple(columns[private.index(name)] for name in part.domain.names)
+            reports = part.perturb(own, rng)
+            drawn |= {names[n]: c for n, c in zip(part.reports.names, reports, strict=True)}
+        return tuple(drawn[name] for name in self.private_reports.names)
 
 
-def _check_reports(part: Mechanism) -> None:
-    if [axis.attribute for axis in part.reports.axes] != [
-        axis.attribute for axis in part.domain.axes
-    ]:
-        raise SchemaError(
-            f"{part.name} reports other columns than it was given, so it cannot be part of a "
-            "combination"
-        )
+def _in_place(part: Mechanism) -> bool:
+    """Whether a part reports the very columns that it was given."""
+    return part.reports.names == part.domain.names
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name itself, or with the first number that makes it new.
+
+    >>> _free_name("items", {"items"})
+    'items 2'
+    """
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name} {number}", number + 1
+    return free
 
 
 def _share(guarantee: Guarantee, groups: int) -> Guarantee:

@@ -16,26 +16,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.channels import Channel, Dense, NotLumpableError, Sizes
-from sfumato.domain import Columns, Domain, Numeric, code_dtype
-from sfumato.errors import EstimationError, ParameterError, PrivacyError
-from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.channels import Channel, CutBaskets, CutRecords, Dense, NotLumpableError, Sizes
+from sfumato.channels.cut import beyond_cutoff, kept_inside
+from sfumato.domain import Cells, Columns, Domain, Numeric, code_dtype
+from sfumato.errors import ParameterError, PrivacyError
+from sfumato.mechanisms.base import (
+    TYPICAL_BASKET,
+    Mechanism,
+    Within,
+    check_kept,
+    every_cell,
+    rows_of,
+    safe_log,
+)
 from sfumato.mechanisms.bitflip import (
     SCALE,
     basket_reports,
     check_written_out,
     flip_bits,
     item_places,
+    report_items,
     reported_items,
+    value_shares,
 )
 from sfumato.mechanisms.steps import Cut, Step
+from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_CUTOFF, Received
 
 SIZE = "basket size"  # the public column beside reported baskets
-# the basket for whose itemsets `promising` chooses the cutoff where baskets have no common size
-TYPICAL_BASKET = 6
 
 
 @dataclass(frozen=True)
@@ -184,11 +194,7 @@ class CutAndPaste(Mechanism):
         """
         size = self._size(basket_size)
         if min(length, size) > self.cutoff:
-            raise EstimationError(
-                f"itemsets of {length} items cannot be recovered: at most cutoff={self.cutoff} "
-                "items of a basket are kept",
-                hint=f"ask for itemsets of at most {self.cutoff} items",
-            )
+            raise beyond_cutoff(length, self.cutoff)
         return Sizes.cut_and_paste(length, size, self.cutoff, self.insert)
 
     def _size(self, basket_size: int | None) -> int:
@@ -199,33 +205,75 @@ class CutAndPaste(Mechanism):
         return basket_size
 
     @property
-    def reports_in_items(self) -> bool:
-        return True
+    def item_law(self) -> CutLaw:
+        size: int | Cells = len(self.domain.private)
+        if self.domain.private.baskets:
+            size = self.private_reports[SIZE].cells()
+        return CutLaw(self.cutoff, self.insert, self.universe, size)
 
-    @property
-    def longest_itemset(self) -> int:
-        return self.cutoff
-
-    def number_votes(self, length: int) -> NDArray[Any] | None:
-        return None if self.domain.private.baskets else self.sizes(length).inverse[-1]
-
-    def item_votes(self, reports: Columns, items: Sequence[int]) -> NDArray[Any]:
-        """The weight of "as many of the items as this report shows" in the unbiased count of
-        baskets with all of them.
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        """Records by itemsets with at most one item of each column; baskets by the items asked for,
+        one table a size of the true basket.
         """
+        private = self.domain.private
+        if private.baskets:
+            sizes = self.private_reports[SIZE].cells()
+            channel = CutBaskets(sizes.size, len(cells), self.cutoff, self.insert)
+            return Observation((sizes, *cells), CellTally((sizes, *cells)), channel)
+        places = item_places(private)
+        own = [places[private.index(part.attribute.name)] for part in cells]
+        tally = ItemsetTally((report_items(self),), tuple((tuple(items), True) for items in own))
+        shape = tuple(len(items) for items in own)
+        values = tuple(part.attribute.cells() for part in cells)
+        return Observation(values, tally, CutRecords(shape, len(private), self.cutoff, self.insert))
+
+    def private_likelihood(
+        self,
+        reports: Columns,
+        cells: Sequence[Cells],
+        within: Within | None,
+        margins: Within | None,
+    ) -> NDArray[Any]:
+        """Of records, up to what putting in alone would give: Σ_c P(c of the items are kept)·e_c,
+        e_c the mean over the choices of c columns of ∏ P(their true item is shown)/ρ.
+        """
+        private = self.domain.private
+        within = every_cell(cells) if within is None else within
+        if private.baskets:
+            return self._basket_likelihood(reports, cells, within)
+        bits, places = reported_items(self, reports), item_places(private)
+        symmetric = [np.ones((bits.rows, len(within[0])))]  # elementary symmetric polynomials
+        for part, column in zip(cells, within, strict=True):
+            items = list(places[private.index(part.attribute.name)])
+            shown = bits.select(items).to_dense() @ value_shares(part, column).T / self.insert
+            longer = [*symmetric, np.zeros_like(symmetric[0])]
+            for degree, term in enumerate(symmetric, 1):
+                longer[degree] = longer[degree] + term * shown
+            symmetric = longer
+        kept = kept_inside(len(private), len(cells), self.cutoff)
+        terms = [
+            chance / comb(len(cells), degree) * term
+            for degree, (chance, term) in enumerate(zip(kept, symmetric, strict=True))
+        ]
+        return safe_log(np.sum(terms, axis=0))
+
+    def _basket_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within
+    ) -> NDArray[Any]:
+        """Which of these items are shown, given which are true and how large the basket is."""
+        sizes = np.asarray(reports[self.reports.index(SIZE)]).astype(np.intp)
         bits = reported_items(self, reports)
-        shown = np.zeros(bits.rows, dtype=np.int64)
-        for item in items:
-            shown += bits.column(item)
-        if not self.domain.private.baskets:
-            return self.sizes(len(items)).inverse[-1][shown]
-        sizes = np.asarray(reports[self.reports.index(SIZE)])
-        weights = np.zeros(
-            (self.universe + 1, len(items) + 1)
-        )  # a basket smaller than the itemset does not hold it
-        for size in np.unique(sizes[sizes >= len(items)]).tolist():
-            weights[size] = self.sizes(len(items), size).inverse[-1]
-        return weights[sizes, shown]
+        channel = CutBaskets(self.universe + 1, len(cells), self.cutoff, self.insert).settle(
+            np.bincount(sizes, minlength=self.universe + 1)[:, None] * np.eye(1 << len(cells))[0]
+        )
+        shown = [bits.column(part.item).astype(np.intp) for part in cells if part.item is not None]
+        groups = len(within[0])
+        joint: NDArray[Any] = np.ones((groups, 1))
+        for part in within:
+            joint = (joint[:, :, None] * part[:, None, :]).reshape(groups, -1)
+        table = np.broadcast_to(joint.T, (self.universe + 1, *joint.T.shape))
+        expected = channel.apply(table.reshape(*channel.inputs, groups))
+        return safe_log(expected[(sizes, *shown)])
 
     @property
     def private_channel(self) -> Channel:

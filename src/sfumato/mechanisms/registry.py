@@ -34,7 +34,8 @@ def mechanism_class(name: str) -> type[Mechanism]:
             hint=near_miss(name, MECHANISMS),
         )
     module, _, noun = MECHANISMS[name].partition(":")
-    return getattr(import_module(f"sfumato.mechanisms.{module}"), noun)
+    package = "" if "." in module else "sfumato.mechanisms."  # one of another package in full
+    return getattr(import_module(f"{package}{module}"), noun)
 
 
 def from_spec(spec: Mapping[str, Any]) -> Mechanism:

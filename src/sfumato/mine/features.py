@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, NotLumpableError, Product, Retain
-from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
+from sfumato.domain import Attribute, Bins, Cells, Domain, Numeric
 from sfumato.errors import (
     DataError,
-    EstimationError,
     ParameterError,
     SchemaError,
     listing,
@@ -24,7 +22,7 @@ from sfumato.errors import (
 )
 from sfumato.estimation.adjust import project_simplex
 from sfumato.estimation.estimate import Estimate
-from sfumato.source import Source, TableSource, source_of
+from sfumato.source import Exact, Release, Source, source_of
 from sfumato.table import Table
 
 FINE_CELLS = 1 << 10  # cells of a number from which its bins are chosen
@@ -202,7 +200,7 @@ def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
     """Test records over these attributes: a table, a source, a data frame, a dictionary of columns,
     or a matrix of them.
     """
-    if isinstance(data, TableSource):
+    if isinstance(data, Exact | Release):
         data = data.table
     if isinstance(data, Table):
         return (
@@ -255,9 +253,7 @@ def likelihoods(
     same for all groups.
 
     `columns[j]` has one row a group: the distribution of column j among the people in it, columns
-    independent within a group. So Σ_u P(report | u)·P(u | group) needs no joint table: for a factor
-    keep·I + (1-keep)·b·1ᵀ of the channel it is keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j). The reports
-    that one record made are independent given the truth.
+    independent within a group. The reports that one record made are independent given the truth.
     """
     assert table.provenance is not None
     mechanism, copies = table.provenance.mechanism, table.copies
@@ -267,106 +263,10 @@ def likelihoods(
                 f"'{part.attribute.name}' was perturbed over other values than the classifier was "
                 "trained on"
             )
-    if mechanism.reports_in_items:
-        logs = _item_logs(table, cells, columns)
-    else:
-        logs = _channel_logs(table, cells, columns, [shares @ column for column in columns])
+    logs = mechanism.likelihood(table.columns, cells, columns, shares)
     return logs.reshape(-1, copies, logs.shape[1]).sum(axis=1)
 
 
 def _plain(attribute: Attribute) -> dict[str, Any]:
     """What decides how values are coded."""
     return attribute.to_dict() | {"public": None, "clip": None, "cuts": None}
-
-
-def _channel_logs(
-    table: Table,
-    cells: Sequence[Cells],
-    columns: Sequence[NDArray[Any]],
-    margins: Sequence[NDArray[Any]],
-) -> NDArray[Any]:
-    """For reports in the records' own domain: one term a factor of the channel; a column's own law
-    is its margin.
-    """
-    assert table.provenance is not None
-    mechanism = table.provenance.mechanism
-    try:
-        channel = mechanism.channel_over(
-            [mechanism.domain.axis(part.name) for part in cells]
-        ).coarsen(cells)
-    except NotLumpableError:
-        raise EstimationError(
-            f"the truth behind reports of {mechanism.name} cannot be integrated over: its columns "
-            "depend on one another",
-            hint="classify true records, or train on every column in its own cells",
-        ) from None
-    reports = assigned(table, cells)
-    factors = (
-        list(zip(channel.factors, channel.axes, strict=True))
-        if isinstance(channel, Product)
-        else [(channel, tuple(range(len(cells))))]
-    )
-    logs = np.zeros((table.rows, len(columns[0])))
-    for factor, axes in factors:
-        logs += _factor_logs(
-            factor, *([kind[axis] for axis in axes] for kind in (reports, columns, margins))
-        )
-    return logs
-
-
-def _factor_logs(
-    factor: Channel,
-    reports: Sequence[NDArray[Any]],
-    columns: Sequence[NDArray[Any]],
-    margins: Sequence[NDArray[Any]],
-) -> NDArray[Any]:
-    if isinstance(factor, Retain):
-        laws = [
-            law.vector() if law.known else margin
-            for law, margin in zip(factor.laws, margins, strict=True)
-        ]
-        kept = np.prod(
-            [column[:, report].T for column, report in zip(columns, reports, strict=True)], axis=0
-        )
-        drawn = np.prod([law[report] for law, report in zip(laws, reports, strict=True)], axis=0)
-        return _log(factor.keep * kept + (1 - factor.keep) * drawn[:, None])
-    joint = np.ones((len(columns[0]),))
-    for column in columns:
-        joint = joint[..., None] * column.reshape(len(column), *(1,) * (joint.ndim - 1), -1)
-    expected = factor.apply(np.moveaxis(joint, 0, -1))
-    return _log(expected[tuple(reports)])
-
-
-def _item_logs(
-    table: Table, cells: Sequence[Cells], columns: Sequence[NDArray[Any]]
-) -> NDArray[Any]:
-    """For reports with one flipped bit a value: Σ_u d(u)·P(bit u | 1)/P(bit u | 0); the other bits
-    say the same of all u.
-    """
-    assert table.provenance is not None
-    mechanism = table.provenance.mechanism
-    if mechanism.item_keeps is None:
-        raise EstimationError(
-            f"the truth behind a report of {mechanism.name} cannot be integrated over",
-            hint="classify true records",
-        )
-    keep_ones, keep_zeros = mechanism.item_keeps
-    items = mechanism.private_reports.attributes[0]
-    bits = table.column(items.name)
-    assert isinstance(items, Items)
-    logs = np.zeros((table.rows, len(columns[0])))
-    for part, column in zip(cells, columns, strict=True):
-        if part.attribute.public:
-            logs += _log(column[:, part.assign(table.column(part.attribute.name))].T)
-            continue
-        codes = [items.code(f"{part.attribute.name}={label}") for label in part.attribute.labels]
-        there = bits.select(codes).to_dense()  # type: ignore[union-attr]
-        ones, zeros = keep_ones[codes], keep_zeros[codes]
-        odds = np.where(there, ones / np.maximum(1 - zeros, 1e-12), (1 - ones) / zeros)
-        share = column / np.maximum(part.counts(), 1)
-        logs += _log(odds @ share[:, part.assign(np.arange(part.attribute.size))].T)
-    return logs
-
-
-def _log(probabilities: NDArray[Any]) -> NDArray[Any]:
-    return np.log(np.maximum(probabilities, 1e-300))

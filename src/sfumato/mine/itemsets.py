@@ -184,7 +184,7 @@ def frequent_itemsets(
         ("max_candidates", max_candidates),
     ):
         _require(value is None or value >= 1, f"{name}={value} must be 1 or more")
-    longest = getattr(supports, "longest", None)
+    longest = supports.longest
     max_length = (
         longest
         if max_length is None

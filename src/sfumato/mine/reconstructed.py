@@ -20,6 +20,7 @@ from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import Feature, Problem, assigned
+from sfumato.observation import CellTally
 from sfumato.table import Table
 
 JOINT_CELLS = 1 << 22  # the largest table of all features and the target that is reconstructed
@@ -144,19 +145,18 @@ class Reconstructed(Classifier):
         """
         assert table.provenance is not None
         mechanism = table.provenance.mechanism
-        if mechanism.reports_in_items or table.copies > 1:
+        seen = mechanism.observe(self._used)
+        own = isinstance(seen.tally, CellTally) and seen.tally.cells == tuple(self._used)
+        if not own or table.copies > 1:
             raise EstimationError(
                 f"the truth behind these reports of {mechanism.name} cannot be integrated over "
                 "cell by cell",
                 hint="classify true records, or use a DecisionTree or NaiveBayes",
             )
-        channel = mechanism.channel_over(
-            [mechanism.domain.axis(part.name) for part in self._used]
-        ).coarsen(self._used)
         prior = self.prior_
         probabilities = self._from_truths([place.ravel() for place in np.indices(prior.shape)])
         joint = prior[..., None] * probabilities.reshape(*prior.shape, -1)
-        settled = channel.settle(prior)
+        settled = seen.channel.settle(prior)
         expected = np.maximum(settled.apply(joint), 0)[tuple(assigned(table, self._used))]
         return expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
 

@@ -8,18 +8,20 @@ share with the standard error √(that / N).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Product, Retain, Sizes
+from sfumato.channels import Channel, Sizes
 from sfumato.domain import Attribute, Cells, Items, Numeric
-from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.cut_and_paste import TYPICAL_BASKET, CutAndPaste
+from sfumato.estimation.evidence import gathered, spread
+from sfumato.mechanisms.base import TYPICAL_BASKET, Mechanism
+from sfumato.observation import CellTally, CutLaw, ItemLaw
 
 Floats = NDArray[np.float64]
 
@@ -36,92 +38,78 @@ def itemset_variance(mechanism: Mechanism, items: Sequence[Item], shares: Sequen
     """What one person adds to the variance of an itemset's support, its items being independent
     with these shares.
     """
-    return channel_variance(itemset_channel(mechanism, items), shares)
-
-
-def channel_variance(channel: Channel, shares: Sequence[float]) -> float:
-    """The same from the channel of the itemset: the last cell is "all items true"."""
+    law = mechanism.item_law
+    if law is None or not all(_is_reported(mechanism, item) for item in items):
+        weights = np.zeros((2,) * len(items))
+        weights[(-1,) * len(items)] = 1.0
+        cells = [_item_cells(mechanism.domain[item.attribute], item.place) for item in items]
+        return observed_variance(mechanism, cells, weights, _which(shares))
+    channel = _item_channel(mechanism, law, items)
     truth = _how_many(shares) if isinstance(channel, Sizes) else _which(shares)
     squares = channel.inverse_squared(channel.apply(truth))
     return float(squares.ravel()[-1]) - float(np.prod(shares))
 
 
-def itemset_channel(mechanism: Mechanism, items: Sequence[Item]) -> Channel:
-    """From which of the items are true to which are reported; for cut-and-paste, from how many to
-    how many.
+def observed_variance(
+    mechanism: Mechanism, cells: Sequence[Cells], weights: Floats, shares: Floats
+) -> float:
+    """What one person adds to the variance of Σ weights·shares over these cells, the truth being
+    `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
-    if isinstance(mechanism, CutAndPaste):
-        return _sizes(mechanism, len(items))
-    if mechanism.item_keeps is not None:
-        ones, zeros = mechanism.item_keeps
-        numbers = [_report_item(mechanism, item) for item in items]
-        return Product.of(
-            *(Retain.flip(float(ones[number]), float(zeros[number])) for number in numbers)
-        )
-    cells = [_item_cells(mechanism.domain[item.attribute], item.place) for item in items]
-    return mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells]).coarsen(
-        cells
-    )
+    seen = mechanism.observe(cells)
+    fine_weights, truth = weights, shares
+    if len(seen.cells) != len(cells) or any(
+        a.key != b.key for a, b in zip(seen.cells, cells, strict=True)
+    ):
+        names = [part.name for part in seen.cells]
+        axes = [names.index(part.name) for part in cells]
+        merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
+        shape = seen.channel.inputs
+        fine_weights = spread(weights, axes, merges, shape)
+        held = gathered(np.ones(shape), axes, merges)
+        truth = spread(shares / held, axes, merges, shape)
+    channel = seen.channel.settle(seen.channel.apply(truth))
+    influence = np.asarray(channel.solve_adjoint(fine_weights))
+    return float((truth * channel.scatter(influence, influence)).sum())
 
 
 def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     """The condition number of the table the itemset is a cell of, or of the itemset itself where
-    items are reported.
+    items are reported; infinite where the tally is no table of cells.
     """
-    baskets = any(isinstance(mechanism.domain[item.attribute], Items) for item in items)
-    if mechanism.reports_in_items or mechanism.item_keeps is not None or baskets:
-        return itemset_channel(mechanism, items).condition
-    cells = [default_cells(mechanism.domain[item.attribute]) for item in items]
-    return (
-        mechanism.channel_over([mechanism.domain.axis(part.name) for part in cells])
-        .coarsen(cells)
-        .condition
+    law = mechanism.item_law
+    if law is not None and all(_is_reported(mechanism, item) for item in items):
+        return _item_channel(mechanism, law, items).condition
+    attributes = [mechanism.domain[item.attribute] for item in items]
+    baskets = any(isinstance(attribute, Items) for attribute in attributes)
+    cells = (
+        [_item_cells(a, item.place) for a, item in zip(attributes, items, strict=True)]
+        if baskets
+        else [default_cells(attribute) for attribute in attributes]
     )
+    seen = mechanism.observe(cells)
+    return seen.channel.condition if isinstance(seen.tally, CellTally) else math.inf
 
 
 def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
     """What one person adds to the variance of Σ weights·shares over the cells of one column, the
     truth being `shares`.
     """
-    if mechanism.reports_in_items:
-        return _flipped_variance(mechanism, cells, weights, shares)
-    channel = mechanism.channel_over([mechanism.domain.axis(cells.name)]).coarsen([cells])
-    influence = np.asarray(channel.solve_adjoint(weights))
-    return float((channel.apply(shares) * influence**2).sum() - (shares * weights**2).sum())
+    return observed_variance(mechanism, [cells], np.asarray(weights), np.asarray(shares))
 
 
-def _flipped_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
-    """Items are reported independently: Σ_i w_i²·(x_i p(1-p) + (1-x_i) q(1-q)) / (p+q-1)², one item
-    a value.
+def _is_reported(mechanism: Mechanism, item: Item) -> bool:
+    return not mechanism.domain[item.attribute].public
 
-    Within one attribute this holds for cut-and-paste too: only one of its items can be kept, the
-    others are put in by chance.
+
+def _item_channel(mechanism: Mechanism, law: ItemLaw, items: Sequence[Item]) -> Channel:
+    """From which of the items are true to which are reported, or from how many to how many; baskets
+    are taken to have six items, or as many as the itemset.
     """
-    group = cells.assign(np.arange(cells.attribute.size)).astype(np.intp)
-    own = [Item(cells.attribute.name, value) for value in range(len(group))]
-    ones, zeros = _single_keeps(mechanism, own)
-    each = np.asarray(shares)[group] / np.bincount(group, minlength=cells.size)[group]
-    noise = each * ones * (1 - ones) + (1 - each) * zeros * (1 - zeros)
-    return float((np.asarray(weights)[group] ** 2 * noise / (ones + zeros - 1) ** 2).sum())
-
-
-def _single_keeps(mechanism: Mechanism, items: Sequence[Item]) -> tuple[Floats, Floats]:
-    if isinstance(mechanism, CutAndPaste):
-        matrix = _sizes(mechanism, 1).to_dense()
-        return np.full(len(items), matrix[1, 1]), np.full(len(items), matrix[0, 0])
-    assert mechanism.item_keeps is not None
-    numbers = [_report_item(mechanism, item) for item in items]
-    return mechanism.item_keeps[0][numbers], mechanism.item_keeps[1][numbers]
-
-
-@lru_cache(maxsize=64)
-def _sizes(mechanism: CutAndPaste, length: int) -> Sizes:
-    """Partial supports of itemsets; baskets are taken to have six items, or as many as
-    the itemset.
-    """
-    if not mechanism.domain.private.baskets:
-        return mechanism.sizes(length)
-    return mechanism.sizes(length, min(max(TYPICAL_BASKET, length), mechanism.universe))
+    size = law.size if isinstance(law, CutLaw) and isinstance(law.size, int) else None
+    reported = mechanism.private_reports.attributes[0].size
+    typical = min(max(TYPICAL_BASKET, len(items)), reported) if size is None else size
+    return law.sizes([_report_item(mechanism, item) for item in items], typical)
 
 
 def _report_item(mechanism: Mechanism, item: Item) -> int:

@@ -17,14 +17,12 @@ from itertools import combinations, islice
 import numpy as np
 
 from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
-from sfumato.errors import EstimationError, ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.prediction import (
     Item,
-    channel_variance,
     column_variance,
     even_cuts,
-    itemset_channel,
     itemset_condition,
     itemset_variance,
     value_count,
@@ -100,14 +98,13 @@ class Questions:
         reconstructions.
         """
         shares = [self.at_support ** (1 / length)] * length
+        itemsets = self.itemsets(length)
         try:
-            channels = [itemset_channel(mechanism, items) for items in self.itemsets(length)]
-            variances = [channel_variance(channel, shares) for channel in channels]
-        except EstimationError:
+            variances = [itemset_variance(mechanism, items, shares) for items in itemsets]
+            conditions = [itemset_condition(mechanism, items) for items in itemsets]
+        except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
             return math.inf, math.inf
-        return _root_mean(variances), max(
-            itemset_condition(mechanism, items) for items in self.itemsets(length)
-        )
+        return _root_mean(variances), max(conditions)
 
     def class_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error, relative to its share, of a cell of the tables target ×
@@ -126,7 +123,7 @@ class Questions:
                 variances.append(
                     itemset_variance(mechanism, items, shares) / math.prod(shares) ** 2
                 )
-            except EstimationError:
+            except SfumatoError:
                 return math.inf
         return _root_mean(variances)
 

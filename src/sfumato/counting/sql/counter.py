@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,10 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
+from sfumato.counting.base import Baskets
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
 from sfumato.counting.sql.writing import Tree, Writer
-from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import DataError, SfumatoError
+from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.errors import DataError, SfumatoError, Unanswerable
+from sfumato.observation import ItemSource
 
 # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
 # many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
@@ -152,6 +154,26 @@ class SqlCounter:
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
         )
         return self._spread(found, dict(enumerate(cells)), sums)
+
+    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
+        return ItemsetCounter(
+            [
+                pair
+                for source in sources
+                for pair in (
+                    [(source.item_cells(label), 1) for label in source.labels]
+                    if isinstance(source, Items)
+                    else [(source, cell) for cell in range(source.size)]
+                )
+            ],
+            self,
+        )
+
+    def batches(self) -> Iterator[Columns]:
+        raise Unanswerable(
+            "these reports are read row by row, which no engine but the memory does",
+            hint="use --engine memory",
+        )
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         """One scan for all questions that were not asked before: one small table behind them all,

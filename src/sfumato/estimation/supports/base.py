@@ -68,6 +68,10 @@ class Supports(Protocol):
     def exact(self) -> bool:
         """Whether counts are the truth, so that every standard error is 0."""
 
+    @property
+    def longest(self) -> int | None:
+        """The most items whose joint presence leaves a trace in the reports; None for no limit."""
+
     def empty(self) -> Measured:
         """The one itemset of length 0, which every row holds."""
 

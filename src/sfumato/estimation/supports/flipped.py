@@ -67,6 +67,11 @@ class FlippedSupports:
         return self.bits.rows // self.copies
 
     @property
+    def longest(self) -> None:
+        """Itemsets of every length leave their trace."""
+        return None
+
+    @property
     def groups(self) -> Integers:
         """Every item for itself, unless items are values of attributes: any two may be in one
         basket.
@@ -181,8 +186,7 @@ def _fold(
 ) -> Floats:
     """Row j: the weighted sum over rows with the first j items weighted and the others
     observed.
-    """  # (k + 1, n)
-    """Row j: the weighted sum over rows with the first j items weighted and the others observed."""
+    """
     length = itemsets.shape[1]
     folded = np.empty((length + 1, len(itemsets)))
     folded[0] = observed

@@ -28,6 +28,7 @@ class TabulatedSupports:
     rows: int
     marginal: Callable[[Sequence[Cells]], Estimate]
     exact: bool
+    longest: int | None = None  # itemsets with more items leave no trace in the reports
 
     @cached_property
     def names(self) -> tuple[str, ...]:

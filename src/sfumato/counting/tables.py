@@ -1,0 +1,78 @@
+"""TableCounter: rows in memory, which may come in batches; what was counted is not counted again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.parts import Parts
+from sfumato.domain import Cells, Columns, Domain
+from sfumato.errors import DataError
+from sfumato.observation import ItemSource
+from sfumato.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class TableCounter:
+    """Counts over one or more batches of rows, added up; each batch remembers its own."""
+
+    batches_of: tuple[Table, ...]
+    parts: tuple[ArrayCounter, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> TableCounter:
+        """The counter of a table."""
+        return cls((table,), (ArrayCounter(table.domain, table.columns),))
+
+    def extended(self, batch: Table) -> TableCounter:
+        """The same rows and a batch of new ones."""
+        first = self.batches_of[0]
+        if batch.domain != first.domain or batch.provenance != first.provenance:
+            raise DataError("tables to join must have the same domain and the same mechanism")
+        part = ArrayCounter(batch.domain, batch.columns)
+        return TableCounter((*self.batches_of, batch), (*self.parts, part))
+
+    @cached_property
+    def table(self) -> Table:
+        """All rows as one table."""
+        only = len(self.batches_of) == 1
+        return self.batches_of[0] if only else Table.concatenate(list(self.batches_of))
+
+    @property
+    def domain(self) -> Domain:
+        return self.batches_of[0].domain
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.batches_of)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        total = self.parts[0].count(cells)
+        for part in self.parts[1:]:
+            total = total + part.count(cells)
+        return total
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        totals = self.parts[0].count_many(questions)
+        for part in self.parts[1:]:
+            found = part.count_many(questions)
+            totals = [total + more for total, more in zip(totals, found, strict=True)]
+        return totals
+
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
+        sums = (part.power_sums(cells, axis, middle, half) for part in self.parts)
+        return np.sum(list(sums), axis=0)
+
+    def baskets(self, sources: Sequence[ItemSource]) -> Parts:
+        return Parts(tuple(part.part(sources) for part in self.parts))
+
+    def batches(self) -> Iterator[Columns]:
+        return iter(table.columns for table in self.batches_of)
