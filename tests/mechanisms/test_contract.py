@@ -41,7 +41,8 @@ def run(place: int) -> Run:
     truths = joint_codes(mechanism.domain, records)
     reports = joint_codes(mechanism.reports, mechanism.perturb(records, seeded(7)))
     counts = np.bincount(truths, minlength=mechanism.domain.cells).reshape(mechanism.domain.shape)
-    matrix = mechanism.channel.settle(counts).to_dense()
+    channel = mechanism.channel
+    matrix = (channel if channel.settled else channel.settle(counts)).to_dense()
     table = np.zeros(matrix.shape)
     np.add.at(table, (reports, truths), 1)
     return Run(truths, reports, table, matrix)

@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.errors import ParameterError, Unanswerable
+from sfumato.errors import Unanswerable
 
 WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
@@ -262,8 +262,11 @@ class Solution:
 
     def influence(self, places: NDArray[np.intp], sums: Floats) -> Floats:  # (n, m) -> (rows, m)
         """What the share of its pool that each row has adds to these sums of means."""
-        spread = self._inverse[0][:, places] @ sums
-        return np.asarray(self._weights[:, None] * (self.system.slope @ spread))
+        return np.asarray(self._pulls[:, places] @ sums)
+
+    @cached_property
+    def _pulls(self) -> Floats:  # (rows, features)
+        return np.asarray((self._weights[:, None] * self.system.slope) @ self._inverse[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,9 +287,10 @@ class Questions(Channel):
     known: tuple[int, ...] = ()
     tally: NDArray[Any] | None = None  # (known cells, questions, answers), once it is settled
 
-    def __post_init__(self) -> None:
-        if not any(set(self.axes) <= set(q.axes) for q in self.system.questions):
-            raise ParameterError(f"no question held the axes {self.axes} together")
+    @property
+    def held(self) -> bool:
+        """Whether some question held the axes together."""
+        return any(set(self.axes) <= set(question.axes) for question in self.system.questions)
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -321,6 +325,11 @@ class Questions(Channel):
     @cached_property
     def _solutions(self) -> list[Solution]:
         """The least squares of each cell of the known columns."""
+        if not self.held:
+            raise Unanswerable(
+                f"no question held {len(self.axes)} such columns together",
+                hint="ask about fewer columns, or fit a model",
+            )
         if self.tally is None:
             return [self.system.planned] * math.prod(self.known)
         return [self.system.solved(part) for part in self.tally]
@@ -402,7 +411,7 @@ class Questions(Channel):
         The people of each question divide its counts, so only how an answer differs from the mean
         of its question moves an estimate; beside that each report is one more person.
         """
-        system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
+        system, solution, (places, sums, _) = self.system, self._solutions[place], self._sums
         influence = solution.influence(places, sums @ weights)
         people = float(self._people[place].sum()) or 1.0
         each = np.maximum(solution.people, 1e-300) / people
