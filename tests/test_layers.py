@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("errors",),
-    ("received",),
+    ("interruption", "printable", "received"),
     ("files",),
     ("bits",),
     ("domain",),
@@ -37,7 +37,8 @@ LAYERS = (
     ("report", "plots"),
     ("reproduce",),
     ("collect",),
-    ("cli", "__main__"),
+    ("cli",),
+    ("__main__",),
 )
 RANK = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 HEAVY = {"duckdb", "matplotlib", "numba", "pandas", "polars", "pyspark", "scipy", "sklearn"}

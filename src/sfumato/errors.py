@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
+
+LONG_WORD = 80  # letters; a longer word is cut short in messages, and has no near miss
+MOST_COMPARED = 5000  # words that a near miss is looked for among
 
 
 class SfumatoError(Exception):
@@ -108,7 +112,9 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
     >>> near_miss("smokr", ["age", "smoker"])
     "did you mean 'smoker'?"
     """
-    known = list(known)
+    if len(word) > LONG_WORD:
+        return None
+    known = list(islice((name for name in known if len(name) <= LONG_WORD), MOST_COMPARED))
     folded = {name.casefold(): name for name in known}
     close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return f"did you mean '{folded[close[0]]}'?" if close else None
@@ -120,7 +126,8 @@ def listing(names: Iterable[object], most: int = 8) -> str:
     >>> listing("abcd", most=2)
     'a, b and 2 more'
     """
-    shown = [str(name) for name in names]
-    if len(shown) <= most:
+    given = [str(name) for name in names]
+    shown = [name if len(name) <= LONG_WORD else name[:LONG_WORD] + "…" for name in given[:most]]
+    if len(given) <= most:
         return ", ".join(shown)
-    return f"{', '.join(shown[:most])} and {len(shown) - most} more"
+    return f"{', '.join(shown)} and {len(given) - most} more"

@@ -13,13 +13,15 @@ from sfumato.cli.demo import demo
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
 from sfumato.cli.generate import generate
+from sfumato.cli.hide import hide
+from sfumato.cli.identify import identify
 from sfumato.cli.mine import mine
 from sfumato.cli.perturb import perturb
 from sfumato.cli.plan import plan
-from sfumato.cli.publish import hide, identify, swap
 from sfumato.cli.query import query
 from sfumato.cli.reproduce import reproduce
 from sfumato.cli.schema import schema
+from sfumato.cli.swap import swap
 
 app = typer.Typer(
     cls=Commands,

@@ -63,17 +63,15 @@ def _folder(path: Path) -> Path:
 
 
 def _print_block(block: Block) -> None:
-    from rich.console import Console
-
+    from sfumato.cli.printing import console
     from sfumato.report import Code, Heading, Note, Paragraph, Table
 
-    console = Console(highlight=False, markup=False)
     if isinstance(block, Heading):
-        console.print(f"\n{block.text}", style="bold")
+        console().print(f"\n{block.text}", style="bold")
     elif isinstance(block, Code | Paragraph | Note):
-        console.print(block.text)
+        console().print(block.text)
     elif isinstance(block, Table):
-        console.print(_text_table(block))
+        console().print(_text_table(block))
 
 
 def _text_table(block: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.bits import Bits
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
 from sfumato.errors import MissingExtraError
@@ -26,7 +25,6 @@ from sfumato.mine.quality import roc_area
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
-from sfumato.publish.restriction import Restriction
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
 from sfumato.report import Block, Code, Heading, Note, Paragraph, Picture, Table
@@ -284,12 +282,11 @@ class Demonstration:
             (i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2),
             key=lambda i: i.support,
         )
-        items = self.baskets.domain.attributes[0]
-        bits = self.baskets.table.columns[0]
-        assert isinstance(bits, Bits)
-        secret = Restriction(tuple(sorted(items.code(item) for item in best.items)))
         hidden = hide(
-            bits, items.labels, [secret], round(MIN_SUPPORT * self.rows), rng=self.noise.derive(4)
+            self.baskets.table,
+            [best.items],
+            min_count=round(MIN_SUPPORT * self.rows),
+            rng=self.noise.derive(4),
         ).report
         yield Paragraph(
             f"The pair {' '.join(best.items)} was taken out of the baskets: "

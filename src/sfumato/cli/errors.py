@@ -15,9 +15,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
+from sfumato.interruption import INTERRUPTED, TOLD, interrupted
+from sfumato.printable import escaped, one_line
 
-SUCCESS, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SUCCESS, FAULT, BAD_INPUT = 0, 1, 2
 
 
 class Commands(TyperGroup):
@@ -36,7 +39,9 @@ class Commands(TyperGroup):
         run = partial(
             super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
         )
-        sys.exit(exit_code(run, as_json="--json" in arguments))
+        with shielded():
+            status = exit_code(run, as_json="--json" in arguments)
+        sys.exit(status)
 
 
 def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
@@ -47,19 +52,38 @@ def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
             raise KeyboardInterrupt
         return status if isinstance(status, int) else SUCCESS
     except SfumatoError as error:
+        if interrupted():
+            return _interrupted()
         _complain(error.to_dict(), as_json)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        print("sfumato: interrupted; nothing was changed", file=sys.stderr, flush=True)
-        return INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         _leave_pipe()
         return FAULT
+    except (OSError, MemoryError) as error:  # a full disk, a forbidden folder, a name too long
+        _complain(_outside(error), as_json)
+        return BAD_INPUT
     except Exception as error:
         return _unexpected(error, as_json)
 
 
+def _interrupted() -> int:
+    print(TOLD, file=sys.stderr, flush=True)
+    return INTERRUPTED
+
+
+def _outside(error: OSError | MemoryError) -> dict[str, str | None]:
+    """What went wrong outside of Sfumato."""
+    if isinstance(error, MemoryError):
+        return {"kind": "memory", "message": "there is not enough memory for this", "hint": None}
+    about = f"'{error.filename}': " if error.filename else ""
+    return {"kind": "file", "message": f"{about}{error.strerror or error}", "hint": None}
+
+
 def _unexpected(error: Exception, as_json: bool) -> int:
+    if interrupted():  # an import that was broken off may raise anything
+        return _interrupted()
     # Typer brings Click along, in newer versions as a private copy, so its usage errors are known
     # by what they can do.
     if hasattr(error, "format_message"):
@@ -67,7 +91,7 @@ def _unexpected(error: Exception, as_json: bool) -> int:
         _complain(
             {
                 "kind": "usage",
-                "message": _one_line(error.format_message()),
+                "message": one_line(error.format_message()).strip(" ."),
                 "hint": f"see {where} --help",
             },
             as_json,
@@ -75,7 +99,7 @@ def _unexpected(error: Exception, as_json: bool) -> int:
         return BAD_INPUT
     if os.environ.get("SFUMATO_DEBUG") == "1":
         traceback.print_exc()
-    message = _one_line(f"{type(error).__name__}: {error}")
+    message = one_line(f"{type(error).__name__}: {error}")
     hint = "this is a fault of Sfumato; please report it (SFUMATO_DEBUG=1 shows where)"
     _complain({"kind": "fault", "message": message, "hint": hint}, as_json)
     return FAULT
@@ -83,18 +107,11 @@ def _unexpected(error: Exception, as_json: bool) -> int:
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"error": error}, ensure_ascii=False))
+        print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return
     hint = f"; {error['hint']}" if error["hint"] else ""
-    print(_one_line(f"sfumato: {error['message']}{hint}"), file=sys.stderr, flush=True)
-
-
-def _one_line(text: str) -> str:
-    """The text on one line, without what would move a terminal's cursor or colours: files may hold
-    anything.
-    """
-    shown = "".join(mark if mark.isprintable() or mark.isspace() else "\ufffd" for mark in text)
-    return " ".join(shown.split()).rstrip(".")
+    line = one_line(f"sfumato: {error['message']}{hint}").strip(" .")
+    print(line, file=sys.stderr, flush=True)
 
 
 def _leave_pipe() -> None:

@@ -192,16 +192,14 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
+    from sfumato.cli.printing import console
 
-    console = Console(stderr=True, highlight=False)
-    with console.status("mining length 1 …") as status:
+    shown = console(stderr=True)
+    with shown.status("mining length 1 …") as status:
 
         def step(done: Step) -> None:
-            console.print(
-                f"[dim]length {done.length}: {done.candidates:,} candidates, {done.kept:,} "
-                "kept[/dim]"
-            )
+            line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
+            shown.print(line, style="dim")
             status.update(f"mining length {done.length + 1} …")
 
         yield step

@@ -8,54 +8,68 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.printable import escaped, one_line
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sfumato.domain import Domain
 
 SHOWN_VALUES = 8
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Rich's way to the terminal, for text that has passed `one_line`."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    # Rich takes standard output over while it draws; what it writes itself must not pass the
+    # shield a second time.
+    unshielded = getattr(stream, "rich_proxied_file", stream)
+    return Console(file=unshielded, highlight=False, markup=False)
+
+
 def print_json(result: Mapping[str, Any]) -> None:
     """One JSON object; a number that JSON cannot hold would be a mistake of ours."""
-    print(json.dumps(result, ensure_ascii=False, allow_nan=False))
+    print(escaped(json.dumps(result, ensure_ascii=False, allow_nan=False)))
 
 
 def print_notes(notes: Sequence[str]) -> None:
     """Remarks, on standard error so that they do not mix with results."""
     for note in notes:
-        print(f"note: {note}", file=sys.stderr, flush=True)
+        print(f"note: {one_line(note)}", file=sys.stderr, flush=True)
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Names and values side by side."""
-    from rich.console import Console
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column()
     for name, value in facts:
-        grid.add_row(name, value)
-    Console(highlight=False, markup=False).print(grid)
+        grid.add_row(one_line(name), one_line(value))
+    console().print(grid)
 
 
 def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
     """Lines under headings; the first `left` columns are words, the others figures that stand to
     the right.
     """
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < left else "right", overflow="fold")
+        table.add_column(
+            one_line(heading), justify="left" if place < left else "right", overflow="fold"
+        )
     for line in lines:
-        table.add_row(*line)
-    Console(highlight=False, markup=False).print(table)
+        table.add_row(*map(one_line, line))
+    console().print(table)
 
 
 def print_domain(domain: Domain) -> None:
     """A table of the attributes and their values."""
-    from rich.console import Console
     from rich.table import Table
 
     from sfumato.errors import listing
@@ -65,8 +79,10 @@ def print_domain(domain: Domain) -> None:
         table.add_column(heading)
     for attribute in domain:
         values = listing(value_labels(attribute), most=SHOWN_VALUES)
-        table.add_row(attribute.name, values, "public" if attribute.public else "")
-    Console(highlight=False, markup=False).print(table)
+        table.add_row(
+            one_line(attribute.name), one_line(values), "public" if attribute.public else ""
+        )
+    console().print(table)
 
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
@@ -84,7 +100,6 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -93,6 +108,6 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
         TextColumn("{task.fields[rows]:,} rows"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=1.0, rows=0)
         yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)

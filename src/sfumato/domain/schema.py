@@ -8,6 +8,7 @@ from typing import Any
 
 from sfumato.domain.attributes import Attribute, Bins, Category, Items, Numeric, plain_number
 from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.printable import escaped
 from sfumato.received import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, MOST_LETTERS, Received
 
 _CLASSES: dict[str, type[Attribute]] = {
@@ -111,5 +112,5 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return escaped(json.dumps(value, ensure_ascii=False))
     return repr(float(value)) if isinstance(value, float) else repr(value)

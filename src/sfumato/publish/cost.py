@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.publish.identify import Risk, Status, risk_of, status_of
+from sfumato.publish.identify import Risk, risk_of, status_of
+from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
 from sfumato.publish.microdata import Coded
+from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import seeded
 
 __all__ = [
-    "Attack",
     "Classification",
     "Cost",
-    "attack",
     "classification",
     "joint_divergence",
     "measure",
@@ -48,22 +48,11 @@ class Classification:
 
 
 @dataclass(frozen=True)
-class Attack:
-    """Share of right guesses by one who knows a person's keys and takes the commonest value the
-    table shows for them.
-    """
-
-    identifiable: float | None
-    everyone: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(self.__dict__)
-
-
-@dataclass(frozen=True)
 class Cost:
-    """What changed between the true and the released confidential column."""
+    """What changed between the true and the released confidential column.
+
+    `marginal_drift` counts each record once: Σ |N′ − N| / 2 over the values.
+    """
 
     marginal_drift: int
     i_divergence: float
@@ -72,8 +61,9 @@ class Cost:
     classification: Classification | None
     before: Risk
     after: Risk
-    attack_before: Attack
-    attack_after: Attack
+    attack_before: Believer
+    attack_after: Believer
+    intruder: Intruder
 
     @property
     def mean_two_way(self) -> float:
@@ -94,6 +84,7 @@ class Cost:
                 "before": self.attack_before.to_dict(),
                 "after": self.attack_after.to_dict(),
             },
+            "intruder": self.intruder.to_dict(),
         }
 
 
@@ -104,22 +95,24 @@ def measure(
     *,
     classifier: ClassifierName = "tree",
     folds: int = 5,
+    progress: Telling = silent,
 ) -> Cost:
     """Compare the released values of one confidential column with the true ones."""
     status = status_of(keys, truth)
     divergence, jensen_shannon = joint_divergence(status.pattern, truth, release)
     return Cost(
-        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()),
+        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()) // 2,
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
         two_way=two_way_changes(keys, truth, release),
         classification=None
         if classifier == "none"
-        else classification(keys, truth, release, model=classifier, folds=folds),
+        else classification(keys, truth, release, model=classifier, folds=folds, progress=progress),
         before=risk_of(keys, truth),
         after=risk_of(keys, release),
-        attack_before=attack(status, truth, truth),
-        attack_after=attack(status, truth, release),
+        attack_before=believer_of(status, truth, truth),
+        attack_after=believer_of(status, truth, release),
+        intruder=intruder_of(keys, status, truth, release),
     )
 
 
@@ -174,26 +167,6 @@ def pair_counts(first: Coded, second: Coded) -> NDArray[np.int64]:  # (first.siz
     )
 
 
-def attack(status: Status, truth: Coded, shown: Coded) -> Attack:
-    """Guess everyone's value as the commonest one shown for their pattern; ties are guessed at
-    random (in expectation).
-    """
-    key = status.pattern * truth.size
-    cells, counts = np.unique(key + shown.codes, return_counts=True)
-    group = cells // truth.size
-    most = np.zeros(len(status.size), dtype=np.int64)
-    np.maximum.at(most, group, counts)
-    winner = counts == most[group]
-    winners = np.bincount(group, weights=winner, minlength=len(status.size))
-    place = np.minimum(np.searchsorted(cells, key + truth.codes), len(cells) - 1)
-    right = (cells[place] == key + truth.codes) & winner[place]
-    chance = right / winners[status.pattern]
-    identifiable = status.identifiable
-    return Attack(
-        float(chance[identifiable].mean()) if identifiable.any() else None, float(chance.mean())
-    )
-
-
 def classification(
     keys: Sequence[Coded],
     truth: Coded,
@@ -201,6 +174,7 @@ def classification(
     *,
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
+    progress: Telling = silent,
 ) -> Classification:
     """Error of a classifier trained on the truth, and of one trained on the release, both judged on
     held-out truth.
@@ -216,6 +190,7 @@ def classification(
     wrong = np.zeros(3)
     fold = np.arange(len(chosen)) % folds
     for held_out in range(folds):
+        progress("measuring the cost to a classifier", held_out / folds)
         test, train = fold == held_out, fold != held_out
         by_truth = _predicted(model, features[train], true[train], features[test])
         by_release = _predicted(model, features[train], released[train], features[test])

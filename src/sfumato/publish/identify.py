@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+from sfumato.errors import ParameterError
+from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
+from sfumato.publish.telling import Telling, silent
 
 __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
 
@@ -123,19 +125,32 @@ class Identification:
 
 
 def identify(
-    microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None
+    data: Any,
+    *,
+    confidential: str | Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    bins: Mapping[str, Binning | str] | None = None,
+    nulls: Literal["value", "error"] = "value",
+    try_bins: int = 4,
+    progress: Telling = silent,
 ) -> Identification:
     """Which records can be told apart for each confidential column (and their combination), and by
     which keys.
 
-    `bins` is the number of equal-frequency classes tried for each numeric or long column when
-    asking what binning would save.
+    `data` is a file, an Arrow table, a data frame or Microdata. `try_bins` is the number of
+    equal-frequency classes tried for each numeric or long column when asking what binning would
+    save.
     """
+    microdata = microdata_of(
+        data, confidential, keys=keys, bins=bins, nulls=None if nulls == "value" else nulls
+    )
+    if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
+        raise ParameterError(f"a column is cut into 2 bins or more; found {try_bins!r}")
     views = [microdata.alone(position) for position in range(len(microdata.confidential))]
     if len(views) > 1:
         views.append(microdata.combined())
     risks = tuple(risk_of(view.keys, view.confidential[0]) for view in views)
-    roles = _roles(views[-1], risks[-1].identifiable, bins, progress)
+    roles = _roles(views[-1], risks[-1].identifiable, try_bins, progress)
     return Identification(tuple(view.confidential[0].name for view in views), risks, roles)
 
 
@@ -203,12 +218,11 @@ def _diversity(
 
 
 def _roles(
-    microdata: Microdata, identifiable: int, bins: int, progress: Callable[[str], None] | None
+    microdata: Microdata, identifiable: int, bins: int, progress: Telling
 ) -> tuple[ColumnRole, ...]:
     roles = []
     for position, column in enumerate(microdata.keys):
-        if progress:
-            progress(f"without {column.name}")
+        progress(f"without {column.name}", position / len(microdata.keys))
         roles.append(_role(microdata, position, identifiable, bins))
     return tuple(sorted(roles, key=lambda role: -role.saved_by_dropping))
 

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, SchemaError
+from sfumato.received import MOST_LABELS, read_text
 
 BLOCK_BYTES = 1 << 20  # text parsed at once
+MOST_LINE_BYTES = 1 << 21  # of one basket
+MOST_ITEMS_BYTES = 1 << 22  # of a file that names a universe of items
 MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
 ITEMS_NAME = "items"  # the attribute that baskets without a schema get
 
@@ -112,15 +115,25 @@ def iterate_baskets(
             batch = parse_baskets(text + newline, first_line, where)
             first_line += len(batch)
             yield batch
+        if len(rest) > MOST_LINE_BYTES:
+            raise FileError(
+                f"line {first_line} of {where} does not end within {MOST_LINE_BYTES >> 20} MB",
+                hint="a basket file has one basket of item ids a line",
+            )
     if rest:
         yield parse_baskets(rest, first_line, where)
 
 
 def ids_in(batches: Iterator[BasketBatch]) -> NDArray[np.int64]:
-    """Every item id that occurs, ascending."""
+    """Every item id that occurs, ascending; refused where they are more than a domain may have."""
     found = np.zeros(0, dtype=np.int64)
     for batch in batches:
         found = np.union1d(found, batch.ids)
+        if len(found) > MOST_LABELS:
+            raise DataError(
+                f"there are more than {MOST_LABELS:,} different items",
+                hint="leave out those that few baskets hold",
+            )
     return found
 
 
@@ -131,12 +144,7 @@ def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
 
 def read_items(path: str | Path) -> Domain:
     """The universe of items that a file names: whole numbers separated by blanks or line ends."""
-    try:
-        text = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise FileError(f"no items file '{path}'") from None
-    except OSError as error:
-        raise FileError(f"cannot read items file '{path}': {error.strerror}") from None
+    text = read_text(Path(path), f"items file '{path}'", MOST_ITEMS_BYTES).encode()
     ids = np.unique(parse_baskets(text, where=f"'{path}'").ids)
     if not len(ids):
         raise FileError(f"items file '{path}' names no item")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, SchemaError
+from sfumato.received import MOST_ATTRIBUTES
 from sfumato.table.readers import BasketReader, Reader, RecordReader, number_words, reader_of
 from sfumato.table.table import plain_array
 
@@ -63,6 +64,11 @@ def propose(data: Any) -> Proposal:
 
 def _propose_records(reader: RecordReader) -> Proposal:
     names = [name for name in reader.names if not name.startswith("__index_level_")]
+    if len(names) > MOST_ATTRIBUTES:
+        raise SchemaError(
+            f"{reader.where} has {len(names):,} columns; a domain may have {MOST_ATTRIBUTES:,}",
+            hint="name those that you need in a schema",
+        )
     summaries = {name: Summary(name) for name in names}
     for batch in reader.arrow_batches(names):
         for name, summary in summaries.items():

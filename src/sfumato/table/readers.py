@@ -8,6 +8,7 @@ import io
 import sys
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,14 @@ from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numer
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
 from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
+from sfumato.table.expansion import (
+    SMALL_TEXT,
+    Unzipped,
+    check_held,
+    check_rows,
+    check_unpacked,
+    check_unzipped,
+)
 from sfumato.table.table import (
     METADATA_KEY,
     Provenance,
@@ -39,6 +48,8 @@ BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
+MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
+MOST_COLUMNS = 1 << 15  # of a CSV file
 GZIP_MARK = b"\x1f\x8b"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
@@ -69,6 +80,11 @@ class Reader(ABC):
         return ()
 
     @property
+    def size(self) -> int | None:
+        """The bytes of the file; None for what stands in memory already."""
+        return None
+
+    @property
     def fraction(self) -> float | None:
         """How much of the data the batches drawn so far took, from 0 to 1, where that is known."""
         return None
@@ -93,8 +109,19 @@ class Reader(ABC):
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
         with self._no_true_value_told():
-            columns = join_columns(domain, list(self.batches(domain)))
+            columns = join_columns(domain, list(self._in_proportion(self.batches(domain))))
         return Table(domain, columns, self.provenance, self.notes(domain))
+
+    def _in_proportion(self, batches: Iterator[Columns]) -> Iterator[Columns]:
+        """The batches, as long as together they stay in proportion to what they are read from."""
+        held = 0
+        for batch in batches:
+            held += sum(
+                column.words.nbytes if isinstance(column, Bits) else column.nbytes
+                for column in batch
+            )
+            check_held(held, self.size, self.where)
+            yield batch
 
     @contextmanager
     def _no_true_value_told(self) -> Iterator[None]:
@@ -188,7 +215,20 @@ class ParquetReader(RecordReader):
         import pyarrow.parquet as pq
 
         with _readable_parquet(self.where):
-            return pq.ParquetFile(self.path, buffer_size=1 << 20)
+            file = pq.ParquetFile(self.path, buffer_size=1 << 20)
+            check_rows(file.metadata.num_rows, self.size, self.where)
+            for group in range(file.metadata.num_row_groups):
+                chunks = file.metadata.row_group(group)
+                for place in range(chunks.num_columns):
+                    unpacked = chunks.column(place).total_uncompressed_size
+                    check_unpacked(unpacked, self.size, self.where)
+            return file
+
+    @cached_property
+    def size(self) -> int:
+        if isinstance(self.path, Path):
+            return self.path.stat().st_size
+        return self.path.seek(0, io.SEEK_END)
 
     @property
     def names(self) -> Sequence[str]:
@@ -250,6 +290,10 @@ class FolderReader(RecordReader):
         """How many rows the parts hold."""
         return sum(part.rows for part in self.parts)
 
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
     @cached_property
     def description(self) -> Mapping[str, Any] | None:
         side = self.path / FOLDER_DESCRIPTION
@@ -310,7 +354,7 @@ class TextReader(Reader):
                 self._raw = raw
                 zipped = raw.read(2) == GZIP_MARK
                 raw.seek(0)
-                yield gzip.GzipFile(fileobj=raw, mode="rb") if zipped else raw  # type: ignore[misc]
+                yield Unzipped(raw, self.where) if zipped else raw  # type: ignore[misc]
 
     @contextmanager
     def _opened_by_arrow(self) -> Iterator[Any]:
@@ -330,11 +374,14 @@ class TextReader(Reader):
                 yield pa.CompressedInputStream(raw, "gzip") if zipped else raw
 
     @property
+    def size(self) -> int:
+        return len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
+
+    @property
     def fraction(self) -> float | None:
         if self._raw is None or self._raw.closed:
             return None
-        size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
-        return self._raw.tell() / size if size else None
+        return self._raw.tell() / self.size if self.size else None
 
     @cached_property
     def description(self) -> Mapping[str, Any] | None:
@@ -363,13 +410,16 @@ class CsvReader(RecordReader, TextReader):
     @cached_property
     def names(self) -> Sequence[str]:
         with self._opened() as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            names = next((row for row in csv.reader(text) if row), None)
-            if names is None:
-                raise FileError(f"{self.where} is empty; a CSV file starts with a header line")
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if twice:
-            raise FileError(f"{self.where} has more than one column '{twice[0]}' in its header")
+            names = _header(stream, self.where)
+            if isinstance(stream, Unzipped):  # an engine may read on without us
+                stream.read(SMALL_TEXT)
+        if len(names) > MOST_COLUMNS:
+            raise FileError(
+                f"{self.where} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read"
+            )
+        twice, times = Counter(names).most_common(1)[0]
+        if times > 1:
+            raise FileError(f"{self.where} has more than one column '{twice}' in its header")
         return names
 
     def arrow_batches(
@@ -391,13 +441,15 @@ class CsvReader(RecordReader, TextReader):
             quoted_strings_can_be_null=False,
         )
         parse = ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
-        rows = 0
+        rows, blocks = 0, 0
         with self._opened_by_arrow() as stream, _readable_csv(self.where, ragged):
             options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
             for batch in open_csv(
                 stream, read_options=options, parse_options=parse, convert_options=convert
             ):
                 rows += batch.num_rows
+                blocks += 1
+                check_unzipped(blocks * CSV_BLOCK_BYTES, self._raw.tell(), self.where)
                 yield batch
         self._check_rows(rows)
 
@@ -408,6 +460,21 @@ class CsvReader(RecordReader, TextReader):
 
     def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
         return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
+
+
+def _header(stream: BinaryIO, where: str) -> list[str]:
+    """The names of the columns, from a first line of bounded length."""
+    head = stream.read(MOST_HEADER)
+    text = io.TextIOWrapper(io.BytesIO(head), encoding="utf-8-sig", newline="")
+    try:
+        names = next((row for row in csv.reader(text) if row), None)
+    except csv.Error as error:
+        raise FileError(f"the header of {where} is not readable: {_first_line(error)}") from None
+    if len(head) == MOST_HEADER and not text.read(1):
+        raise FileError(f"the header of {where} does not end within {MOST_HEADER >> 20} MB")
+    if names is None:
+        raise FileError(f"{where} is empty; a CSV file starts with a header line")
+    return names
 
 
 def flat_names(attribute: Attribute) -> tuple[str, ...]:
@@ -557,10 +624,15 @@ def reader_of(source: Any) -> Reader:
         return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
     path = Path(source)
     where = f"'{source}'"
-    if path.is_dir():
-        return FolderReader(path, where)
-    kind = kind_of(path)
-    _check_readable(path)
+    try:
+        if path.is_dir():
+            return FolderReader(path, where)
+        kind = kind_of(path)
+        _check_readable(path)
+    except OSError as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise FileError(f"cannot read {where}: {error.strerror or error}") from None
     if kind == "parquet":
         return ParquetReader(path, where)
     return CsvReader(path, where) if kind == "csv" else BasketReader(path, where)
@@ -588,6 +660,8 @@ def _check_readable(path: Path) -> None:
         folder = path.parent
         known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
+    if not path.is_file():  # a pipe or a device may never end
+        raise FileError(f"'{path}' is not a file", hint="give - to read from standard input")
     if not path.stat().st_size:
         raise FileError(f"'{path}' is empty")
 

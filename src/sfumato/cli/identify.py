@@ -1,0 +1,100 @@
+"""`sfumato identify`: which of a data owner's records can be told apart, and by what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.options import Force, Json
+from sfumato.cli.owner import (
+    Bin,
+    Confidential,
+    Data,
+    Keys,
+    Nulls,
+    Plot,
+    check_targets,
+    read_microdata,
+    telling,
+)
+from sfumato.cli.printing import print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from sfumato.publish.identify import Identification
+
+DRAWN = 8
+
+
+def identify(
+    data: Data,
+    confidential: Confidential,
+    keys: Keys = None,
+    bin: Bin = None,
+    nulls: Nulls = "value",
+    bins: Annotated[
+        int, typer.Option(help="How many bins to try when asking what binning a column would save.")
+    ] = 4,
+    plot: Plot = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Which records can be told apart by their keys, and which columns give them away.
+
+    Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
+    """
+    from sfumato.publish.identify import identify as identify_records
+
+    check_targets([plot], force)
+    microdata = read_microdata(data, confidential, keys, bin, nulls)
+    with telling() as progress:
+        found = identify_records(microdata, try_bins=bins, progress=progress)
+    if plot is not None:
+        draw_identification(found, plot)
+    print_json(found.to_dict()) if json else print_identification(found)
+
+
+def print_identification(found: Identification) -> None:
+    """Risk by confidential column, and what each key gives away."""
+    for name, risk in zip(found.confidential, found.risks, strict=True):
+        print(f"{risk.records:,} records, confidential: {name}")
+        print_facts(
+            [
+                ("unique", f"{risk.unique:,}"),
+                ("collective", f"{risk.collective:,} in {risk.groups:,} groups"),
+                ("unidentifiable", f"{risk.unidentifiable:,}"),
+                ("k-anonymity", str(risk.k_anonymity)),
+                ("l-diversity", f"{risk.l_diversity} (by entropy {risk.entropy_l_diversity:.2f})"),
+                ("sample uniques", f"{risk.sample_uniques:,}"),
+                ("mean group", f"{risk.mean_group:.2f}"),
+            ]
+        )
+    lines = [
+        (
+            role.name,
+            str(role.values),
+            f"{role.saved_by_dropping:,}",
+            "–"
+            if role.saved_by_binning is None
+            else f"{role.saved_by_binning:,} ({role.bins} bins)",
+        )
+        for role in found.columns
+    ]
+    print("\nidentifiable records that each key would save")
+    print_table(("key", "values", "if dropped", "if binned"), lines, left=1)
+
+
+def draw_identification(found: Identification, path: Path) -> None:
+    """What each key gives away: identifiable records with it, and without it."""
+    from sfumato import plots
+    from sfumato.report import save_figure
+
+    telling_most = found.columns[:DRAWN]
+    axes = plots.risk(
+        [f"without {role.name}" for role in telling_most],
+        [found.risk.identifiable] * len(telling_most),
+        [role.identifiable_if_dropped for role in telling_most],
+        quantity="identifiable records",
+    )
+    save_figure(axes, path, title="Identifiable records")

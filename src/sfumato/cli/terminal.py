@@ -1,0 +1,74 @@
+"""The terminal: whatever a command prints passes here, and what would command the terminal stays
+behind.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from sfumato.printable import one_line, plain
+
+
+class Shield(io.TextIOBase):
+    """A stream that shows text and obeys none of it.
+
+    Rich writes its own colours past it on a terminal, by the name that it looks for; what it is
+    given to colour has passed `plain` before.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        if stream.isatty():
+            self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(plain(text))
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    @property
+    def buffer(self) -> Any:
+        """The bytes below, for data that is written to standard output."""
+        return self._stream.buffer
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """A block whose standard output, standard error and warnings are shown and not obeyed."""
+    kept = sys.stdout, sys.stderr, warnings.showwarning
+    for stream in kept[:2]:
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no fault
+            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = Shield(kept[0]), Shield(kept[1])
+    warnings.showwarning = _told
+    try:
+        yield
+    finally:
+        if isinstance(sys.stdout, Shield):  # else whoever read our output has gone
+            sys.stdout = kept[0]
+        sys.stderr, warnings.showwarning = kept[1:]
+
+
+def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one of our notes; where in the program it arose helps nobody."""
+    print(f"note: {one_line(str(message))}", file=sys.stderr, flush=True)

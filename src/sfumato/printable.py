@@ -1,0 +1,44 @@
+"""Printable: text without what would move a terminal's cursor, change its colours or turn its
+direction; labels come from files, and files may hold anything.
+"""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "\ufffd"
+# Controls C0 (but tab and newline), DEL and C1; marks that turn the direction of writing; breaks of
+# lines and paragraphs; letters without width, but for the two joiners that scripts need; and halves
+# of letters, which no encoding takes.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_BREAK = re.compile(r" *[\n\t]\s*")
+
+
+def plain(text: str) -> str:
+    """The text with a replacement mark for whatever a terminal would not show but obey.
+
+    >>> plain("red \\x1b[31m and turned \\u202e")
+    'red \ufffd[31m and turned \ufffd'
+    """
+    return _UNPRINTABLE.sub(REPLACEMENT, text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line: a blank for each break.
+
+    >>> one_line("two\\n  lines")
+    'two lines'
+    """
+    return _BREAK.sub(" ", plain(text))
+
+
+def escaped(text: str) -> str:
+    """JSON or TOML text in which the same marks are written as escapes, so that nothing is lost.
+
+    >>> escaped('"a\\u202eb"')
+    '"a\\\\u202eb"'
+    """
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
