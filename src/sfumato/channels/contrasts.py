@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]
 Axes = tuple[int, ...]
 
 
@@ -122,7 +122,7 @@ class Interactions:
         return np.concatenate([self._degrees(axes) for axes in self.sets] or [np.zeros(0)])
 
     def _degrees(self, axes: Axes) -> Floats:
-        result = np.ones(1)
+        result: Floats = np.ones(1)
         for axis in axes:
             result = np.kron(result, degrees(self.shape[axis], self.ordered[axis])[1:])
         return result
@@ -162,7 +162,7 @@ class Interactions:
         return self._kept[axes]
 
     def _columns(self, part: Axes, axes: Axes) -> Floats:
-        result = np.ones((1, 1))
+        result: Floats = np.ones((1, 1))
         for axis in axes:
             table = self._contrasts[axis]
             result = np.kron(result, table[:, 1:] if axis in part else table[:, :1])

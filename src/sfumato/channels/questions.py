@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, eigh
+from scipy.linalg.lapack import dpotri
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
@@ -149,6 +150,17 @@ class System:
         return np.concatenate([part for _, part in self._rows])
 
     @cached_property
+    def stacks(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """For each set of axes, the rows that are about it and the features they move with."""
+        by_axes: dict[Axes, list[int]] = {}
+        for pool, key in enumerate(self._pools):
+            by_axes.setdefault(key[0], []).append(pool)
+        return [
+            (np.flatnonzero(np.isin(self.pool, pools)), self.interactions.features(axes).places)
+            for axes, pools in by_axes.items()
+        ]
+
+    @cached_property
     def _rows(self) -> list[tuple[Floats, Floats]]:
         return [self._rows_of(*key) for key in self._pools]
 
@@ -229,17 +241,27 @@ class Solution:
         return self.people[self.system.pool] / self.chances
 
     @cached_property
+    def _information(self) -> Floats:  # (features, features)
+        """JᵀWJ, from the rows of each set of axes, which move with few of the features."""
+        size = self.system.interactions.size
+        result = np.zeros((size, size))
+        for rows, places in self.system.stacks:
+            slope = self.system.slope[np.ix_(rows, places)]
+            result[np.ix_(places, places)] += slope.T @ (self._weights[rows, None] * slope)
+        return result
+
+    @cached_property
     def _inverse(self) -> tuple[Floats, Floats | None]:
         """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
-        slope = self.system.slope
-        information = slope.T @ (self._weights[:, None] * slope)
+        information = self._information
         try:
-            factor = cho_factor(information, check_finite=False)
-            pivots = np.abs(np.diag(factor[0]))
+            factor, lower = cho_factor(information, lower=True, check_finite=False)
+            pivots = np.diag(factor)
             if pivots.min(initial=1.0) > 1e-5 * pivots.max(initial=1.0):
-                return cho_solve(factor, np.eye(len(information)), check_finite=False), None
+                half = dpotri(factor, lower=lower)[0]
+                return half + np.tril(half, -1).T - np.triu(half, 1), None
         except np.linalg.LinAlgError:
-            pass
+            pass  # not positive definite: some direction is not determined
         values, vectors = eigh(information, check_finite=False)
         known = values > 1e-10 * max(values[-1], 1e-300)
         inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
@@ -266,7 +288,12 @@ class Solution:
 
     @cached_property
     def _pulls(self) -> Floats:  # (rows, features)
-        return np.asarray((self._weights[:, None] * self.system.slope) @ self._inverse[0])
+        """W J C."""
+        result = np.empty(self.system.slope.shape)
+        for rows, places in self.system.stacks:
+            slope = self._weights[rows, None] * self.system.slope[np.ix_(rows, places)]
+            result[rows] = slope @ self._inverse[0][places]
+        return result
 
 
 @dataclass(frozen=True, eq=False)

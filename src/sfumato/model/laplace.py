@@ -9,18 +9,27 @@ as open as the floor leaves it. Errors include that the people are a sample.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sfumato.channels.contrasts import Floats, Interactions, subsets
+from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
 from sfumato.model.fitting import FIRST_ORDER, ROUGHNESS, Fit
 from sfumato.model.loglinear import Likelihood, LogLinear
 
 FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
 ORDER = len(FLOORS)
+KEPT = 1 << 24  # entries of tables that are remembered
+
+
+class Marginal(NamedTuple):
+    """The cells of some axes: their shares, and columns whose products are their covariances."""
+
+    share: Floats  # (cells,)
+    spread: Floats  # (coefficients, cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,38 +37,46 @@ class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
+    _kept: dict[Axes, Marginal] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _family(self) -> LogLinear:
         """The fitted law's family, with every interaction of up to three axes."""
         family = self.fit.likelihood.family
-        held = family.interactions.sets
-        known = set(held)
-        public = {
-            part for part in subsets(family.axes, ORDER) if part not in known and self._shown(part)
-        }
-        more = tuple(part for part in subsets(family.axes, ORDER) if part not in known | public)
         own = family.interactions
-        return LogLinear(Interactions(own.shape, own.ordered, held + more), family.masses)
-
-    def _shown(self, part: tuple[int, ...]) -> bool:
-        """Whether an interaction is of public axes alone, whose margin is known."""
-        return part[-1] < self.fit.likelihood.family.public
+        more = tuple(
+            part
+            for part in subsets(family.axes, ORDER)
+            if part not in set(own.sets) and part[-1] >= family.public
+        )
+        return LogLinear(Interactions(own.shape, own.ordered, own.sets + more), family.masses)
 
     @cached_property
     def _root(self) -> Floats:  # (size, size), lower triangular
         """L with L Lᵀ = information + prior."""
         family, fit = self._family, self.fit
-        likelihood = Likelihood(family, fit.likelihood.measurements)
-        _, information = likelihood.score(fit.law)
-        floors = np.array(
-            [FLOORS[order - 1] for order in np.minimum(family.interactions.orders, ORDER)]
-        )
-        floors[: len(fit.variances)] = np.maximum(floors[: len(fit.variances)], fit.variances)
+        _, information = Likelihood(family, fit.likelihood.measurements).score(fit.law)
+        orders = np.minimum(family.interactions.orders, ORDER)
+        floors = np.array(FLOORS)[orders - 1]
+        own = len(fit.variances)
+        floors[:own] = np.maximum(floors[:own], fit.variances)
         precision = family.interactions.degrees**ROUGHNESS / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))
 
-    def spread(self, weights: Floats) -> Floats:  # (cells, n) -> (size, n)
-        """Columns whose products are the covariances of the weighted sums of shares."""
-        slopes = self._family.slopes(self.fit.law, weights)
-        return np.asarray(solve_triangular(self._root, slopes.T, lower=True, check_finite=False))
+    @cached_property
+    def _moves(self) -> Floats:  # (cells, size)
+        """How the share of each cell moves with the coefficients."""
+        return self._family.moves(self.fit.law)
+
+    def marginal(self, axes: Axes) -> Marginal:
+        """The cells of some axes (ascending)."""
+        if axes not in self._kept:
+            while sum(each.spread.size for each in self._kept.values()) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            shape = self._family.interactions.shape
+            rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+            share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
+            moves = self._moves.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
+            spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
+            self._kept[axes] = Marginal(share, spread)
+        return self._kept[axes]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.measurement import Measurement
+from sfumato.model.measurement import Measurement, Reconstruction
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,13 @@ class LogLinear:
         """Each column summed within each public cell."""
         return table.reshape(len(self.masses), -1, table.shape[1]).sum(axis=1)
 
+    def moves(self, law: Floats) -> Floats:  # (cells, size)
+        """How the share of each cell moves with the coefficients: p(φ − E[φ | public cell])."""
+        table = self.features.reshape(len(self.masses), -1, self.interactions.size)
+        weights = law.reshape(len(self.masses), -1, 1)
+        means = (weights * table).sum(axis=1) / np.maximum(self.masses, 1e-300)[:, None]
+        return (weights * (table - means[:, None])).reshape(self.features.shape)
+
     def slopes(self, law: Floats, of: Floats) -> Floats:  # (cells, n) -> (n, size)
         """How the law's means of some functions of the cells move with the coefficients: their
         covariances with the features, within public cells.
@@ -62,6 +69,14 @@ class LogLinear:
         means = self.grouped(law[:, None] * self.features)[known]
         shared = (self.grouped(weighted)[known] / self.masses[known, None]).T @ means
         return weighted.T @ self.features - shared
+
+
+class Normal(NamedTuple):
+    """Means of some features that were reconstructed, and how much is known of them."""
+
+    places: np.ndarray  # (n,)
+    means: Floats  # (n,)
+    information: Floats  # (n, n)
 
 
 class Block(NamedTuple):
@@ -83,22 +98,32 @@ class Likelihood:
     """
 
     family: LogLinear
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement | Reconstruction, ...]
 
     @cached_property
-    def _whole(self) -> tuple[Measurement, ...]:
-        return tuple(m for m in self.measurements if m.axes == self.family.axes and m.people)
+    def _answered(self) -> list[Measurement]:
+        return [m for m in self.measurements if isinstance(m, Measurement) and m.people]
 
     @cached_property
-    def _parts(self) -> tuple[Measurement, ...]:
-        return tuple(m for m in self.measurements if m.axes != self.family.axes and m.people)
+    def _whole(self) -> list[Measurement]:
+        return [part for part in self._answered if part.axes == self.family.axes]
+
+    @cached_property
+    def _parts(self) -> list[Measurement]:
+        return [part for part in self._answered if part.axes != self.family.axes]
+
+    @cached_property
+    def _reconstructed(self) -> list[Reconstruction]:
+        return [part for part in self.measurements if isinstance(part, Reconstruction)]
 
     @cached_property
     def measured(self) -> Interactions:
         """The interactions that some question held together."""
         model = self.family.interactions
         return Interactions.within_any(
-            model.shape, model.ordered, {part.axes for part in self._parts}
+            model.shape,
+            model.ordered,
+            {p.axes for p in self._parts} | {p.axes for p in self._reconstructed},
         )
 
     @cached_property
@@ -110,6 +135,11 @@ class Likelihood:
         return tuple(block_of(self.measured, axes, parts) for axes, parts in by_axes.items())
 
     @cached_property
+    def normals(self) -> tuple[Normal, ...]:
+        """What was reconstructed."""
+        return tuple(normal_of(self.measured, part) for part in self._reconstructed)
+
+    @cached_property
     def _features(self) -> Floats:  # (cells, measured)
         if self.measured.sets == self.family.interactions.sets:
             return self.family.features
@@ -118,11 +148,14 @@ class Likelihood:
     def value(self, law: Floats) -> float:
         """The log-likelihood."""
         total = 0.0
-        if self.blocks:
+        if self.measured.sets:
             means = law @ self._features
             for block in self.blocks:
                 chances = block.offset + block.slope @ means[block.places]
                 total += float(block.counts @ np.log(np.maximum(chances, 1e-300)))
+            for normal in self.normals:
+                away = means[normal.places] - normal.means
+                total -= 0.5 * float(away @ normal.information @ away)
         for part in self._whole:
             chances = np.maximum(part.response.apply(law), 1e-300)
             total += float(part.counts @ np.log(chances))
@@ -132,7 +165,7 @@ class Likelihood:
         """The gradient of the log-likelihood in the coefficients, and the information on them."""
         size = self.family.interactions.size
         gradient, information = np.zeros(size), np.zeros((size, size))
-        if self.blocks:
+        if self.measured.sets:
             slopes = self.family.slopes(law, self._features)
             pull, weight = self._of_means(law @ self._features)
             gradient += pull @ slopes
@@ -150,17 +183,15 @@ class Likelihood:
             gradient[block.places] += (block.counts / chances) @ block.slope
             weighted = (block.people / chances)[:, None] * block.slope
             information[np.ix_(block.places, block.places)] += block.slope.T @ weighted
+        for normal in self.normals:
+            away = normal.means - means[normal.places]
+            gradient[normal.places] += normal.information @ away
+            information[np.ix_(normal.places, normal.places)] += normal.information
         return gradient, information
 
     def _of_table(self, part: Measurement, law: Floats) -> tuple[Floats, Floats]:
-        family = self.family
         chances = np.maximum(part.response.apply(law), 1e-300)
-        weighted = law[:, None] * family.features
-        known = np.maximum(family.masses, 1e-300)
-        means = np.repeat(
-            family.grouped(weighted) / known[:, None], len(law) // len(family.masses), axis=0
-        )
-        moves = part.response.apply(weighted - law[:, None] * means)
+        moves = part.response.apply(self.family.moves(law))
         gradient = (part.counts / chances) @ moves
         return gradient, moves.T @ ((part.people / chances)[:, None] * moves)
 
@@ -179,3 +210,14 @@ def block_of(measured: Interactions, axes: Axes, parts: Sequence[Measurement]) -
         np.concatenate([part.counts for part in parts]),
         np.concatenate(people),
     )
+
+
+def normal_of(measured: Interactions, part: Reconstruction) -> Normal:
+    """Reconstructed shares as reconstructed means of features."""
+    matrix, places = measured.features(part.axes)
+    covariance = matrix.T @ part.covariance @ matrix
+    # Directions in which nothing is uncertain (known columns) would be infinitely informative.
+    values, vectors = np.linalg.eigh(covariance)
+    least = 1e-9 * max(float(values[-1]), 1e-300)
+    information = (vectors / np.maximum(values, least)) @ vectors.T
+    return Normal(places, part.shares @ matrix, information)

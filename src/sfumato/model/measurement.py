@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.channels import Channel
 from sfumato.channels.contrasts import Axes, Floats
+from sfumato.estimation.estimate import Estimate
 
 
 class Linear(Protocol):
@@ -41,7 +42,8 @@ class Response:
         folded = table
         if self.groups is not None:
             folded = np.zeros((self.public, self.answers, *cells.shape[1:]))
-            np.add.at(folded, (slice(None), np.asarray(self.groups)), table)
+            for cell, answer in enumerate(self.groups):
+                folded[:, answer] += table[:, cell]
         result = self.gain * folded + self.base * table.sum(axis=1, keepdims=True)
         return result.reshape(-1, *cells.shape[1:])
 
@@ -105,3 +107,22 @@ class Measurement:
     def people(self) -> float:
         """How many people answered."""
         return float(self.counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """The reconstructed shares of the cells of some axes (ascending), and their covariance: what is
+    known of reports that are counted several times.
+    """
+
+    axes: Axes
+    shares: Floats  # (cells,)
+    covariance: Floats  # (cells, cells)
+    people: float
+
+    @classmethod
+    def of(cls, axes: Axes, estimate: Estimate) -> Reconstruction:
+        """An estimate of counts as one of shares, the people being a sample."""
+        every = np.arange(estimate.value.size)
+        covariance = estimate.cell_covariance(every, sampling=True) / estimate.rows**2
+        return cls(axes, estimate.value.ravel() / estimate.rows, covariance, estimate.rows)
