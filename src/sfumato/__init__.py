@@ -113,6 +113,8 @@ __all__ = ["__version__", *_EXPORTS]
 
 def __getattr__(name: str) -> Any:
     """The public object of that name, imported from its module the first time it is asked for."""
+    if name == "collect":
+        return import_module("sfumato.collect")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     module, _, noun = _EXPORTS[name].partition(":")

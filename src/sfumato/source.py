@@ -23,7 +23,7 @@ from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence
-from sfumato.estimation.moments import Moments, PowerSums, moments_of
+from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
@@ -170,7 +170,7 @@ class CountedSource(Source):
     def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
         return self.counter.count(cells)
 
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+    def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
 

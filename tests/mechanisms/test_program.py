@@ -305,6 +305,15 @@ def test_a_column_of_another_size_is_refused() -> None:
         )
 
 
+def test_a_private_column_sent_as_it_is_is_refused() -> None:
+    domain = Domain((Category("x", ("a", "b")),))
+    step = {"step": "public", "columns": [0], "reports": [0], "size": 2}
+    program = Program.from_dict({"version": 1, "steps": [step]})
+    with pytest.raises(PrivacyError, match="sends 'x' as it is"):
+        program.check_reads(domain)
+    program.check_reads(Domain((Category("x", ("a", "b"), public=True),)))
+
+
 # --- what is refused
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import attacks
 from sfumato.audit.baskets import BasketFit
@@ -12,6 +15,7 @@ from sfumato.audit.check import Check
 from sfumato.audit.fitting import fit_checks
 from sfumato.audit.independence import fresh_noise_check, keystream_check
 from sfumato.audit.linkage import linkage
+from sfumato.audit.observed import observed_checks
 from sfumato.audit.paired import Paired
 from sfumato.audit.result import Audit
 from sfumato.privacy.probability import check_breach, check_strictly_between
@@ -84,13 +88,19 @@ def audit_release(
 
 
 def _checks(paired: Paired, rng: Keystream, tell: Progress) -> list[Check]:
-    fitted = BasketFit(paired).checks(rng) if paired.in_baskets else fit_checks(paired, rng)
-    checks, residuals = fitted
+    checks, residuals = _fitted(paired, rng)
     tell("independence", 0.0)
     checks.append(keystream_check(residuals))
     if not paired.mechanism.needs_all_rows:
         checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
     return checks
+
+
+def _fitted(paired: Paired, rng: Keystream) -> tuple[list[Check], NDArray[np.float64]]:
+    """Whether the reports are distributed as they should be, and a residual of each."""
+    if paired.in_baskets:
+        return BasketFit(paired).checks(rng)
+    return fit_checks(paired, rng) if paired.in_place else observed_checks(paired, rng)
 
 
 def _siblings(paired: Paired) -> SiblingAccount | None:

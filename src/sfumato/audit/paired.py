@@ -102,6 +102,10 @@ class Paired:
             _repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private
         )
 
+    def repeated(self, name: str) -> Any:
+        """A column of the truth, one row a report."""
+        return _repeated(self.truth.column(name), self.copies)
+
     @cached_property
     def true_baskets(self) -> Bits:
         """The truth as baskets of report items, for mechanisms that report items."""

@@ -327,6 +327,15 @@ class Questions(Channel):
     def outputs(self) -> tuple[int, ...]:
         return (*self.known, len(self.system.questions), self.system.answers)
 
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        fine = len(set(self.view.tolist())) == len(self.view)
+        own = np.zeros((len(self.system.questions), self.system.answers), dtype=bool)
+        for place, question in enumerate(self.system.questions):
+            inside = fine and set(question.axes) <= set(self.axes)
+            own[place] = inside or np.arange(self.system.answers) >= question.answers
+        return np.broadcast_to(own, self.outputs)
+
     def beside(self, shape: tuple[int, ...]) -> Questions:
         return replace(self, known=(*shape, *self.known))
 
@@ -459,6 +468,11 @@ class Questions(Channel):
         counts = system.gathered(self.tally[place])
         shares = counts / np.maximum(solution.people, 1e-300)[system.pool]
         return shares, even + solution.means(counts)[places] @ sums
+
+    @property
+    def condition(self) -> float:
+        """None is stated: answers to different questions are weighed, not inverted one by one."""
+        return math.inf
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table = self._entries(counts)[..., 0]

@@ -8,10 +8,12 @@ import typer
 
 from sfumato import __version__
 from sfumato.cli.audit import audit
+from sfumato.cli.campaign import campaign
 from sfumato.cli.classify import classify
 from sfumato.cli.demo import demo
 from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
+from sfumato.cli.export import export
 from sfumato.cli.generate import generate
 from sfumato.cli.hide import hide
 from sfumato.cli.identify import identify
@@ -21,7 +23,11 @@ from sfumato.cli.plan import plan
 from sfumato.cli.query import query
 from sfumato.cli.reproduce import reproduce
 from sfumato.cli.schema import schema
+from sfumato.cli.send import send
+from sfumato.cli.serve import serve
+from sfumato.cli.simulate import simulate
 from sfumato.cli.swap import swap
+from sfumato.cli.token import token
 
 app = typer.Typer(
     cls=Commands,
@@ -48,6 +54,12 @@ app.command()(hide)
 app.command()(audit)
 app.command()(reproduce)
 app.add_typer(generate, name="generate")
+app.add_typer(campaign, name="campaign")
+app.command()(serve)
+app.add_typer(token, name="token")
+app.command()(send)
+app.command()(export)
+app.command()(simulate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.parts import Parts
+from sfumato.counting.spreads import combined
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError
 from sfumato.observation import ItemSource
@@ -70,6 +71,14 @@ class TableCounter:
     ) -> NDArray[Any]:
         sums = (part.power_sums(cells, axis, middle, half) for part in self.parts)
         return np.sum(list(sums), axis=0)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        if len(self.parts) == 1:
+            return self.parts[0].spreads(cells, axis)
+        found = np.stack([part.spreads(cells, axis) for part in self.parts])
+        size = found[0, ..., 0].size
+        places = np.tile(np.arange(size), len(self.parts))
+        return combined(found.reshape(-1, 4), places, size).reshape(found.shape[1:])
 
     def baskets(self, sources: Sequence[ItemSource]) -> Parts:
         return Parts(tuple(part.part(sources) for part in self.parts))

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
 from sfumato.engines.spark import is_spark, spark_session
+from sfumato.engines.sqlite import open_campaign
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from sfumato.counting.sql.database import Database
 
 FILE_ENGINES = ("memory", "duckdb")
-SCHEMES = ("duckdb", "postgresql", "postgres")
+SCHEMES = ("duckdb", "postgresql", "postgres", "sqlite")
+IN_FILES = ("duckdb", "sqlite")  # whose address is the name of a file
 
 
 @dataclass(frozen=True)
 class Location:
     """A table of a database: duckdb://PATH#TABLE or
-    postgresql://user:password@host:port/database#TABLE.
+    postgresql://user:password@host:port/database#TABLE; or a campaign of the collector's,
+    sqlite://PATH#NAME.
 
     >>> Location.parse("duckdb://census.db#adult")
     Location(scheme='duckdb', address='census.db', table='adult')
@@ -46,7 +49,8 @@ class Location:
         if scheme not in SCHEMES:
             hint = (
                 near_miss(scheme, SCHEMES)
-                or "use a file, duckdb://PATH#TABLE or postgresql://host/database#TABLE"
+                or "use a file, duckdb://PATH#TABLE, postgresql://host/database#TABLE or "
+                "sqlite://PATH#CAMPAIGN"
             )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
         address, mark, table = rest.partition("#")
@@ -55,7 +59,7 @@ class Location:
                 "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
             )
         return cls(
-            scheme, address if scheme == "duckdb" else f"{scheme}://{address}", unquote(table)
+            scheme, address if scheme in IN_FILES else f"{scheme}://{address}", unquote(table)
         )
 
     def database(self, *, writable: bool = False) -> Database:
@@ -64,6 +68,11 @@ class Location:
             from sfumato.engines.duckdb import DuckDatabase
 
             return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
+        if self.scheme == "sqlite":
+            raise ParameterError(
+                "a store of campaigns takes reports from respondents only",
+                hint="write releases to duckdb://PATH#TABLE or to a file",
+            )
         from sfumato.engines.postgres import PostgresDatabase
 
         return PostgresDatabase.connect(self.address)
@@ -103,6 +112,8 @@ def open_source(
 
 def _release_at(location: Location) -> Release:
     """The release in a table; a database that does not hold it is let go of at once."""
+    if location.scheme == "sqlite":
+        return open_campaign(Path(unquote(location.address)), location.table)
     database = location.database()
     try:
         return Release(*database.counter(location.table))

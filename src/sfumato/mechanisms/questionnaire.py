@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.contrasts import Interactions, subsets
 from sfumato.channels.questions import WHOLE, Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -30,7 +31,7 @@ from sfumato.mechanisms.questions import (
     cover,
     shares_of,
 )
-from sfumato.mechanisms.shares import Workload
+from sfumato.mechanisms.shares import Workload, information
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -219,6 +220,12 @@ class Questionnaire(Mechanism):
         """The most columns that one question holds together."""
         return max(len(each.columns) for each in self.questions)
 
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        names = self.domain.private.names
+        sets = dict.fromkeys(each.columns for each in self.questions)
+        return tuple(tuple(names[axis] for axis in axes) for axes in sets)
+
     def _channel(self, cells: Sequence[Cells]) -> Questions:
         private = self.domain.private
         places = [private.axis(part.name) for part in cells]
@@ -251,6 +258,44 @@ class Questionnaire(Mechanism):
                 columns=tuple(names),
                 largest=self.largest,
             )
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """Σ_A |Φ_Aᵀw/K|²/I_A less what holding the people fixed takes away, I_A what a person tells
+        of each feature of A (`shares`).
+
+        Of more columns than a question holds, it is the variance of a model that supposes their
+        interaction away.
+        """
+        if any(part.name not in self.domain.private.names for part in cells):
+            return None
+        channel = self._channel(cells)
+        axes, plain = channel.axes, (False,) * len(self._shape)
+        held = [part for part in subsets(axes, self.largest) if self._told(part)]
+        own = Interactions(self._shape, plain, tuple(held))
+        matrix, _ = own.features(axes)
+        pull = matrix.T @ np.ravel(weights)[channel.view] / len(channel.view)
+        told = np.array([self._told(part) for part in own.sets])
+        whole = float((pull**2 / told[own.blocks]).sum())
+        seen = float((weights**2 * shares).sum()) - float((weights * shares).sum()) ** 2
+        return max(0.0, whole - seen)
+
+    def _told(self, axes: tuple[int, ...]) -> float:
+        """What a person tells, on average, of each feature of an interaction."""
+        gamma = float(self.gamma)
+        return sum(
+            each.weight / ONE * information(gamma, each.answers, self._cells(each))
+            for each in self.questions
+            if set(axes) <= set(each.columns)
+        )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.domain.private.shape
+
+    def _cells(self, question: Asked) -> int:
+        return math.prod(self._shape[axis] for axis in question.columns)
 
     @property
     def private_channel(self) -> Questions:

@@ -204,15 +204,16 @@ def _possible(sets: Sequence[Axes], workload: Workload) -> Workload:
 
 
 def _maximal(shape: Sequence[int], gamma: float, start: Axes) -> set[Axes]:
-    """Random sets of columns to which no further one can be added."""
-    limit, rng = identity_limit(gamma), seeded(1)
-    found: set[Axes] = set()
-    for _ in range(TRIES):
-        axes, cells = list(start), math.prod(shape[axis] for axis in start)
-        for axis in rng.permutation(len(shape)).tolist():
-            if axis not in axes and cells * shape[axis] <= limit:
-                axes.append(axis)
-                cells *= shape[axis]
-        if axes and cells <= limit:
-            found.add(tuple(sorted(axes)))
-    return found
+    """Random sets of columns to which no further one can be added: each tries all in its order."""
+    limit, sizes = identity_limit(gamma), np.array(shape, dtype=np.float64)
+    order = np.argsort(seeded(1).words(TRIES * len(shape)).reshape(TRIES, -1), axis=1)
+    held = np.zeros((TRIES, len(shape)), dtype=bool)
+    held[:, list(start)] = True
+    cells = np.full(TRIES, math.prod(shape[axis] for axis in start), dtype=np.float64)
+    every = np.arange(TRIES)
+    for axis in order.T:
+        fits = ~held[every, axis] & (cells * sizes[axis] <= limit)
+        held[every[fits], axis[fits]] = True
+        cells[fits] *= sizes[axis[fits]]
+    held = np.unique(held[(cells <= limit) & held.any(axis=1)], axis=0)
+    return {tuple(np.flatnonzero(row).tolist()) for row in held}

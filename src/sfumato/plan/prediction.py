@@ -56,6 +56,9 @@ def observed_variance(
     """What one person adds to the variance of Σ weights·shares over these cells, the truth being
     `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
+    foretold = mechanism.foretold(cells, weights, shares)
+    if foretold is not None:
+        return foretold
     seen = mechanism.observe(cells)
     fine_weights, truth = weights, shares
     if len(seen.cells) != len(cells) or any(
@@ -68,7 +71,8 @@ def observed_variance(
         fine_weights = spread(weights, axes, merges, shape)
         held = gathered(np.ones(shape), axes, merges)
         truth = spread(shares / held, axes, merges, shape)
-    channel = seen.channel.settle(seen.channel.apply(truth))
+    known = seen.channel.settled
+    channel = seen.channel.settle(seen.channel.apply(truth) if known else truth)
     influence = np.asarray(channel.solve_adjoint(fine_weights))
     return float((truth * channel.scatter(influence, influence)).sum())
 
@@ -88,7 +92,11 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
         else [default_cells(attribute) for attribute in attributes]
     )
     seen = mechanism.observe(cells)
-    return seen.channel.condition if isinstance(seen.tally, CellTally) else math.inf
+    if not isinstance(seen.tally, CellTally):
+        return math.inf
+    if seen.channel.settled:
+        return seen.channel.condition
+    return seen.channel.settle(np.ones(seen.channel.inputs)).condition
 
 
 def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
