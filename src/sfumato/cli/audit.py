@@ -6,16 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
+from sfumato.audit import Audit, audit_release
+from sfumato.audit.result import LIMITS
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.audit import Audit
-    from sfumato.source import Release
-    from sfumato.table import Table
+from sfumato.cli.printing import print_json, print_table, progress_bar
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError
+from sfumato.randomness import secure, seeded
+from sfumato.report import Heading, Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.source import Release
+from sfumato.table import Table, reader_of
 
 
 def audit(
@@ -44,13 +50,6 @@ def audit(
 
     Example: sfumato audit census.parquet --truth census.csv
     """
-    from sfumato.audit import audit_release
-    from sfumato.cli.printing import print_json, progress_bar
-    from sfumato.cli.reading import read_source
-    from sfumato.errors import FileError
-    from sfumato.randomness import secure, seeded
-    from sfumato.source import Release
-
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
     if not isinstance(source, Release):
@@ -81,11 +80,6 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     """The true records, by their own schema if given, else by the domain that the
     release carries.
     """
-    from sfumato.cli.reading import read_truth
-    from sfumato.domain import Domain
-    from sfumato.errors import ParameterError
-    from sfumato.table import reader_of
-
     if schema is None:
         return read_truth(truth, release).table
     reader = reader_of(truth)
@@ -105,9 +99,6 @@ def _of_rows(
 
 def print_audit(found: Audit) -> None:
     """The audit for people: the verdict, what attackers got right, and every check."""
-    from sfumato.audit.result import LIMITS
-    from sfumato.cli.printing import print_table
-
     for sentence in found.sentences():
         print(sentence)
     if found.violations:
@@ -128,9 +119,6 @@ def print_audit(found: Audit) -> None:
 
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
-    from sfumato import plots
-    from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
-
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     axes = plots.risk(
         [attack.target for attack in guesses],
@@ -148,8 +136,8 @@ def draw(found: Audit, path: Path) -> None:
     )
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     blocks += [
-        Table(found.header(), found.table()),
+        Listing(found.header(), found.table()),
         Heading("Checks"),
-        Table(("what should hold", "p-value", ""), checks),
+        Listing(("what should hold", "p-value", ""), checks),
     ]
     Page("Audit of a release", blocks).save(path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import (
     Epsilon,
     Force,
@@ -18,9 +19,16 @@ from sfumato.cli.options import (
     Rho2,
     check_drawing_target,
 )
-
-if TYPE_CHECKING:
-    from sfumato.collect.checking import Check
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.checking import Check
+from sfumato.collect.checking import check as check_campaign
+from sfumato.collect.choosing import best_mechanism
+from sfumato.collect.drafting import draft
+from sfumato.collect.form import single_file
+from sfumato.collect.verifying import verify as verify_server
+from sfumato.domain import Domain
+from sfumato.files import write_whole
 
 campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
@@ -46,13 +54,6 @@ def init(
 
     Example: sfumato campaign init survey.toml -o c.toml --gamma 19
     """
-    from sfumato.cli.mechanism import MechanismOptions
-    from sfumato.cli.printing import print_facts, print_json
-    from sfumato.collect.choosing import best_mechanism
-    from sfumato.collect.drafting import draft
-    from sfumato.domain import Domain
-    from sfumato.files import write_whole
-
     check_drawing_target(output, force)
     given = {"gamma": gamma, "epsilon": epsilon, "rho1": rho1, "rho2": rho2}
     stated = {key: value for key, value in given.items() if value is not None} or {"gamma": 19.0}
@@ -83,11 +84,7 @@ def check(file: File, json: Json = False) -> None:
 
     Example: sfumato campaign check c.toml
     """
-    from sfumato.cli.printing import print_json, print_notes
-    from sfumato.collect.campaign_file import CampaignFile
-    from sfumato.collect.checking import check as look
-
-    found = look(CampaignFile.load(file).campaign)
+    found = check_campaign(CampaignFile.load(file).campaign)
     if json:
         print_json(asdict(found))
         return
@@ -96,7 +93,6 @@ def check(file: File, json: Json = False) -> None:
 
 
 def _print_check(found: Check) -> None:
-    from sfumato.cli.printing import print_facts, print_table
 
     rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
     print_facts(
@@ -133,10 +129,7 @@ def verify(
 
     Example: sfumato campaign verify https://example.org/health-2027
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.collect.verifying import verify as look
-
-    found = look(url)
+    found = verify_server(url)
     if json:
         print_json(asdict(found))
     elif not found.differences:
@@ -161,11 +154,6 @@ def form(
 
     Example: sfumato campaign form c.toml --server https://example.org -o form.html
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.collect.campaign_file import CampaignFile
-    from sfumato.collect.form import single_file
-    from sfumato.files import write_whole
-
     check_drawing_target(output, force)
     text = single_file(CampaignFile.load(file).campaign.document(), server)
     write_whole(output, text.encode(), force=force)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.cli.summary import promise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
 from sfumato.errors import MissingExtraError
@@ -27,7 +28,7 @@ from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
-from sfumato.report import Block, Code, Heading, Note, Paragraph, Picture, Table
+from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, Picture
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
 
@@ -88,7 +89,6 @@ class Demonstration:
         yield from self._published()
 
     def _promised(self) -> Iterator[Block]:
-        from sfumato.cli.summary import promise
 
         mechanism: Any = self.release.mechanism
         yield Heading("What was promised")
@@ -140,7 +140,7 @@ class Demonstration:
     def _marginals(self) -> Iterator[Block]:
         inside = sum(_covers(answer, truth) for *_, truth, _, answer in self._cells)
         yield Heading("What was recovered")
-        yield Table(
+        yield Listing(
             ("attribute", "value", "truth", "as reported", "reconstructed", "within 95 %"),
             [(*cell, "yes" if _covers(cell[-1], cell[2]) else "no") for cell in self._cells],
         )
@@ -199,7 +199,7 @@ class Demonstration:
         ]
         found.sort(key=lambda itemset: -itemset.support)
         yield Heading(title)
-        yield Table(
+        yield Listing(
             ("itemset", "true support", "reconstructed"),
             [
                 (" ".join(itemset.items), true.get(itemset.items), _support(itemset))
@@ -241,7 +241,7 @@ class Demonstration:
         ]
         yield Heading("SQL, as if the truth were there")
         yield Code(SQL)
-        yield Table(("sex", "count", "truth", "average age", "truth "), rows)
+        yield Listing(("sex", "count", "truth", "average age", "truth "), rows)
         yield Note(
             f"Here every column was kept with probability {COLUMN_KEEP:g} on its own (retention): "
             f"{self.numbers.mechanism.guarantee}."

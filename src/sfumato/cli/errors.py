@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.cli.commands import COMMANDS, loaded, placeholder
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
@@ -24,7 +25,15 @@ SUCCESS, FAULT, BAD_INPUT = 0, 1, 2
 
 
 class Commands(TyperGroup):
-    """A group of commands whose errors all take one shape."""
+    """The group of all commands, each imported when asked for; their errors all take one shape."""
+
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.commands = {name: placeholder(name) for name in COMMANDS}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else loaded(name), rest
 
     def main(
         self,

@@ -7,6 +7,11 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.printing import print_facts, print_json
+from sfumato.collect.releases import export as write
+from sfumato.collect.releases import find_campaign
+from sfumato.collect.store import open_store
+from sfumato.errors import ParameterError, listing
 
 
 def export(
@@ -25,12 +30,6 @@ def export(
 
     Example: sfumato export campaign.db -o health.parquet --campaign health
     """
-    from sfumato.cli.printing import print_facts, print_json
-    from sfumato.collect.releases import export as write
-    from sfumato.collect.releases import find_campaign
-    from sfumato.collect.store import open_store
-    from sfumato.errors import ParameterError, listing
-
     check_output(output, force, json)
     opened = open_store(store)
     names = list(dict.fromkeys(each.name for each in opened.enrolled()))

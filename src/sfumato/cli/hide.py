@@ -8,17 +8,20 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Force, Items, Json, Output, check_output
 from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, telling
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.publish.hide import HideReport
+from sfumato.publish.baskets import baskets_of
+from sfumato.publish.hide import HideReport, hide_disclosures
+from sfumato.publish.hide import hide as hide_patterns
+from sfumato.publish.records import write_json
+from sfumato.report import Page, Picture, save_figure
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN = 10
@@ -87,11 +90,6 @@ def hide(
 
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
-    from sfumato.publish.baskets import baskets_of
-    from sfumato.publish.hide import hide as hide_patterns
-    from sfumato.publish.hide import hide_disclosures
-    from sfumato.publish.records import write_json
-
     started = time.perf_counter()
     check_output(output, force, json)
     check_targets([plot, reveal], force)
@@ -194,9 +192,6 @@ def _change(before: float | None, after: float | None) -> str:
 
 def draw_hiding(report: HideReport, tried: Mapping[str, Sequence[HideReport]], path: Path) -> None:
     """The counts of the patterns before and after, and on a page also what other ψ would cost."""
-    from sfumato import plots
-    from sfumato.report import Page, Picture, save_figure
-
     axes = plots.risk(
         [hidden.pattern for hidden in report.patterns],
         [hidden.count_before for hidden in report.patterns],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Force, Json
 from sfumato.cli.owner import (
     Bin,
@@ -20,9 +21,9 @@ from sfumato.cli.owner import (
     telling,
 )
 from sfumato.cli.printing import print_facts, print_json, print_table
-
-if TYPE_CHECKING:
-    from sfumato.publish.identify import Identification
+from sfumato.publish.identify import Identification
+from sfumato.publish.identify import identify as identify_records
+from sfumato.report import save_figure
 
 DRAWN = 8
 
@@ -44,8 +45,6 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
-    from sfumato.publish.identify import identify as identify_records
-
     check_targets([plot], force)
     microdata = read_microdata(data, confidential, keys, bin, nulls)
     with telling() as progress:
@@ -87,9 +86,6 @@ def print_identification(found: Identification) -> None:
 
 def draw_identification(found: Identification, path: Path) -> None:
     """What each key gives away: identifiable records with it, and without it."""
-    from sfumato import plots
-    from sfumato.report import save_figure
-
     telling_most = found.columns[:DRAWN]
     axes = plots.risk(
         [f"without {role.name}" for role in telling_most],

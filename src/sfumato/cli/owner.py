@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,12 +15,10 @@ from sfumato.cli.options import check_drawing_target
 from sfumato.cli.printing import console, print_notes
 from sfumato.errors import ParameterError
 from sfumato.printable import one_line
-
-if TYPE_CHECKING:
-    from sfumato.publish.cost import ClassifierName
-    from sfumato.publish.microdata import Binning, Microdata
-    from sfumato.publish.telling import Telling
-    from sfumato.randomness import Keystream
+from sfumato.publish.cost import ClassifierName
+from sfumato.publish.microdata import Binning, Microdata
+from sfumato.publish.telling import Telling, silent
+from sfumato.randomness import Keystream, secure, seeded
 
 Data = Annotated[
     str,
@@ -78,8 +76,6 @@ def check_targets(paths: Sequence[Path | None], force: bool) -> None:
 
 def chance(seed: int | None) -> Keystream:
     """Secure randomness, or that of a seed."""
-    from sfumato.randomness import secure, seeded
-
     return secure() if seed is None else seeded(seed)
 
 
@@ -93,8 +89,6 @@ def read_microdata(
     beside: Sequence[str] = (),
 ) -> Microdata:
     """The true records of a file with their columns coded, as the options say."""
-    from sfumato.publish.microdata import Microdata
-
     if nulls not in ("value", "error"):
         raise ParameterError(f"--nulls {nulls}", hint="use value or error")
     how: Literal["value", "error"] = "error" if nulls == "error" else "value"
@@ -115,8 +109,6 @@ def columns(text: str | None) -> list[str] | None:
 
 def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
     """The binnings written as COLUMN=HOW."""
-    from sfumato.publish.microdata import Binning
-
     found = {}
     for text in texts or ():
         name, equals, how = text.partition("=")
@@ -147,8 +139,6 @@ def telling() -> Iterator[Telling]:
     """A function that shows on a terminal what is being done and how much of it; silent
     elsewhere.
     """
-    from sfumato.publish.telling import silent
-
     if not sys.stderr.isatty():
         yield silent
         return

@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json
+from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.collect.client import Client
+from sfumato.collect.people import named_records
+from sfumato.privacy.ledger import Ledger
 
 NO_LEDGER = (
     "without --ledger nothing remembers these draws: sending the same people again draws anew, and "
@@ -44,11 +48,6 @@ def send(
 
     Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger people.ledger --new-ledger
     """
-    from sfumato.cli.printing import print_facts, print_json, print_notes
-    from sfumato.collect.client import Client
-    from sfumato.collect.people import named_records
-    from sfumato.privacy.ledger import Ledger
-
     book = None
     if ledger is not None:
         book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)

@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json
+from sfumato.cli.printing import print_json
+from sfumato.collect.server.running import Settings
+from sfumato.collect.server.running import serve as run
+from sfumato.collect.store import new_token, open_store
 
 STORE = "campaign.db"
 
@@ -36,11 +40,6 @@ def serve(
 
     Example: sfumato serve c.toml --store campaign.db --port 8000
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.collect.server.running import Settings
-    from sfumato.collect.server.running import serve as run
-    from sfumato.collect.store import new_token, open_store
-
     settings = Settings(campaigns, store, host, port, workers, limit, trust_proxy)
     with_token = open_store(store, create=True)
     secret = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.printing import print_facts, print_json, print_table, progress_bar
 from sfumato.cli.serve import STORE
-
-if TYPE_CHECKING:
-    from sfumato.collect.simulating import Simulated
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
+from sfumato.randomness import secure, seeded
+from sfumato.table import save
 
 SHOWN = 20  # lines of the comparison
 
@@ -45,12 +47,6 @@ def simulate(
 
     Example: sfumato simulate c.toml --people 10000 --store campaign.db
     """
-    from sfumato.cli.printing import progress_bar
-    from sfumato.collect.campaign_file import CampaignFile
-    from sfumato.collect.simulating import simulated, synthetic_truth
-    from sfumato.randomness import secure, seeded
-    from sfumato.table import save
-
     if output is not None:
         check_output(output, force, json)
     campaign = CampaignFile.load(file).campaign
@@ -63,7 +59,6 @@ def simulate(
 
 
 def _print(found: Simulated, json: bool) -> None:
-    from sfumato.cli.printing import print_facts, print_json, print_table
 
     if json:
         rows = [

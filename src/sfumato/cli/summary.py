@@ -5,14 +5,13 @@ words.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.mechanisms.base import Mechanism
-    from sfumato.privacy.guarantee import Guarantee
-    from sfumato.table import Provenance
+from sfumato.mechanisms.base import Mechanism
+from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.table import Provenance
 
 PRIOR = 0.05  # the belief before, where none is asked about
 
@@ -21,8 +20,6 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
     """The JSON object of a perturbed table; what is infinite or unknown is null, and `promises`
     says it in words.
     """
-    from sfumato.cli.printing import value_labels
-
     mechanism, guarantee = provenance.mechanism, provenance.guarantee
     return {
         "rows": rows,
@@ -131,7 +128,6 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _gamma(guarantee: Guarantee) -> float | None:
-    from sfumato.privacy.guarantee import rounded_up
 
     return _finite(rounded_up(guarantee.gamma))
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Force, Json, Output, check_output
 from sfumato.cli.owner import (
     SEEDED,
@@ -29,10 +30,11 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes
 from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.publish.intruder import Intruder
-    from sfumato.publish.swap import SwapRelease, SwapReport
+from sfumato.publish.intruder import Intruder
+from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
+from sfumato.publish.swap import swap as swap_records
+from sfumato.report import Page, Picture, save_figure
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ANY = "any"
@@ -100,10 +102,6 @@ def swap(
     Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.2 --bin
     age=frequency:5
     """
-    from sfumato.publish.records import check_record_target, write_json
-    from sfumato.publish.swap import swap as swap_records
-    from sfumato.publish.swap import swap_proportions
-
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([plot, reveal], force)
@@ -257,9 +255,6 @@ def _share(value: float | None) -> str:
 
 def draw_swap(release: SwapRelease, tried: Sequence[SwapReport | None], path: Path) -> None:
     """Risk before and after, and on a page also what other proportions would cost."""
-    from sfumato import plots
-    from sfumato.report import Page, Picture, save_figure
-
     report = release.reports[0]
     before, after, intruder = report.cost.before, report.cost.after, report.cost.intruder
     axes = plots.risk(

@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json
+from sfumato.cli.printing import print_json, print_table
 from sfumato.cli.serve import STORE
+from sfumato.collect.store import new_token, open_store
+from sfumato.errors import ParameterError, near_miss
 
 token = typer.Typer(
     help="Tokens of a store: read figures, send without limits, or both (admin).",
@@ -34,9 +37,6 @@ def add(
 
     Example: sfumato token add --role read --label anna --expires 2027-12-31
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.collect.store import new_token, open_store
-
     until = None if expires is None else expires.date()
     secret, made = new_token(role, label, until)
     opened = open_store(store)
@@ -54,9 +54,6 @@ def list_tokens(store: Store = STORE, json: Json = False) -> None:
 
     Example: sfumato token list --store campaign.db
     """
-    from sfumato.cli.printing import print_json, print_table
-    from sfumato.collect.store import open_store
-
     opened = open_store(store)
     found = [
         {"role": each.role, "label": each.label, "expires": _day(each.expires)}
@@ -80,10 +77,6 @@ def revoke(
 
     Example: sfumato token revoke anna --store campaign.db
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.collect.store import open_store
-    from sfumato.errors import ParameterError, near_miss
-
     opened = open_store(store)
     known = [each.label for each in opened.tokens()]
     gone = opened.remove_tokens(label)

@@ -27,7 +27,8 @@ def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[
     seen = standing.seen
     if seen is None or not isinstance(seen.tally, CellTally | ItemsetTally):
         return None
-    channel = seen.channel.settle(counts[seen.tally.key])
+    # A forger may send what nobody else has sent, so every entry counts as one that occurs.
+    channel = seen.channel.settle(counts[seen.tally.key] + 1e-9)
     influence = np.asarray(channel.solve_adjoint(_weights(standing, seen)))
     flat = influence.reshape(math.prod(channel.outputs), -1)
     if isinstance(seen.tally, CellTally):  # a report is one entry of the tally

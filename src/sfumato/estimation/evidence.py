@@ -70,6 +70,11 @@ class Evidence(ABC):
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
+    @property
+    def exact(self) -> bool:
+        """Whether every report is the truth, so that nothing has an error."""
+        return False
+
     def known(self) -> Evidence:
         """The same evidence with laws that were read off the reports taken as known: its errors
         cost less, and leave out what those laws add.
@@ -165,9 +170,13 @@ class CountEvidence(Evidence):
         return np.array(rows)
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if self.channel.noiseless:
+        if self.exact:
             return np.zeros((len(cells), len(cells)))
         return super().cell_covariance(cells)
+
+    @property
+    def exact(self) -> bool:
+        return self.channel.noiseless
 
     def known(self) -> Evidence:
         return CountEvidence(self.counts, self.settled)
@@ -281,6 +290,10 @@ class MergedEvidence(Evidence):
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         return self.fine.covariance(self.spread(first), self.spread(second))
+
+    @property
+    def exact(self) -> bool:
+        return self.fine.exact
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]

@@ -107,6 +107,13 @@ class Curve:
     def _known_errors(self) -> NDArray[Any]:  # (cells,)
         return np.full(len(self.starts), np.nan)  # filled where someone asks
 
+    @property
+    def exact(self) -> bool:
+        """Whether the group is known without error, cell by cell."""
+        if self.counted.estimate.evidence.exact:
+            return True
+        return bool(self.errors(0, len(self.starts) - 1).max() <= KNOWN + 1e-9 * abs(self.total))
+
     def errors(self, first: int, last: int) -> NDArray[Any]:
         """The standard error of the excess in the cells first..last."""
         known, batch = self._known_errors, max(1, BATCH // self.weights.size)
@@ -220,7 +227,7 @@ def quantiles(
 def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:
     """What to look for, once a group has been counted for the first time."""
     everywhere = Span(0, size - 1)
-    if curve.errors(0, len(curve.starts) - 1).max() > KNOWN + 1e-9 * abs(curve.total):
+    if not curve.exact:
         return Search(dict.fromkeys(NOISY, everywhere)).narrowed(curve, size)
     records = round(curve.total)
     if records < 1:

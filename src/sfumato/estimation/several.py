@@ -57,6 +57,10 @@ class SummedEvidence(Evidence):
         noise = np.sum([share.factor**2 * share.evidence.squares for share in self.shares], axis=0)
         return noise + self._spread * self._mass * (1 - self._mass)
 
+    @property
+    def exact(self) -> bool:
+        return all(share.evidence.exact for share in self.shares) and self._spread == 0
+
     @cached_property
     def _mass(self) -> NDArray[Any]:
         return self.total / sum(share.people for share in self.shares)

@@ -140,6 +140,21 @@ def test_the_ledger_holds_the_report_and_never_the_answer(chromium: Any) -> None
         assert entry["spent"] == pytest.approx(2.9444, abs=1e-4)
 
 
+def test_the_browser_is_asked_not_to_remember_what_is_typed(chromium: Any) -> None:
+    with opened(chromium, everything()):
+        assert find(chromium, "form").get_attribute("autocomplete") == "off"
+        find(chromium, "#sfumato-2").send_keys("37")
+        chromium.refresh()
+        assert find(chromium, "#sfumato-2").get_attribute("value") == ""
+
+
+def test_a_permission_prompt_left_open_does_not_hold_up_the_answer(chromium: Any) -> None:
+    never = "StorageManager.prototype.persist = () => new Promise(() => {});"
+    with before_every_page(chromium, never), opened(chromium, health()):
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+
+
 def test_a_reload_repeats_the_report_and_draws_no_other(chromium: Any) -> None:
     with opened(chromium, health()) as collector:
         find(chromium, "form")
@@ -489,6 +504,28 @@ def test_only_the_dealt_question_is_asked_and_no_reload_deals_another(chromium: 
             find(chromium, "form")
             assert entries(chromium)[0]["question"] == number
     assert len(dealt) > 1  # 3 of 10,000 runs of six would deal but one
+
+
+def test_a_folded_answer_names_the_answers_that_share_it(chromium: Any) -> None:
+    """Nothing is hidden from the person: the group that is sent is written out."""
+    campaign = questionnaire()
+    deal = campaign["program"]["steps"][0]
+    both = deal["questions"][2] | {"answers": 2, "map": [0, 1] * 6}
+    single = {"step": "kary", "columns": [1], "reports": [1], "sizes": [4], "answers": 4}
+    deal["questions"] = [both, single | {"a": 19, "b": 1}]
+    deal["weights"] = [(1 << 32) - 1, 1]
+    with opened(chromium, campaign):
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        words = text_of(chromium, "dl.words")
+        assert "Do you smoke? × How old are you?" in words
+        groups = (
+            "Yes + 15 to under 35; Yes + 55 to under 75; No + 15",
+            "Yes + 35 to under 55; Yes + 75 to 95; No + 35",
+        )
+        assert any(f"one of: {group}" in words for group in groups)
 
 
 # --- all kinds of columns

@@ -50,7 +50,8 @@ export async function mismatches(cases, integers, { Program, Draws }, chunk) {
       const report = JSON.stringify(program.randomise(record, draws, question));
       if (report !== JSON.stringify(reports[i])) found.push(`${name}, record ${i}: ${report}`);
       const share = program.share(record, question);
-      if (Math.abs(share - shares[i]) > 1e-9 * shares[i]) found.push(`${name}, share ${i}: ${share}`);
+      if (Math.abs(share - shares[i]) > 1e-9 * shares[i])
+        found.push(`${name}, share ${i}: ${share}`);
     });
   }
   return found;

@@ -48,9 +48,11 @@ class RefusalError(Exception):
         self.body = encode(Failure(Problem(kind, message, hint)))
 
     def headers(self, base: Headers = JSON) -> Headers:
-        """The headers of the answer: Retry-After where waiting helps, and whom to ask for a token
-        where one is missing.
+        """The headers of the answer: Retry-After where waiting helps, whom to ask for a token where
+        one is missing, and the end of the connection where more of the same would come.
         """
+        if self.status == 413:
+            return [*base, (b"connection", b"close")]
         if self.wait:
             return [*base, (b"retry-after", str(self.wait).encode())]
         return (

@@ -7,9 +7,11 @@
  * @typedef {Record<string, string>} Words
  */
 import { SfumatoError, Survey } from "./sfumato.js";
+import { product, split } from "./steps.js";
 
 const LANGUAGES = ["en", "de", "fr", "es"];
 const MANY = 12; // choices beyond which a list is easier than buttons
+const SHOWN = 6; // answers named of a group that shares one report
 
 /** The form in an element. @param {HTMLElement} element */
 export async function show(element) {
@@ -42,7 +44,8 @@ function carriedJson(id) {
 }
 
 /** An element with attributes, listeners and children. @param {string} tag
- * @param {Record<string, any>} [attributes] @param {...(Node | string | null | undefined)} children */
+ * @param {Record<string, any>} [attributes]
+ * @param {...(Node | string | null | undefined)} children */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -66,7 +69,7 @@ class Form {
     this.body = make("div", {});
     /** @type {Survey} */
     this.survey = /** @type {any} */ (undefined);
-    /** @type {number | undefined} how often what was drawn is true; known only until the page ends */
+    /** @type {number | undefined} how often what was drawn is true; known until the page ends */
     this.share = undefined;
   }
 
@@ -86,7 +89,9 @@ class Form {
 
   /** @param {number} number @param {number} [digits] */
   number(number, digits = 2) {
-    return new Intl.NumberFormat(this.language, { maximumSignificantDigits: digits }).format(number);
+    return new Intl.NumberFormat(this.language, { maximumSignificantDigits: digits }).format(
+      number,
+    );
   }
 
   /** @param {number} share */
@@ -172,14 +177,29 @@ class Form {
   }
 
   commandLine() {
-    const address = new URL(this.element.getAttribute("campaign") ?? location.pathname, location.href);
-    return make("div", {}, make("p", {}, this.say("command_line")),
-      make("pre", { tabindex: 0 }, `pip install sfumato\nsfumato send ${address.origin}${address.pathname} answers.csv`)); // prettier-ignore
+    const address = new URL(
+      this.element.getAttribute("campaign") ?? location.pathname,
+      location.href,
+    );
+    return make(
+      "div",
+      {},
+      make("p", {}, this.say("command_line")),
+      make(
+        "pre",
+        { tabindex: 0 },
+        `pip install sfumato\nsfumato send ${address.origin}${address.pathname} answers.csv`,
+      ),
+    );
   }
 
   /** @param {string} key @param {(event: Event) => any} action @param {boolean} [first] */
   button(key, action, first = false) {
-    return make("button", { type: "button", class: first ? "first" : false, click: action }, this.say(key));
+    return make(
+      "button",
+      { type: "button", class: first ? "first" : false, click: action },
+      this.say(key),
+    );
   }
 
   // --- asking
@@ -191,7 +211,11 @@ class Form {
     const fields = asked.map((place) => new Field(this, place));
     const form = make(
       "form",
-      { novalidate: true, submit: (/** @type {Event} */ event) => this.answer(event, fields, summary) },
+      {
+        novalidate: true,
+        autocomplete: "off", // a reload must not bring back what was typed
+        submit: (/** @type {Event} */ event) => this.answer(event, fields, summary),
+      },
       summary,
       question && make("p", { class: "dealt" }, this.say("dealt", { of: question.of })),
       ...fields.map((field) => field.node),
@@ -202,7 +226,9 @@ class Form {
     this.view(
       focus,
       this.tell(campaign.title),
-      ...[purpose, consent].map((text) => (text ? make("p", { dir: "auto" }, this.tell(text)) : null)),
+      ...[purpose, consent].map((text) =>
+        text ? make("p", { dir: "auto" }, this.tell(text)) : null,
+      ),
       this.promise(this.usualShare()),
       form,
       this.doubts(),
@@ -218,8 +244,20 @@ class Form {
     summary.hidden = !wrong.length;
     if (wrong.length) {
       const links = wrong.map((field) =>
-        make("li", {}, make("a", { href: `#${field.id}`, dir: "auto", click: (/** @type {Event} */ e) => field.focus(e) }, field.title)),
-      ); // prettier-ignore
+        make(
+          "li",
+          {},
+          make(
+            "a",
+            {
+              href: `#${field.id}`,
+              dir: "auto",
+              click: (/** @type {Event} */ e) => field.focus(e),
+            },
+            field.title,
+          ),
+        ),
+      );
       summary.replaceChildren(
         make(this.heading(1), {}, this.say("errors", { count: wrong.length })),
         make("ul", {}, ...links),
@@ -228,7 +266,9 @@ class Form {
       return;
     }
     try {
-      const answers = Object.fromEntries(fields.map((field) => [field.attribute.name, field.value]));
+      const answers = Object.fromEntries(
+        fields.map((field) => [field.attribute.name, field.value]),
+      );
       this.share = (await this.survey.answer(answers)).share;
       this.next(true);
     } catch (error) {
@@ -255,7 +295,7 @@ class Form {
     const { gamma } = this.survey.program;
     const times = Number((gamma[0] * 1000n) / gamma[1]) / 1000;
     // What is shown errs towards the weaker promise.
-    const posterior = Math.ceil((100 * times) / (times + 19) - 1e-9) / 100;
+    const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
     const told = this.survey.program.open.filter((place) => this.survey.asked.includes(place));
     const names = told.map((place) => this.title(this.survey.attributes[place])).join(", ");
     return make(
@@ -263,20 +303,47 @@ class Form {
       { class: "promise" },
       make(this.heading(1), {}, this.say("promise_title")),
       share === undefined ? null : this.crowd(share),
-      make("p", {}, share === undefined ? this.say("promise_blurred") : this.say("promise_share", { share: this.percent(share) })),
-      make("p", {}, this.say("promise_posterior", {
-        prior: this.percent(0.05), posterior: this.percent(posterior) })),
+      make(
+        "p",
+        {},
+        share === undefined
+          ? this.say("promise_blurred")
+          : this.say("promise_share", { share: this.percent(share) }),
+      ),
+      make(
+        "p",
+        {},
+        this.say("promise_posterior", {
+          prior: this.percent(0.05),
+          posterior: this.percent(posterior),
+        }),
+      ),
       names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
-      this.survey.program.told.length > told.length ? make("p", { class: "told" }, this.say("promise_size")) : null,
-      make("details", {}, make("summary", {}, this.say("numbers")), make("p", {}, this.say("promise_gamma", {
-        gamma: this.number(times, 4), epsilon: this.number(this.survey.epsilon, 3) }))),
-    ); // prettier-ignore
+      this.survey.program.told.length > told.length
+        ? make("p", { class: "told" }, this.say("promise_size"))
+        : null,
+      make(
+        "details",
+        {},
+        make("summary", {}, this.say("numbers")),
+        make(
+          "p",
+          {},
+          this.say("promise_gamma", {
+            gamma: this.number(times, 4),
+            epsilon: this.number(this.survey.epsilon, 3),
+          }),
+        ),
+      ),
+    );
   }
 
   /** A hundred people, of whom so many send what is true. @param {number} share */
   crowd(share) {
     const filled = Math.round(100 * share);
-    const people = Array.from({ length: 100 }, (_, i) => make("i", { class: i < filled ? "true" : false }));
+    const people = Array.from({ length: 100 }, (_, i) =>
+      make("i", { class: i < filled ? "true" : false }),
+    );
     return make(
       "figure",
       {},
@@ -287,8 +354,14 @@ class Form {
 
   /** What a page cannot prove, and what to do for those who want it proven. */
   doubts() {
-    return make("details", {}, make("summary", {}, this.say("doubts_title")),
-      make("p", {}, this.say("doubts_page")), make("p", {}, this.say("doubts_storage")), this.commandLine()); // prettier-ignore
+    return make(
+      "details",
+      {},
+      make("summary", {}, this.say("doubts_title")),
+      make("p", {}, this.say("doubts_page")),
+      make("p", {}, this.say("doubts_storage")),
+      this.commandLine(),
+    );
   }
 
   // --- what is sent
@@ -305,29 +378,65 @@ class Form {
       this.say("report_title"),
       make("p", {}, this.say("report_drawn")),
       this.inWords(report.values),
-      make("details", { open: true }, make("summary", {}, this.say("bytes")),
+      make(
+        "details",
+        { open: true },
+        make("summary", {}, this.say("bytes")),
         make("pre", { tabindex: 0, dir: "ltr", class: "bytes" }, body),
         blanks ? make("p", { class: "note" }, this.say("bytes_blanks", { blanks })) : null,
-        make("p", { class: "note" }, this.say("bytes_id"))),
+        make("p", { class: "note" }, this.say("bytes_id")),
+      ),
       this.promise(this.share ?? this.usualShare()),
       make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard")),
-    ); // prettier-ignore
+    );
   }
 
   /** The report as words, column by column. @param {any[]} values */
   inWords(values) {
-    const { program, entry, attributes } = this.survey;
-    const rows = program.actions(entry.question).flatMap((step) => {
-      const names = step.columns.map((place) => this.title(attributes[place]));
-      if (step.reports.length === step.columns.length && !step.map && step.step !== "window") {
-        const shown = step.reports.map((column, i) =>
-          this.label(attributes[step.columns[i]], step.step === "kary" || step.step === "subset" ? undefined : values[column]));
-        if (shown.every((text) => text !== undefined)) return names.map((name, i) => [name, shown[i]]);
-      }
-      return [[names.join(" × "), step.reports.map((column) => `${values[column]}`).join(", ")]];
-    }); // prettier-ignore
-    return make("dl", { class: "words" }, ...rows.flatMap(([name, text]) => [
-      make("dt", { dir: "auto" }, name), make("dd", { dir: "auto" }, text)])); // prettier-ignore
+    const { program, entry } = this.survey;
+    const rows = program.actions(entry.question).flatMap((step) =>
+      this.meaning(
+        step,
+        step.reports.map((i) => values[i]),
+      ),
+    );
+    return make(
+      "dl",
+      { class: "words" },
+      ...rows.flatMap(([name, text]) => [
+        make("dt", { dir: "auto" }, name),
+        make("dd", { dir: "auto" }, text),
+      ]),
+    );
+  }
+
+  /** What a step's part of the report says: names of columns, and of their values.
+   * @param {import("./steps.js").Step} step @param {any[]} reported @returns {string[][]} */
+  meaning(step, reported) {
+    const columns = step.columns.map((place) => this.survey.attributes[place]);
+    const names = columns.map((attribute) => this.title(attribute));
+    if (["public", "diagonal", "diagonal64", "spread", "retain", "table"].includes(step.step))
+      return names.map((name, i) => [name, this.label(columns[i], reported[i]) ?? ""]);
+    const all = names.join(" × ");
+    const items = step.items ? columns[0] : undefined;
+    if (items && (step.step === "flip" || step.step === "cut"))
+      return [[all, this.label(items, reported[0]) ?? ""]];
+    if (items && step.step === "symbol")
+      return [[all, this.label(items, step.candidates[reported[0]] ?? []) ?? ""]];
+    if (step.answers) {
+      const told = new Set([reported[0]].flat());
+      const cells = [...Array(product(step.sizes)).keys()].filter((cell) =>
+        told.has(step.map ? step.map[cell] : cell),
+      );
+      const words = cells.map((cell) =>
+        split(step, cell).map((code, i) => this.label(columns[i], code)),
+      );
+      if (words.length === 1) return names.map((name, i) => [name, words[0][i] ?? ""]);
+      const shown = words.slice(0, SHOWN).map((labels) => labels.join(" + "));
+      if (words.length > SHOWN) shown.push(this.say("more", { count: words.length - SHOWN }));
+      return [[all, this.say("one_of", { list: shown.join("; ") })]];
+    }
+    return [[all, reported.join(", ")]];
   }
 
   async send() {
@@ -357,15 +466,35 @@ class Form {
       focus,
       this.say(withdrawn ? "withdrawn_title" : "sent_title"),
       make("p", {}, this.say(withdrawn ? "withdrawn" : "sent")),
-      make("dl", { class: "receipt" }, ...["id", "sha256", "hash"].flatMap((name) => [
-        make("dt", {}, this.say(`receipt_${name}`)), make("dd", {}, make("code", {}, /** @type {any} */ (receipt)[name]))])),
-      make("div", { class: "buttons" },
-        make("a", { class: "button", download: `sfumato-${this.survey.campaign.name}.json`,
-          href: URL.createObjectURL(new Blob([text], { type: "application/json" })) }, this.say("receipt_save")),
+      make(
+        "dl",
+        { class: "receipt" },
+        ...["id", "sha256", "hash"].flatMap((name) => [
+          make("dt", {}, this.say(`receipt_${name}`)),
+          make("dd", {}, make("code", {}, /** @type {any} */ (receipt)[name])),
+        ]),
+      ),
+      make(
+        "div",
+        { class: "buttons" },
+        make(
+          "a",
+          {
+            class: "button",
+            download: `sfumato-${this.survey.campaign.name}.json`,
+            href: URL.createObjectURL(new Blob([text], { type: "application/json" })),
+          },
+          this.say("receipt_save"),
+        ),
         withdrawn ? null : this.button("stored", () => this.ask(receipt.id)),
-        withdrawn ? null : this.button("withdraw", (event) => this.confirm(event, "withdraw_sure", () => this.withdraw(receipt.id))),
-        this.forgetButton("forget")),
-    ); // prettier-ignore
+        withdrawn
+          ? null
+          : this.button("withdraw", (event) =>
+              this.confirm(event, "withdraw_sure", () => this.withdraw(receipt.id)),
+            ),
+        this.forgetButton("forget"),
+      ),
+    );
   }
 
   /** @param {string} id */
@@ -407,8 +536,12 @@ class Form {
     this.body.querySelector(".confirm")?.remove();
     const close = () => (panel.remove(), button.focus());
     const text = make("p", { id: "sfumato-sure", tabindex: -1 }, this.say(key));
-    const panel = make("div", { class: "confirm", role: "group", "aria-labelledby": "sfumato-sure" },
-      text, make("div", { class: "buttons" }, this.button("yes", action, true), this.button("no", close))); // prettier-ignore
+    const panel = make(
+      "div",
+      { class: "confirm", role: "group", "aria-labelledby": "sfumato-sure" },
+      text,
+      make("div", { class: "buttons" }, this.button("yes", action, true), this.button("no", close)),
+    );
     panel.addEventListener("keydown", (press) => press.key === "Escape" && close());
     button.closest(".buttons")?.after(panel);
     text.focus();
@@ -416,14 +549,34 @@ class Form {
 
   /** For those whose receipt outlived this browser's memory. */
   withReceipt() {
-    const input = make("input", { id: "sfumato-id", spellcheck: "false", autocomplete: "off", maxlength: 22 });
+    const input = make("input", {
+      id: "sfumato-id",
+      spellcheck: "false",
+      autocomplete: "off",
+      maxlength: 22,
+    });
     const id = () => /** @type {HTMLInputElement} */ (input).value.trim();
     const valid = (/** @type {(id: string) => any} */ action) => () =>
       /^[\w-]{22}$/.test(id()) ? action(id()) : this.say_status("receipt_wrong");
-    const buttons = make("div", { class: "buttons" }, this.button("stored", valid((text) => this.ask(text))),
-      this.button("withdraw", (event) => valid((text) => this.confirm(event, "withdraw_sure", () => this.withdraw(text)))()));
-    return make("details", {}, make("summary", {}, this.say("receipt_have")),
-      make("label", { for: "sfumato-id" }, this.say("receipt_id")), input, buttons); // prettier-ignore
+    const buttons = make(
+      "div",
+      { class: "buttons" },
+      this.button(
+        "stored",
+        valid((text) => this.ask(text)),
+      ),
+      this.button("withdraw", (event) =>
+        valid((text) => this.confirm(event, "withdraw_sure", () => this.withdraw(text)))(),
+      ),
+    );
+    return make(
+      "details",
+      {},
+      make("summary", {}, this.say("receipt_have")),
+      make("label", { for: "sfumato-id" }, this.say("receipt_id")),
+      input,
+      buttons,
+    );
   }
 
   // --- the names of things
@@ -436,7 +589,10 @@ class Form {
   /** What a value is called. @param {any} attribute @param {any} code */
   label(attribute, code) {
     if (attribute.type === "items" && Array.isArray(code))
-      return code.map((item) => this.name(attribute, attribute.values[item])).join(", ") || this.say("nothing");
+      return (
+        code.map((item) => this.name(attribute, attribute.values[item])).join(", ") ||
+        this.say("nothing")
+      );
     if (!Number.isInteger(code)) return undefined;
     if (attribute.type === "numeric") {
       const { size } = this.survey.program.inputs[this.survey.attributes.indexOf(attribute)];
@@ -477,14 +633,32 @@ class Field {
     this.inputs = [];
     const { type, values, edges } = this.attribute;
     const size = (values ?? edges ?? []).length;
-    const shown = type === "numeric" ? this.number() : type !== "items" && size > MANY ? this.list() : this.choices();
+    const shown =
+      type === "numeric"
+        ? this.number()
+        : type !== "items" && size > MANY
+          ? this.list()
+          : this.choices();
     const open = form.survey.program.open.includes(place);
     const note = open ? make("p", { class: "told" }, form.say("field_open")) : null;
     this.node =
       type === "numeric" || (type !== "items" && size > MANY)
-        ? make("div", { class: "field" }, make("label", { for: this.id, dir: "auto" }, this.title), note, this.problem, shown)
-        : make("fieldset", { class: "field", id: this.id, tabindex: -1, "aria-describedby": this.problem.id },
-            make("legend", { dir: "auto" }, this.title), note, this.problem, shown); // prettier-ignore
+        ? make(
+            "div",
+            { class: "field" },
+            make("label", { for: this.id, dir: "auto" }, this.title),
+            note,
+            this.problem,
+            shown,
+          )
+        : make(
+            "fieldset",
+            { class: "field", id: this.id, tabindex: -1, "aria-describedby": this.problem.id },
+            make("legend", { dir: "auto" }, this.title),
+            note,
+            this.problem,
+            shown,
+          );
   }
 
   get codes() {
@@ -496,36 +670,77 @@ class Field {
   choices() {
     const many = this.attribute.type === "items";
     const labels = this.codes.map((code) => {
-      const input = make("input", { type: many ? "checkbox" : "radio", name: this.id, value: code });
+      const input = make("input", {
+        type: many ? "checkbox" : "radio",
+        name: this.id,
+        value: code,
+      });
       this.inputs.push(input);
-      return make("label", { class: "choice" }, input, make("span", { dir: "auto" }, this.form.label(this.attribute, many ? [code] : code)));
-    }); // prettier-ignore
-    return make("div", { class: "choices" }, many && labels.length > MANY ? this.search(labels) : null, ...labels);
+      return make(
+        "label",
+        { class: "choice" },
+        input,
+        make("span", { dir: "auto" }, this.form.label(this.attribute, many ? [code] : code)),
+      );
+    });
+    return make(
+      "div",
+      { class: "choices" },
+      many && labels.length > MANY ? this.search(labels) : null,
+      ...labels,
+    );
   }
 
   /** Hides the items that do not hold what is typed. @param {HTMLElement[]} labels */
   search(labels) {
-    const input = make("input", { type: "search", "aria-label": this.form.say("search"), placeholder: this.form.say("search") });
+    const input = make("input", {
+      type: "search",
+      "aria-label": this.form.say("search"),
+      placeholder: this.form.say("search"),
+    });
     input.addEventListener("input", () => {
       const typed = /** @type {HTMLInputElement} */ (input).value.toLocaleLowerCase();
-      for (const label of labels) label.hidden = !label.textContent?.toLocaleLowerCase().includes(typed);
+      for (const label of labels)
+        label.hidden = !label.textContent?.toLocaleLowerCase().includes(typed);
     });
     return input;
   }
 
   /** A list of many values. */
   list() {
-    const options = this.codes.map((code) => make("option", { value: code }, this.form.label(this.attribute, code)));
-    return this.single(make("select", { id: this.id }, make("option", { value: "" }, this.form.say("choose")), ...options));
+    const options = this.codes.map((code) =>
+      make("option", { value: code }, this.form.label(this.attribute, code)),
+    );
+    return this.single(
+      make(
+        "select",
+        { id: this.id },
+        make("option", { value: "" }, this.form.say("choose")),
+        ...options,
+      ),
+    );
   }
 
   number() {
     const { min, max, step } = this.attribute;
     const whole = Number.isInteger(min) && Number.isInteger(max) && !step;
-    const hint = make("p", { class: "note", id: `${this.id}-hint` }, this.form.say("between", {
-      low: this.form.number(min, 9), high: this.form.number(max, 9) })); // prettier-ignore
-    const input = make("input", { id: this.id, type: "number", inputmode: "decimal", min, max,
-      step: step ?? (whole ? 1 : "any"), autocomplete: "off" }); // prettier-ignore
+    const hint = make(
+      "p",
+      { class: "note", id: `${this.id}-hint` },
+      this.form.say("between", {
+        low: this.form.number(min, 9),
+        high: this.form.number(max, 9),
+      }),
+    );
+    const input = make("input", {
+      id: this.id,
+      type: "number",
+      inputmode: "decimal",
+      min,
+      max,
+      step: step ?? (whole ? 1 : "any"),
+      autocomplete: "off",
+    });
     return make("div", {}, hint, this.single(input, hint.id));
   }
 
@@ -551,9 +766,12 @@ class Field {
   /** Whether there is an answer that fits; says what is wrong where there is none. */
   check() {
     const input = /** @type {HTMLInputElement} */ (this.inputs[0]);
-    const good = this.value !== undefined && (this.attribute.type !== "numeric" || input.validity.valid);
+    const good =
+      this.value !== undefined && (this.attribute.type !== "numeric" || input.validity.valid);
     this.problem.hidden = good;
-    this.problem.textContent = good ? "" : this.form.say(this.attribute.type === "numeric" ? "wrong_number" : "wrong_choice");
+    this.problem.textContent = good
+      ? ""
+      : this.form.say(this.attribute.type === "numeric" ? "wrong_number" : "wrong_choice");
     for (const each of this.inputs) each.toggleAttribute("aria-invalid", !good);
     if (!good) for (const each of this.inputs) each.setAttribute("aria-invalid", "true");
     return good;

@@ -23,7 +23,10 @@ export class SfumatoError extends Error {
 /** @param {any} held @param {string} what @returns {asserts held} */
 function check(held, what) {
   if (!held)
-    throw new SfumatoError("program", `this page does not understand the program of steps: ${what}`);
+    throw new SfumatoError(
+      "program",
+      `this page does not understand the program of steps: ${what}`,
+    );
 }
 /** @param {any} value */
 const whole = (value) => Number.isSafeInteger(value) && value >= 0;
@@ -33,7 +36,8 @@ const READ = {
   "": (value) => (whole(value) ? value : undefined),
   "+": (value) => (Array.isArray(value) && value.every(whole) ? value : undefined),
   "++": (value) => (Array.isArray(value) && value.every(READ["+"]) ? value : undefined),
-  "#": (value) => (/^\d{1,20}$/.test(value) && typeof value === "string" ? BigInt(value) : undefined),
+  "#": (value) =>
+    /^\d{1,20}$/.test(value) && typeof value === "string" ? BigInt(value) : undefined,
   $: (value) => (typeof value === "string" ? value : undefined),
   "@": (value) => (Array.isArray(value) ? value.map(readStep) : undefined),
 };
@@ -101,8 +105,12 @@ export class Program {
     this.open = this.steps.flatMap((s) => (s.step === "public" ? s.columns : []));
     /** The most characters that the values of a report take in JSON. */
     this.longest =
-      1 + sum(this.outputs.map(({ size, basket }) =>
-        basket ? JSON.stringify(range(size)).length + 1 : `${size - 1}`.length + 1));
+      1 +
+      sum(
+        this.outputs.map(({ size, basket }) =>
+          basket ? JSON.stringify(range(size)).length + 1 : `${size - 1}`.length + 1,
+        ),
+      );
   }
 
   /** What is done, once a question is dealt. @param {number} [question] */
@@ -114,7 +122,9 @@ export class Program {
 
   /** The columns that are asked. @param {number} [question] */
   asked(question) {
-    return this.actions(question).flatMap((step) => step.columns).sort((x, y) => x - y);
+    return this.actions(question)
+      .flatMap((step) => step.columns)
+      .sort((x, y) => x - y);
   }
 
   /** Which question to ask, by chance: no answer moves it. @param {Draws} draws */
@@ -135,7 +145,8 @@ export class Program {
     return report;
   }
 
-  /** How likely it is that all that is sent is true. @param {any[]} record @param {number} [question] */
+  /** How likely it is that all that is sent is true.
+   * @param {any[]} record @param {number} [question] */
   share(record, question) {
     return product(
       this.actions(question).map((step) => KINDS[step.step].share(step, this.values(record, step))),
@@ -149,7 +160,9 @@ export class Program {
       const value = record[place];
       const inside = (/** @type {any} */ code) => whole(code) && code < size;
       if (basket ? !Array.isArray(value) || !value.every(inside) : !inside(value))
-        throw new SfumatoError("answer", "an answer is missing or not one of the choices", { place });
+        throw new SfumatoError("answer", "an answer is missing or not one of the choices", {
+          place,
+        });
       return basket ? [...new Set(value)].sort((x, y) => x - y) : value;
     });
   }

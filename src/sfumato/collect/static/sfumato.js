@@ -71,7 +71,9 @@ function unsupported(what) {
     crypto: "this browser gives this page no cryptography: open it by https",
     storage: "this browser keeps nothing for this page, so it could not keep to one answer",
   };
-  return new SfumatoError("support", `${words[what]}; or use the command line: sfumato send`, { what });
+  return new SfumatoError("support", `${words[what]}; or use the command line: sfumato send`, {
+    what,
+  });
 }
 
 /** @param {any} text such as "19/1" @returns {[bigint, bigint]} */
@@ -81,7 +83,8 @@ function promised(text) {
   return [BigInt(n), BigInt(d)];
 }
 
-/** The code of an answer in its column. @param {any} attribute @param {Column} column @param {any} value */
+/** The code of an answer in its column.
+ * @param {any} attribute @param {Column} column @param {any} value */
 export function code(attribute, column, value) {
   const { type, values, edges, min, max, step } = attribute;
   if (type === "items") return [...value].map((item) => values.indexOf(item));
@@ -152,8 +155,13 @@ export class Survey {
     /** What one report costs, computed here: the logarithm of gamma. */
     this.epsilon = log(gamma[0]) - log(gamma[1]);
     /** @type {Entry} what the ledger holds of this round */
-    this.entry = { server: address.origin, campaign: campaign.name, round: campaign.round,
-      hash: campaign.hash, spent: 0 }; // prettier-ignore
+    this.entry = {
+      server: address.origin,
+      campaign: campaign.name,
+      round: campaign.round,
+      hash: campaign.hash,
+      spent: 0,
+    };
   }
 
   /** The columns that this person is asked, by their places. */
@@ -164,7 +172,9 @@ export class Survey {
   /** The question dealt, of how many; undefined where everyone is asked everything. */
   get question() {
     const { deal } = this.program;
-    return deal && { number: /** @type {number} */ (this.entry.question), of: deal.questions.length };
+    return (
+      deal && { number: /** @type {number} */ (this.entry.question), of: deal.questions.length }
+    );
   }
 
   /** The report that was drawn in this round, if any. */
@@ -204,15 +214,21 @@ export class Survey {
    */
   async answer(answers) {
     const record = this.attributes.map((attribute, i) =>
-      this.asked.includes(i) ? code(attribute, this.program.inputs[i], answers[attribute.name]) : null,
+      this.asked.includes(i)
+        ? code(attribute, this.program.inputs[i], answers[attribute.name])
+        : null,
     );
-    await navigator.storage?.persist?.();
+    // Asked for and not waited for: a person may leave the browser's question open for good.
+    navigator.storage?.persist?.().catch(() => {});
     this.entry = await this.change((entry, spent, put) => {
       if (entry.report) return;
       const budget = this.campaign.budget?.epsilon ?? Infinity;
       if (spent + this.epsilon > budget + 1e-12)
         throw new SfumatoError("budget", "this browser's budget for this server is spent", {
-          cost: this.epsilon, left: budget - spent, budget }); // prettier-ignore
+          cost: this.epsilon,
+          left: budget - spent,
+          budget,
+        });
       const values = this.program.randomise(record, new Draws(), entry.question);
       const id = identity();
       const report = { id, values, body: this.body(id, values), at: Date.now() };
@@ -245,7 +261,8 @@ export class Survey {
       try {
         const reply = await (await ask(this.address, "reports", report.body)).json();
         const [refused] = reply.refused ?? [];
-        if (refused) throw new SfumatoError(refused.kind, `the server refused the report: ${refused.kind}`);
+        if (refused)
+          throw new SfumatoError(refused.kind, `the server refused the report: ${refused.kind}`);
         return await this.mark("sent");
       } catch (error) {
         const { wait } = /** @type {any} */ (error).facts ?? {};
@@ -301,7 +318,10 @@ export class Survey {
 /** 128 random bits as 22 letters. */
 function identity() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return btoa(String.fromCharCode(...bytes)).replace(/[+/=]/g, (c) => ({ "+": "-", "/": "_" })[c] ?? "");
+  return btoa(String.fromCharCode(...bytes)).replace(
+    /[+/=]/g,
+    (c) => ({ "+": "-", "/": "_" })[c] ?? "",
+  );
 }
 
 /** Ask the server; an error that may pass says how long to wait.
@@ -310,13 +330,22 @@ async function ask(address, end, body) {
   const url = end ? `${address.href}/${end}` : address.href;
   /** @type {RequestInit} */
   const options = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
-  if (body) Object.assign(options, { method: "POST", body, headers: { "Content-Type": "application/json" } });
+  if (body)
+    Object.assign(options, {
+      method: "POST",
+      body,
+      headers: { "Content-Type": "application/json" },
+    });
   const reply = await fetch(url, options).catch(() => {
     throw new SfumatoError("network", "the server cannot be reached", { wait: 0 });
   });
   if (reply.ok) return reply;
   const { error } = await reply.json().catch(() => ({}));
-  const kinds = /** @type {Record<number, string>} */ ({ 404: "unknown", 409: "changed", 410: "closed" });
+  const kinds = /** @type {Record<number, string>} */ ({
+    404: "unknown",
+    409: "changed",
+    410: "closed",
+  });
   const passing = reply.status === 429 || reply.status >= 500;
   const wait = Math.min(Number(reply.headers.get("Retry-After")) || 0, 7200);
   throw new SfumatoError(

@@ -14,7 +14,8 @@
  *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
  *   questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
- *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, tells?: number, run: (s: Step, v: any[], draws: Draws) => any[],
+ *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, tells?: number,
+ *   run: (s: Step, v: any[], draws: Draws) => any[],
  *   share: (s: Step, v: any[]) => number}} Kind
  */
 
@@ -133,7 +134,7 @@ const bigCells = (s) => s.sizes.reduce((n, size) => n * BigInt(size), 1n);
 /** @param {Step} s @param {number[]} v */
 const joint = (s, v) => v.reduce((cell, code, i) => cell * s.sizes[i] + code, 0);
 /** @param {Step} s @param {number} cell */
-const split = (s, cell) =>
+export const split = (s, cell) =>
   s.sizes.map((size, i) => divide(cell, product(s.sizes.slice(i + 1))) % size);
 /** @param {Step} s @param {Draws} draws */
 const anew = (s, draws) => s.sizes.map((size) => draws.below(size));
@@ -201,7 +202,9 @@ const exchange = (s, items) => {
   const [ups, downs] = [0, 1].map((side) =>
     [...list.keys()].sort((i, j) => (above(list[i][side], list[j][side]) ? -1 : 1)).slice(0, 2),
   );
-  const pairs = ups.flatMap((i) => downs.map((j) => (i === j ? fraction(1) : times(list[i][0], list[j][1]))));
+  const pairs = ups.flatMap((i) =>
+    downs.map((j) => (i === j ? fraction(1) : times(list[i][0], list[j][1]))),
+  );
   return largest(pairs);
 };
 
@@ -256,7 +259,8 @@ const bucket = (s, seed, item) => {
   return Number(value) % s.buckets;
 };
 
-/** The weights in all, where each report has weight a or b. @type {Record<string, (s: Step) => number>} */
+/** The weights in all, where each report has weight a or b.
+ * @type {Record<string, (s: Step) => number>} */
 export const OMEGA = {
   kary: (s) => s.a + s.b * (s.answers - 1),
   symbol: (s) => s.cap * s.a + s.candidates.length * s.b,
@@ -341,7 +345,10 @@ export const KINDS = {
     gamma(s) {
       const [n, d] = s.weights ? [Math.min(...s.weights), WORD] : [1, s.size];
       if (s.size === 1 || !s.keep) return fraction(1);
-      return plus(fraction(BigInt(s.keep) * BigInt(d), BigInt(WORD - s.keep) * BigInt(n)), fraction(1));
+      return plus(
+        fraction(BigInt(s.keep) * BigInt(d), BigInt(WORD - s.keep) * BigInt(n)),
+        fraction(1),
+      );
     },
     run: (s, v, draws) =>
       draws.chance(s.keep, 4) ? v : [s.weights ? draws.pick(s.weights) : draws.below(s.size)],
@@ -352,9 +359,10 @@ export const KINDS = {
     ...records,
     fields: "sizes+ weights++",
     fits: (s) =>
-      [cells(s), ...s.weights.map((/** @type {number[]} */ row) => sum(row) === WORD && row.length)].every(
-        (length) => length === s.weights.length,
-      ),
+      [
+        cells(s),
+        ...s.weights.map((/** @type {number[]} */ row) => sum(row) === WORD && row.length),
+      ].every((length) => length === s.weights.length),
     gamma: (s) =>
       largest(
         s.weights.map((/** @type {any} */ _, /** @type {number} */ i) => {
@@ -372,7 +380,12 @@ export const KINDS = {
     fits: (s) => !s.sizes !== !s.items && keepsFit(s, baskets.universe(s)),
     gamma(s) {
       const parts = s.sizes
-        ? s.sizes.map((size, i) => exchange(s, range(size).map((j) => sum(s.sizes.slice(0, i)) + j)))
+        ? s.sizes.map((size, i) =>
+            exchange(
+              s,
+              range(size).map((j) => sum(s.sizes.slice(0, i)) + j),
+            ),
+          )
         : range(s.items).map((i) => largest(odds(s, i)));
       return parts.reduce(times);
     },
@@ -448,7 +461,7 @@ export const KINDS = {
     fields: "items buckets cap a b pool$ seeds",
     inputs: (s) => set(s.items),
     outputs: (s) => codes(s.seeds, s.buckets),
-    fits: (s) => s.cap && s.cap < s.buckets,
+    fits: (s) => s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const seed = draws.below(s.seeds);
@@ -470,7 +483,13 @@ export const KINDS = {
         const [place, steps] = [v * (s.values - 1), s.round - 1];
         v = divide(place, steps) + Number(draws.below(steps) < place % steps);
       }
-      return [lifted(s, range(s.length).map((i) => v + i), draws)];
+      return [
+        lifted(
+          s,
+          range(s.length).map((i) => v + i),
+          draws,
+        ),
+      ];
     },
     share: (s) => (s.length * s.a) / omega(s),
   },
@@ -518,7 +537,9 @@ export const KINDS = {
           question.reports.every((column) => s.reports.indexOf(column) > 0),
       ) &&
       s.columns.every((column) => alike(merged(s, "columns", "inputs", column), "size")) &&
-      s.reports.slice(1).every((column) => alike(merged(s, "reports", "outputs", column), "basket")),
+      s.reports
+        .slice(1)
+        .every((column) => alike(merged(s, "reports", "outputs", column), "basket")),
     gamma: (s) => largest(s.questions.map((question) => KINDS[question.step].gamma(question))),
     run: (s, v) => v,
     share: () => 1,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, product
 from math import comb
 
@@ -238,9 +238,9 @@ class Collide(Action):
     def __post_init__(self) -> None:
         self.check_columns()
         self.check(
-            1 <= self.cap < self.buckets and self.seeds >= 1,
-            f"cap {self.cap} of {self.buckets} buckets and {self.seeds} seeds",
-            "use 1 <= cap < buckets and at least one seed",
+            1 <= self.cap < self.buckets and self.pool.isascii(),
+            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
+            "use 1 <= cap < buckets and a pool named in ASCII",
         )
         check_weights(self, self.a, self.b, self.total)
 
@@ -315,6 +315,7 @@ def unflipped(held: Ints, keeps: Rows) -> Fraction:
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def item_odds(keep_ones: int, keep_zeros: int) -> tuple[Gamma, Gamma]:
     """How much likelier a report bit can be under a one than under a zero, and the reverse."""
     bits = ((keep_ones, SCALE - keep_zeros), (SCALE - keep_ones, keep_zeros))

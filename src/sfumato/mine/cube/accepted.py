@@ -66,7 +66,7 @@ ACCEPTED: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Add: PAIR,
     exp.Sub: PAIR,
     exp.Mul: PAIR,
-    exp.Div: PAIR,
+    exp.Div: ("this", "expression", "safe"),  # a quotient by 0 is NULL here in any case
     exp.IntDiv: PAIR,
     exp.Mod: PAIR,
     exp.Pow: PAIR,
@@ -142,7 +142,7 @@ def _name(node: exp.Expression) -> str:
     """What SQL calls a node."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).upper()
-    if isinstance(node, exp.Func):
+    if isinstance(node, exp.Func) and type(node) is not exp.Func:
         return node.sql_name()
     return node.key.upper()
 

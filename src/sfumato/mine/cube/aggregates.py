@@ -84,7 +84,7 @@ def _correlation(sums: Sums) -> Quantity:
 ONE_NUMBER, PAIR = ("this",), ("this", "expression")
 AGGREGATES: dict[type[exp.Expression], Aggregate] = {
     exp.Count: Aggregate("COUNT", ("this", "big_int"), 0, _count, adds=True),
-    exp.CountIf: Aggregate("COUNT_IF", ONE_NUMBER, 0, _count, adds=True),
+    exp.CountIf: Aggregate("COUNT_IF", ONE_NUMBER, 0, _sum, adds=True),  # a sum of ones and zeros
     exp.Sum: Aggregate("SUM", ONE_NUMBER, 1, _sum, adds=True),
     exp.Avg: Aggregate("AVG", ONE_NUMBER, 1, _average),
     exp.Variance: Aggregate("VAR_SAMP", ONE_NUMBER, 1, _of_sample(_variance)),

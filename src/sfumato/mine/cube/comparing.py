@@ -105,9 +105,14 @@ def _truth_labels(attribute: Attribute) -> Mask:
     return np.array([word in TRUE_WORDS for word in words])
 
 
+def are_numbers(attribute: Attribute) -> bool:
+    """Whether all values of a category are numbers."""
+    return all(WRITTEN_NUMBER.fullmatch(label) for label in attribute.labels)
+
+
 def label_numbers(attribute: Attribute, what: str) -> list[Fraction]:
     """The numbers that the values of a category are; a word among them has no such thing."""
-    if not all(WRITTEN_NUMBER.fullmatch(label) for label in attribute.labels):
+    if not are_numbers(attribute):
         raise QueryError(
             f"'{attribute.name}' holds words, which have no {what}",
             hint="use = or IN with the values themselves",

@@ -289,7 +289,11 @@ def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expre
 
     def replaced(node: exp.Expression) -> exp.Expression:
         name = _alike(node.name, meant) if isinstance(node, exp.Column) else None
-        if name is None or node.find_ancestor(*KINDS, exp.Filter, exp.WithinGroup) is not None:
+        if (
+            name is None
+            or node == meant[name]
+            or node.find_ancestor(*KINDS, exp.Filter, exp.WithinGroup) is not None
+        ):
             return node
         return exp.paren(meant[name].copy()) if node.parent is not None else meant[name].copy()
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Bins, Domain, Items, Numeric
+from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.columns import Axis, Cut, Grid, check_keyed
-from sfumato.mine.cube.comparing import comparison, ends
+from sfumato.mine.cube.comparing import are_numbers, comparison, ends, label_numbers
 from sfumato.mine.cube.conditions import Condition, case_branches, condition
 from sfumato.mine.cube.constants import constant, is_constant, is_number, number, plain
 from sfumato.mine.cube.derived import Derived
@@ -29,12 +29,12 @@ class Key:
     labels: tuple[Any, ...]
     cuts: tuple[Cut, ...]
     index: Callable[[Grid], NDArray[Any]]
-    ranked: bool = False  # whether the labels stand in order, though their names would not sort so
+    ranks: tuple[Any, ...] | None = None  # by which labels are sorted, where not by themselves
 
     @classmethod
-    def of(cls, labels: tuple[Any, ...], cut: Cut, *, ranked: bool = False) -> Key:
+    def of(cls, labels: tuple[Any, ...], cut: Cut, ranks: tuple[Any, ...] | None = None) -> Key:
         """The key that is what a cut tells."""
-        return cls(labels, (cut,), lambda grid: cut.tells(grid.axis(cut.axis.name)), ranked)
+        return cls(labels, (cut,), lambda grid: cut.tells(grid.axis(cut.axis.name)), ranks)
 
 
 def key(expression: exp.Expression, domain: Domain) -> Key:
@@ -63,7 +63,16 @@ def _column_key(axis: Axis) -> Key:
         labels = (False, True)
     elif isinstance(attribute, Numeric):
         labels = tuple(attribute.numbers(np.arange(attribute.size)).tolist())
-    return Key.of(labels, Cut.by_value(axis), ranked=isinstance(attribute, Bins))
+    return Key.of(labels, Cut.by_value(axis), _ranks(attribute))
+
+
+def _ranks(attribute: Attribute) -> tuple[Any, ...] | None:
+    """Bins are sorted as they lie, and words that are numbers as numbers."""
+    if isinstance(attribute, Bins):
+        return tuple(range(attribute.size))
+    if isinstance(attribute, Category) and are_numbers(attribute):
+        return tuple(label_numbers(attribute, "order"))
+    return None
 
 
 def _case_key(expression: exp.Case, domain: Domain) -> Key:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
-from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, is_aggregate
+from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, Aggregate, is_aggregate
 from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
 from sfumato.mine.cube.conditions import case_branches, condition
 from sfumato.mine.cube.constants import bare, constant, is_constant, number
@@ -223,19 +223,7 @@ class _Translator:
         if aggregate.formula is None:
             raise _alone(expression)
         formula = aggregate.formula
-        if isinstance(expression, exp.CountIf):
-            holds = condition(expression.this, self.domain)
-            return _Part(
-                lambda scope: formula(GroupSums(scope.within(holds.holds(scope.grid)))), holds.cuts
-            )
-        arguments = [expression.this, expression.args.get("expression")][
-            : max(1, aggregate.numbers)
-        ]
-        if isinstance(expression, exp.Count):
-            arguments = [part for part in arguments if _can_be_null(part)]
-            self._check_counted(expression)
-        counts = isinstance(expression, exp.Count)
-        numbers = [self._number(part, words=counts) for part in arguments]
+        numbers = self._arguments(expression, aggregate)
         terms = [each.terms for each in numbers]
         return _Part(
             lambda scope: formula(
@@ -244,17 +232,32 @@ class _Translator:
             tuple(cut for each in numbers for cut in each.cuts),
         )
 
+    def _arguments(self, expression: exp.Expression, aggregate: Aggregate) -> list[_Numbered]:
+        """The numbers that an aggregate is of."""
+        if isinstance(expression, exp.CountIf):
+            return [self._truth(expression.this)]
+        if isinstance(expression, exp.Count):
+            self._check_counted(expression)
+            counted = [expression.this] if _can_be_null(expression.this) else []
+            return [self._number(part, words=True) for part in counted]
+        arguments = [expression.this, expression.args.get("expression")][: aggregate.numbers]
+        return [self._number(part) for part in arguments]
+
     def _check_counted(self, expression: exp.Count) -> None:
-        """COUNT of a column or of anything known counts every record: nothing else is NULL."""
+        """COUNT of a column or a constant counts every record; that of a CASE those with a
+        result.
+        """
         counted = expression.this
         if counted is None or isinstance(bare(counted), exp.Star) or is_constant(counted):
             return
-        if column_name(counted, self.domain) is not None:
-            for column in counted.find_all(exp.Column):
-                Axis.of(self.domain, column.name)
-            return
-        if not _can_be_null(counted):
-            self._number(counted)
+        name = column_name(counted, self.domain)
+        if name is not None:
+            Axis.of(self.domain, name)
+        elif not _can_be_null(counted):
+            raise QueryError(
+                f"{expression.sql()} counts neither rows, a column, nor a CASE",
+                hint="use COUNT(*), or COUNT_IF for a condition",
+            )
 
     def _number(self, expression: exp.Expression, *, words: bool = False) -> _Numbered:
         """A number of each record: a column, a constant, arithmetic, a condition, or a CASE of

@@ -127,12 +127,16 @@ class _Answering:
         for order in reversed(self.plan.asked.order):
             entry = self.plan.entry(order.expression)
             values = self._values(entry, groups, groups)
-            if isinstance(entry, KeyEntry) and self.plan.base.keys[entry.place].ranked:
-                values = [group.at.get(entry.place) for group in groups]
+            if isinstance(entry, KeyEntry):
+                values = [self._rank(entry.place, group) for group in groups]
             keys = [_sortable(value, order) for value in values]
             places = sorted(range(len(groups)), key=keys.__getitem__, reverse=order.descends)
             groups = [groups[place] for place in places]
         return groups
+
+    def _rank(self, place: int, group: Group) -> Any:
+        key = self.plan.base.keys[place]
+        return (key.ranks or key.labels)[group.at[place]] if place in group.at else None
 
     def _values(
         self, entry: Entry, groups: Sequence[Group], all_groups: Sequence[Group]

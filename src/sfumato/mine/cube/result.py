@@ -82,7 +82,7 @@ class CubeResult:
             import polars
         except ImportError:
             raise MissingExtraError(
-                "Polars is not installed", hint="pip install polars, or use to_arrow()"
+                "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
             ) from None
         return polars.from_arrow(self.to_arrow(level))
 

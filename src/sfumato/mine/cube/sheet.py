@@ -102,7 +102,8 @@ class Sheet:
     def variance(self, quantity: Quantity) -> float:
         """The variance of a quantity, by the delta method."""
         names = [name for name, slope in quantity.slopes.items() if slope]
-        if not names:
+        counts = self.tables.counts
+        if not names or counts is None or counts.evidence.exact:
             return 0.0
         slopes = np.array([quantity.slopes[name] for name in names])
         return max(0.0, float(slopes @ self._covariances(names) @ slopes))
