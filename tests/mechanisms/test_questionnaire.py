@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.channels.contrasts import Interactions
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
 from sfumato.mechanisms.questionnaire import Questionnaire
@@ -30,6 +31,7 @@ from sfumato.mechanisms.shares import (
     answers_of,
     best_shares,
     information,
+    mean_squares,
     most_information,
 )
 from sfumato.privacy.guarantee import Guarantee
@@ -188,6 +190,16 @@ def test_the_foreseen_error_is_the_one_found() -> None:
         found = math.sqrt(np.mean(np.square(errors))) / 20_000
         foreseen = math.sqrt(design.variance(axes) / 20_000)
         assert abs(found / foreseen - 1) < 0.15
+
+
+def test_the_closed_form_of_any_weighted_sum_is_that_of_its_features() -> None:
+    shape, rng = (2, 3, 4), np.random.default_rng(3)
+    weights = rng.normal(size=shape)
+    found = mean_squares(weights, [np.full(size, 1 / size) for size in shape])
+    every = Interactions.up_to(shape, (False,) * 3, 3)
+    pulls = every.features((0, 1, 2)).matrix.T @ weights.ravel() / 24
+    for axes in every.sets:
+        assert found[axes] == pytest.approx((pulls[every.places(axes)] ** 2).sum())
 
 
 # --- what is promised

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.contrasts import Interactions, subsets
 from sfumato.channels.questions import WHOLE, Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -31,7 +30,7 @@ from sfumato.mechanisms.questions import (
     cover,
     shares_of,
 )
-from sfumato.mechanisms.shares import Workload, information
+from sfumato.mechanisms.shares import Workload, information, mean_squares
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -157,7 +156,7 @@ class Questionnaire(Mechanism):
     @cached_property
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
-        names = self.domain.private.names
+        names = self._private.names
         labels: list[str] = []
         for each in self.questions:
             label = " × ".join(names[axis] for axis in each.columns)
@@ -179,7 +178,7 @@ class Questionnaire(Mechanism):
 
     @cached_property
     def _dealing(self) -> Dealing:
-        return Dealing(self.questions, self.domain.private.shape, *self._parts)
+        return Dealing(self.questions, self._private.shape, *self._parts)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         codes = [np.asarray(column) for column in columns]
@@ -188,7 +187,7 @@ class Questionnaire(Mechanism):
         return dealt.astype(code_dtype(first)), answers.astype(code_dtype(second))
 
     def steps(self) -> tuple[Step, ...]:
-        shape, (a, b) = self.domain.private.shape, self._parts
+        shape, (a, b) = self._private.shape, self._parts
         kary = tuple(
             Kary(
                 columns=each.columns,
@@ -213,7 +212,7 @@ class Questionnaire(Mechanism):
             Question(each.columns, each.answers, each.weight / ONE, each.map)
             for each in self.questions
         )
-        return System(self.domain.private.shape, asked, float(self.gamma))
+        return System(self._private.shape, asked, float(self.gamma))
 
     @property
     def largest(self) -> int:
@@ -222,12 +221,12 @@ class Questionnaire(Mechanism):
 
     @property
     def together(self) -> tuple[tuple[str, ...], ...]:
-        names = self.domain.private.names
+        names = self._private.names
         sets = dict.fromkeys(each.columns for each in self.questions)
         return tuple(tuple(names[axis] for axis in axes) for axes in sets)
 
     def _channel(self, cells: Sequence[Cells]) -> Questions:
-        private = self.domain.private
+        private = self._private
         places = [private.axis(part.name) for part in cells]
         axes = tuple(sorted(places))
         shown = tuple(part.size for part in cells)
@@ -249,7 +248,7 @@ class Questionnaire(Mechanism):
         return Observation(tuple(cells), self._tally(), self._channel(cells))
 
     def _check_held(self, names: Sequence[str]) -> None:
-        axes = {self.domain.private.axis(name) for name in names}
+        axes = {self._private.axis(name) for name in names}
         if not any(axes <= set(each.columns) for each in self.questions):
             raise Unanswerable(
                 f"no question held {listing(names)} together ({self.largest} columns at once at "
@@ -262,44 +261,56 @@ class Questionnaire(Mechanism):
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
-        """Σ_A |Φ_Aᵀw/K|²/I_A less what holding the people fixed takes away, I_A what a person tells
-        of each feature of A (`shares`).
+        """Σ_A M_A/I_A less what holding the people fixed takes away: M_A the mean square of the
+        weights' interaction A, I_A what a person tells of each feature of A (`shares`).
 
         Of more columns than a question holds, it is the variance of a model that supposes their
         interaction away.
         """
-        if any(part.name not in self.domain.private.names for part in cells):
+        if any(self._is_public(part) for part in cells):
             return None
-        channel = self._channel(cells)
-        axes, plain = channel.axes, (False,) * len(self._shape)
-        held = [part for part in subsets(axes, self.largest) if self._told(part)]
-        own = Interactions(self._shape, plain, tuple(held))
-        matrix, _ = own.features(axes)
-        pull = matrix.T @ np.ravel(weights)[channel.view] / len(channel.view)
-        told = np.array([self._told(part) for part in own.sets])
-        whole = float((pull**2 / told[own.blocks]).sum())
+        places = [self._private.axis(part.name) for part in cells]
+        laws = [part.counts() / part.attribute.size for part in cells]
+        total = 0.0
+        for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
+            told = self._told(tuple(sorted(places[place] for place in part)))
+            total += square / told if told else 0.0
         seen = float((weights**2 * shares).sum()) - float((weights * shares).sum()) ** 2
-        return max(0.0, whole - seen)
+        return max(0.0, total - seen)
 
     def _told(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
-        gamma = float(self.gamma)
-        return sum(
-            each.weight / ONE * information(gamma, each.answers, self._cells(each))
+        if axes not in self._heard:
+            self._heard[axes] = sum(
+                each for columns, each in self._each if set(axes) <= set(columns)
+            )
+        return self._heard[axes]
+
+    @cached_property
+    def _heard(self) -> dict[tuple[int, ...], float]:
+        return {}
+
+    @cached_property
+    def _each(self) -> list[tuple[tuple[int, ...], float]]:
+        """What each question adds to what a person tells of the features of its columns."""
+        shape, gamma = self._private.shape, float(self.gamma)
+        return [
+            (
+                each.columns,
+                each.weight
+                / ONE
+                * information(gamma, each.answers, math.prod(shape[axis] for axis in each.columns)),
+            )
             for each in self.questions
-            if set(axes) <= set(each.columns)
-        )
+        ]
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return self.domain.private.shape
-
-    def _cells(self, question: Asked) -> int:
-        return math.prod(self._shape[axis] for axis in question.columns)
+    @cached_property
+    def _private(self) -> Domain:
+        return self.domain.private
 
     @property
     def private_channel(self) -> Questions:
-        private = self.domain.private
+        private = self._private
         if private.cells > DENSE:
             raise Unanswerable(
                 f"the channel over {private.cells:,} records is too large to be written down"
@@ -307,7 +318,7 @@ class Questionnaire(Mechanism):
         return self._channel([private.cells_of(axis.name) for axis in private.axes])
 
     def private_channel_over(self, axes: Sequence[int]) -> Questions:
-        private = self.domain.private
+        private = self._private
         return self._channel([private.cells_of(private.axes[axis].name) for axis in axes])
 
     def private_likelihood(
@@ -331,7 +342,7 @@ class Questionnaire(Mechanism):
         self, question: Asked, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
     ) -> NDArray[Any] | None:  # (answers, groups)
         """P(answer | group), cells spread evenly within coarser ones; None where it says nothing."""
-        private = self.domain.private
+        private = self._private
         place = {private.axis(part.name): number for number, part in enumerate(cells)}
         inside = [axis for axis in question.columns if axis in place]
         if not inside or (question.map is not None and len(inside) < len(question.columns)):

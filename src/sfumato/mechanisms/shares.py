@@ -201,3 +201,26 @@ def _incidence(
                 columns.append(place[part])
                 told.append(each)
     return np.array(rows, np.intp), np.array(columns, np.intp), np.array(told)
+
+
+def mean_squares(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, float]:
+    """The mean square of each interaction of a table whose axes are independent with these laws
+    (analysis of variance).
+
+    With M_B the mean square of the mean over all axes but B, that of the interaction A is
+    Σ_{B⊆A} (−1)^{|A∖B|} M_B.
+    """
+    every, found = tuple(range(weights.ndim)), {}
+    for axes in ((), *subsets(every)):
+        mean = weights
+        for axis in reversed(every):
+            if axis not in axes:
+                mean = np.tensordot(mean, laws[axis], axes=(axis, 0))
+        square = mean**2
+        for axis in reversed(axes):
+            square = np.tensordot(square, laws[axis], axes=(-1, 0))
+        found[axes] = float(square)
+    return {
+        axes: sum((-1) ** (len(axes) - len(part)) * found[part] for part in ((), *subsets(axes)))
+        for axes in subsets(every)
+    }
