@@ -108,6 +108,34 @@ def test_an_audit(copies: int) -> None:
     assert code == 0 and out.startswith("nothing was found against the promise of gamma-diagonal")
 
 
+@pytest.mark.usefixtures("folder")
+def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
+    """A sorted file published in its order: the reports alone show it."""
+    header, *rows = Path("people.csv").read_text().splitlines()
+    rows.sort(key=lambda row: row.split(",")[2])
+    Path("sorted.csv").write_text("\n".join([header, *rows, ""]))
+    run("perturb sorted.csv -o r.parquet --schema people.toml --gamma 19")
+    code, out, err = run("audit r.parquet --truth sorted.csv --seed 1")
+    assert code == 3 and not err
+    assert "the order of the reports says nothing about the records" in out
+    assert "against the promise" in out and "the smallest leaks this audit finds" in out
+    code, out, _ = run("audit r.parquet --truth sorted.csv --seed 1 --json")
+    shown = json.loads(out)
+    assert code == 3 and not shown["clean"] and shown["smallest_leaks"]["unchanged_in_a_row"] > 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_audit_by_an_order_that_nobody_drew() -> None:
+    """The order brings reports beside their records, and is judged itself."""
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    np.save("order.npy", np.arange(3000))
+    code, out, _ = run("audit r.parquet --truth people.csv --order order.npy --seed 1")
+    assert code == 3 and "the order of the reports was drawn by chance" in out
+    np.save("order.npy", np.arange(2999))
+    code, out, err = run("audit r.parquet --truth people.csv --order order.npy")
+    assert code == 2 and not out and "orders 2,999 reports, but the release has 3,000" in err
+
+
 CASES = {
     "nothing asked": ("plan people.toml --rows 9", "nothing is asked for"),
     "two guarantees": (

@@ -16,7 +16,6 @@ from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Columns
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
-from sfumato.randomness import Keystream
 
 MOST_COLUMNS = 24  # columns judged one by one and in neighbouring pairs
 MOST_SETS = 32  # of columns that single reports speak of
@@ -27,10 +26,8 @@ BINS = 64  # steps of a likelihood ratio that are told apart
 Floats = NDArray[np.float64]
 
 
-def observed_checks(paired: Paired, rng: Keystream) -> tuple[list[Check], Floats]:
-    """Whether reports, true cell by true cell, are tallied as the observation says; and a series of
-    residuals, one a report.
-    """
+def observed_checks(paired: Paired) -> list[Check]:
+    """Whether reports, true cell by true cell, are tallied as the observation says."""
     columns = [judged_cells(a) for a in list(paired.private)[:MOST_COLUMNS]]
     questions: list[Sequence[Cells]] = [(part,) for part in columns]
     if paired.mechanism.together is None:
@@ -41,7 +38,7 @@ def observed_checks(paired: Paired, rng: Keystream) -> tuple[list[Check], Floats
             [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
         ]
     found = (_tally_check(paired, cells) for cells in questions)
-    return [check for check in found if check is not None], _residuals(paired, rng)
+    return [check for check in found if check is not None]
 
 
 def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
@@ -97,28 +94,6 @@ def _true_cells(paired: Paired, cells: Sequence[Cells]) -> NDArray[np.intp] | No
         column = paired.repeated(part.attribute.name)
         codes.append(np.asarray(part.assign(column)).astype(np.intp))
     return np.ravel_multi_index(tuple(codes), tuple(part.size for part in cells))
-
-
-def _residuals(paired: Paired, rng: Keystream) -> Floats:
-    """A random score of each report less its mean among those with the same first column."""
-    score = _scores(paired.release.columns, rng)
-    cells = judged_cells(paired.private.attributes[0])
-    truth = np.asarray(cells.assign(paired.truths[0])).astype(np.intp)
-    held = np.maximum(np.bincount(truth, minlength=cells.size), 1)
-    means = np.bincount(truth, weights=score, minlength=cells.size) / held
-    return score - means[truth]
-
-
-def _scores(columns: Columns, rng: Keystream) -> Floats:
-    rows = len(columns[0])
-    total = np.zeros(rows)
-    for column in columns:
-        if isinstance(column, Bits):
-            total += column.to_dense() @ (rng.random(column.items) - 0.5)
-        else:
-            codes = np.asarray(column).astype(np.intp)
-            total += (rng.random(int(codes.max(initial=0)) + 1) - 0.5)[codes]
-    return total
 
 
 def ratio_view(

@@ -21,7 +21,7 @@ from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
 
-SUCCESS, FAULT, BAD_INPUT = 0, 1, 2
+SUCCESS, FAULT, BAD_INPUT, VIOLATION = 0, 1, 2, 3
 
 
 class Commands(TyperGroup):
@@ -54,7 +54,9 @@ class Commands(TyperGroup):
 
 
 def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
-    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours."""
+    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours; 3
+    where the command itself says that it found a violation.
+    """
     try:
         status = run()
         if status == INTERRUPTED:  # newer Typers turn an interruption into this status

@@ -13,11 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
 from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, telling
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
+from sfumato.publish.dossier import hiding_dossier
 from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.records import write_json
@@ -82,6 +84,7 @@ def hide(
     items: Items = None,
     seed: Seed = None,
     reveal: Reveal = None,
+    dossier: DossierFile = None,
     plot: Plot = None,
     force: Force = False,
     json: Json = False,
@@ -92,7 +95,7 @@ def hide(
     """
     started = time.perf_counter()
     check_output(output, force, json)
-    check_targets([plot, reveal], force)
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
     how: dict[str, Any] = {
         "min_support": min_support,
         "min_count": min_count,
@@ -121,6 +124,19 @@ def hide(
     release.save(output, force=force)
     if reveal is not None:
         write_json(release.revealed(), reveal, force=force)
+    write_dossier(
+        hiding_dossier(release),
+        dossier,
+        settings={
+            **{name: value for name, value in how.items() if name != "rng"},
+            "method": method,
+            "margin": margin,
+            "disclosure": disclosure,
+            "randomness": "secure" if seed is None else f"seed {seed}",
+        },
+        files={"input": data, "output": output, "patterns": patterns, "changed": reveal},
+        force=force,
+    )
     report = replace(release.report, seconds=time.perf_counter() - started)
     print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *report.notes])
     if json:

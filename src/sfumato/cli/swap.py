@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Json, Output, check_output
 from sfumato.cli.owner import (
     SEEDED,
@@ -30,6 +31,7 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes
 from sfumato.errors import ParameterError
+from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
@@ -90,6 +92,7 @@ def swap(
     nulls: Nulls = "value",
     seed: Seed = None,
     reveal: Reveal = None,
+    dossier: DossierFile = None,
     plot: Plot = None,
     force: Force = False,
     json: Json = False,
@@ -104,7 +107,7 @@ def swap(
     """
     check_output(output, force, json)
     check_record_target(output, force=force)
-    check_targets([plot, reveal], force)
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
     microdata = read_microdata(data, confidential, keys, bin, nulls)
     how: dict[str, Any] = {
         "method": method,
@@ -130,6 +133,24 @@ def swap(
     if reveal is not None:
         rows = (release.changed.nonzero()[0] + 1).tolist()
         write_json({"changed_rows": rows}, reveal, force=force)
+    write_dossier(
+        swap_dossier(release),
+        dossier,
+        settings={
+            "confidential": confidential,
+            "keys": [column.name for column in microdata.keys],
+            "bins": bin,
+            "nulls": nulls,
+            "proportion": proportion,
+            **{name: value for name, value in how.items() if name != "rng"},
+            "drift": drift,
+            "max_posterior": release.reports[0].max_posterior,
+            "classifier": classifier,
+            "randomness": "secure" if seed is None else f"seed {seed}",
+        },
+        files={"input": data, "output": output, "changed rows": reveal},
+        force=force,
+    )
     print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *release.notes])
     if json:
         print_json({**release.to_dict(), "output": str(output)})

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.figures import figures_of
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
@@ -84,6 +85,7 @@ class Collector:
             number = self.store.enrol(file)
             tally = CampaignTally(file.campaign.mechanism)
             tally.recount(self.store.bodies(number))
+            figures_of(file.campaign, tally)  # what it needs is loaded before anyone waits for it
             self.served[file.campaign.name] = Served(file, number, tally)
         self.look_at_the_day()
 
