@@ -5,7 +5,7 @@ error bars.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from sfumato.audit import audit_release as audit_release
