@@ -21,6 +21,16 @@ class Evidence(ABC):
     each cell's estimate.
     """
 
+    @property
+    def samples(self) -> bool:
+        """Whether its covariances count the rows as a sample, and not as held fixed."""
+        return False
+
+    @property
+    def assumes(self) -> str | None:
+        """What the estimate supposes beyond the reports, in words; None where it is nothing."""
+        return None
+
     @cached_property
     @abstractmethod
     def total(self) -> NDArray[Any]:  # shape of the cells
