@@ -27,6 +27,8 @@ USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
 ROUNDS = 12
 HALVINGS = 14
+ENOUGH = 1e-4  # nats that a step promises below which it is the last: a hundredth of an error
+STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,7 @@ def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool 
     found = _ascend(_at(likelihood, theta, begun), 6)
     if learn:
         found = _learn(found)
-    return _ascend(found, 20)
+    return _ascend(found, STEPS)
 
 
 def _at(likelihood: Likelihood, theta: Floats, variances: Floats) -> Fit:
@@ -76,7 +78,7 @@ def _precision(likelihood: Likelihood, variances: Floats) -> Floats:
     return interactions.degrees**ROUGHNESS / variances[interactions.blocks]
 
 
-def _ascend(start: Fit, most: int, enough: float = 1e-6) -> Fit:
+def _ascend(start: Fit, most: int, enough: float = ENOUGH) -> Fit:
     """At most so many steps of Fisher scoring, each halved until it does not descend; converged if
     the last promised to gain less than `enough`.
     """
