@@ -55,7 +55,7 @@ def table(domain: Domain, rows: int = ROWS, seed: int = 3) -> Table:
 
 
 def released(truth: Table, mechanism: Mechanism, seed: int = 5, copies: int = 1) -> Table:
-    return perturb_table(truth, mechanism, seeded(seed), copies=copies)
+    return perturb_table(truth, mechanism, seeded(seed), copies=copies, keep_order=True)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
+from tests.collect.speaking import CAMPAIGN, Speaker, first_token, some_reports, speaking
 from typer.testing import CliRunner
 
 from sfumato.cli import app
@@ -186,3 +189,20 @@ def test_serve_says_what_it_cannot_do(folder):
         assert "served by another process" in complaint("serve c.toml --port 0")
         assert "cannot listen" in complaint(f"serve c.toml --store other.db --port {port}")
     assert "two campaigns" in complaint("serve c.toml c.toml --store third.db --port 0")
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_asked_to_stop_finishes_and_is_content(folder, asked):
+    command = [sys.executable, "-m", "sfumato", "serve", "c.toml", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    told = json.loads(process.stdout.readline())
+    campaign = CampaignFile.load(folder / "c.toml").campaign
+    assert (
+        Speaker(told["address"], campaign.name, campaign.hash).send(some_reports(9)).status == 200
+    )
+    process.send_signal(asked)
+    _, complaints = process.communicate(timeout=60)
+    assert (process.returncode, complaints) == (0, "")
+    assert not (folder / "campaign.db-wal").exists()
+    assert run_json("export campaign.db -o out.parquet")["rows"] == 9

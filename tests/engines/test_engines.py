@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -207,6 +208,12 @@ def test_a_file_cut_short_is_noticed(tmp_path: Path, releases: dict[str, Release
     releases["retention"].save(path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-10]))
+    with pytest.raises(FileError, match="are not those that its description speaks of"):
+        open_source(path)
+    side = path.with_name("short.csv.sfumato.json")  # as version 0.1.0 wrote it, without a digest
+    description = json.loads(side.read_text())
+    del description["digest"]
+    side.write_text(json.dumps({**description, "format": 1}))
     with pytest.raises(DataError, match="3,990 rows, but its description speaks of 4,000"):
         open_source(path).marginal(["smoker"])
 

@@ -33,6 +33,14 @@ COMMANDS = {
         "Release records with confidential values exchanged so that no one's keys give theirs "
         "away (Li and Sarkar 2004)."
     ),
+    "suppress": (
+        "Release records with single cells blanked so that K people share every combination of "
+        "keys."
+    ),
+    "pram": (
+        "Release records with values replaced at random so that every expected count stays "
+        "(invariant PRAM)."
+    ),
     "hide": "Release baskets from which chosen itemsets and rules can no longer be mined.",
     "audit": (
         "Attack a release with the truth at hand, and check it against what its mechanism promises."

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,16 @@ MIN_SUPPORT, SHOWN = 0.08, 8
 COLUMN_KEEP = 0.5
 SQL = "SELECT sex, COUNT(*), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY sex"
 PUBLISHED = 5_000  # people whose records are swapped
+COLLECTED = 3_000  # people who answer a campaign over HTTP
+CAMPAIGN = """\
+name = "demo"
+title = { en = "Synthetic health survey" }
+schema = "survey.toml"
+[promise]
+gamma = 19
+[mechanism]
+name = "gamma-diagonal"
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +99,7 @@ class Demonstration:
         yield from self._asked()
         yield from self._classified()
         yield from self._published()
+        yield from self._collected()
 
     def _promised(self) -> Iterator[Block]:
 
@@ -293,6 +306,34 @@ class Demonstration:
             f"{hidden.changed_transactions:,} of {self.rows:,} "
             f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
         )
+
+    def _collected(self) -> Iterator[Block]:
+        """A campaign: a server starts, people answer through the real client, it stops."""
+        yield Heading("A campaign: each person blurs their own answer")
+        try:
+            from sfumato.collect.simulating import simulated
+        except MissingExtraError as error:
+            yield Note(f"Not shown here: {error}.")
+            return
+        few = min(self.rows, COLLECTED)
+        with TemporaryDirectory() as folder:
+            self.truth.domain.project(("sex", "smoker")).save(f"{folder}/survey.toml")
+            file = Path(folder, "demo.toml")
+            file.write_text(CAMPAIGN, encoding="utf-8")
+            people = self.truth.table.slice(0, few)
+            truth = people.recode(people.domain.project(("sex", "smoker")))
+            found = simulated(str(file), truth, None, f"{folder}/campaign.db")
+        yield Paragraph(
+            f"A server was started, {found.stored:,} people answered it over HTTP through the same "
+            f"steps that a browser runs, in {found.seconds:.1f} s, and it stopped. "
+            "`sfumato serve` shows the same as a form and a dashboard."
+        )
+        rows = [
+            (f"{each.question}: {each.answer}", f"{each.truth:.1%}", f"{each.value:.1%}",
+             f"{each.low:.1%} – {each.high:.1%}")
+            for each in found.compared
+        ]  # fmt: skip
+        yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)
 
 
 def _covers(answer: Answer, truth: float) -> bool:

@@ -8,16 +8,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
-from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, telling
+from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given, telling
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
+from sfumato.publish.dossier import hiding_dossier
 from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.records import write_json
@@ -82,6 +84,7 @@ def hide(
     items: Items = None,
     seed: Seed = None,
     reveal: Reveal = None,
+    dossier: DossierFile = None,
     plot: Plot = None,
     force: Force = False,
     json: Json = False,
@@ -90,16 +93,12 @@ def hide(
 
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
+    settings = given(locals())
     started = time.perf_counter()
     check_output(output, force, json)
-    check_targets([plot, reveal], force)
-    how: dict[str, Any] = {
-        "min_support": min_support,
-        "min_count": min_count,
-        "min_confidence": min_confidence,
-        "seconds": seconds,
-        "rng": chance(seed),
-    }
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
+    limits = ("min_support", "min_count", "min_confidence", "seconds")
+    how = {**{name: settings[name] for name in limits}, "rng": chance(seed)}
     with telling() as progress:
         table = baskets_of(data, items)
         release = hide_patterns(
@@ -121,6 +120,13 @@ def hide(
     release.save(output, force=force)
     if reveal is not None:
         write_json(release.revealed(), reveal, force=force)
+    write_dossier(
+        hiding_dossier(release),
+        dossier,
+        settings=settings,
+        files={"input": data, "output": output, "patterns": patterns, "changed": reveal},
+        force=force,
+    )
     report = replace(release.report, seconds=time.perf_counter() - started)
     print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *report.notes])
     if json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,13 +65,31 @@ Reveal = Annotated[
     ),
 ]
 
+# Options that are no settings of what is done.
+APART = ("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed")
 SEEDED = "drawn from a seed: an experiment, not for release"
 
 
 def check_targets(paths: Sequence[Path | None], force: bool) -> None:
-    """Refuse files that exist, before any work is done for them."""
+    """Refuse files that exist, or are named twice, before any work is done for them."""
+    named = [path for path in paths if path is not None]
+    twice = [path for path in named if named.count(path) > 1]
+    if twice:
+        raise ParameterError(
+            f"'{twice[0]}' is to hold two things", hint="name one of them otherwise"
+        )
     for path in paths:
         check_drawing_target(path, force)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among a command's options, for the record: all but files and manners."""
+    chosen = {name: value for name, value in options.items() if name not in APART}
+    seed = options.get("seed")
+    drawn = (
+        {"randomness": "secure" if seed is None else f"seed {seed}"} if "seed" in options else {}
+    )
+    return {**chosen, **drawn}
 
 
 def chance(seed: int | None) -> Keystream:
@@ -89,12 +107,21 @@ def read_microdata(
     beside: Sequence[str] = (),
 ) -> Microdata:
     """The true records of a file with their columns coded, as the options say."""
-    if nulls not in ("value", "error"):
-        raise ParameterError(f"--nulls {nulls}", hint="use value or error")
-    how: Literal["value", "error"] = "error" if nulls == "error" else "value"
     return Microdata.read(
-        data, listed(confidential), keys=columns(keys), bins=cuts(bins), nulls=how, beside=beside
+        data,
+        listed(confidential),
+        keys=columns(keys),
+        bins=cuts(bins),
+        nulls=nulls_named(nulls),
+        beside=beside,
     )
+
+
+def nulls_named(text: str) -> Literal["value", "error"]:
+    """How nulls are to be treated."""
+    if text not in ("value", "error"):
+        raise ParameterError(f"--nulls {text}", hint="use value or error")
+    return "error" if text == "error" else "value"
 
 
 def listed(texts: Sequence[str]) -> list[str]:

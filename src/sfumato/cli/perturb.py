@@ -29,6 +29,10 @@ READ_OFF = (
     "the guarantee; "
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
+ORDER_KEPT = (
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "private column it gives that column away), outside the guarantee"
+)
 
 
 @takes_mechanism
@@ -57,6 +61,21 @@ def perturb(
     copies: Annotated[
         int, typer.Option(help="Reports of each record; their guarantees compose.")
     ] = 1,
+    keep_order: Annotated[
+        bool,
+        typer.Option(
+            "--keep-order",
+            help="Leave the reports in the order of the records, which may give the truth away; "
+            "else they are shuffled.",
+        ),
+    ] = False,
+    order: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the secret order (.npy), which only the owner may read, for audit --order.",
+        ),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -76,15 +95,15 @@ def perturb(
         check_output(Path(output), force, json)
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
+    how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
     if engine is None:
-        written = _in_batches(data, output, chosen, schema, items, rng, copies=copies, force=force)
+        written = _in_batches(data, output, chosen, schema, items, rng, **how)
     else:
-        written = _with_spark(
-            engine, data, output, chosen, schema, items, rng, copies=copies, force=force
-        )
+        written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
     summary = summarise(written.provenance, written.rows, prior)
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
+    notes = (*notes, ORDER_KEPT) if keep_order else notes
     if json:
         print_json({**summary, "output": _shown(output), "notes": list(notes)})
         return

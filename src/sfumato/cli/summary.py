@@ -30,6 +30,8 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "promises": promise(guarantee, prior),
         "condition": condition(mechanism),
         "secure": provenance.secure,
+        "shuffled": provenance.shuffled,
+        "release": provenance.release,
         "copies": provenance.copies,
         "gamma_per_copy": _gamma(mechanism.guarantee),
         "parameters": _short_parameters(mechanism),
@@ -81,6 +83,16 @@ def caveats(provenance: Provenance) -> list[str]:
         found.append(
             "drawn from a seed: an experiment, not private, for whoever knows the seed can undo it"
         )
+    if not provenance.shuffled:
+        found.append(
+            "the reports stand in the order of the records: what that order tells (sorted by a "
+            "column, by time) is outside the guarantee"
+        )
+    if provenance.release is None:
+        found.append(
+            "it has no release id (version 0.1.0 gave none), so nothing but the number of rows "
+            "ties it to its description"
+        )
     return found
 
 
@@ -123,6 +135,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     shown.append(
         ("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private")
     )
+    shown.append(("order", "shuffled" if summary["shuffled"] else "that of the records"))
     shown += [("caveat", caveat) for caveat in summary["caveats"]]
     return shown + [("not covered", words) for words in summary["not_covered"]]
 

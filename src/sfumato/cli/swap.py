@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Json, Output, check_output
 from sfumato.cli.owner import (
     SEEDED,
@@ -25,11 +26,13 @@ from sfumato.cli.owner import (
     chance,
     check_targets,
     classifier_named,
+    given,
     read_microdata,
     telling,
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes
 from sfumato.errors import ParameterError
+from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
@@ -90,6 +93,7 @@ def swap(
     nulls: Nulls = "value",
     seed: Seed = None,
     reveal: Reveal = None,
+    dossier: DossierFile = None,
     plot: Plot = None,
     force: Force = False,
     json: Json = False,
@@ -102,19 +106,14 @@ def swap(
     Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.2 --bin
     age=frequency:5
     """
+    settings = given(locals())
     check_output(output, force, json)
     check_record_target(output, force=force)
-    check_targets([plot, reveal], force)
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
     microdata = read_microdata(data, confidential, keys, bin, nulls)
-    how: dict[str, Any] = {
-        "method": method,
-        "conditional": conditional,
-        "jointly": jointly,
-        "max_posterior": max_posterior,
-        "drift": allowed_drift(drift),
-        "release_raw": release_raw,
-        "rng": chance(seed),
-    }
+    same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
+    how = {name: settings[name] for name in same}
+    how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
     with telling() as progress:
         release = swap_records(
             microdata, proportion, classifier=classifier_named(classifier), progress=progress, **how
@@ -130,6 +129,17 @@ def swap(
     if reveal is not None:
         rows = (release.changed.nonzero()[0] + 1).tolist()
         write_json({"changed_rows": rows}, reveal, force=force)
+    write_dossier(
+        swap_dossier(release),
+        dossier,
+        settings={
+            **settings,
+            "keys": [column.name for column in microdata.keys],
+            "max_posterior": release.reports[0].max_posterior,
+        },
+        files={"input": data, "output": output, "changed rows": reveal},
+        force=force,
+    )
     print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *release.notes])
     if json:
         print_json({**release.to_dict(), "output": str(output)})

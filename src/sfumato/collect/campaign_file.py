@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import tomllib
@@ -68,11 +67,12 @@ class Text:
     where: str
     data: Mapping[str, Any]
     lines: TomlLines
+    folder: Path = Path()
 
     @classmethod
-    def parse(cls, text: str, where: str) -> Text:
+    def parse(cls, text: str, path: Path, where: str) -> Text:
         try:
-            return cls(where, tomllib.loads(text), TomlLines.of(text))
+            return cls(where, tomllib.loads(text), TomlLines.of(text), path.parent)
         except tomllib.TOMLDecodeError as error:
             place = re.search(r"line (\d+)", str(error))
             line = f", line {place[1]}" if place else ""
@@ -144,7 +144,7 @@ class CampaignFile:
     def load(cls, path: str | Path) -> CampaignFile:
         """The campaign in a TOML file."""
         path = Path(path)
-        text = Text.parse(_read(path, "campaign file"), path.name)
+        text = Text.parse(_read(path, "campaign file"), path, path.name)
         text.table(known=KEYS[""])
         schema = text
         place = text.get(("schema",), str, "the name of a schema file")
@@ -157,7 +157,7 @@ class CampaignFile:
             )
         if place is not None:
             with text.at("schema"):
-                schema = Text.parse(_read(path.parent / place, "schema"), place)
+                schema = Text.parse(_read(path.parent / place, "schema"), path, place)
         return cls(_campaign(text, schema), text, schema)
 
     def changed(self, frozen: Mapping[str, Any], reports: int) -> CampaignError:
@@ -342,19 +342,21 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
         return best_mechanism(domain, promise)
     kind = mechanism_class(name)
     options = {key.replace("-", "_"): value for key, value in given.items()}
-    beside, own = _options(kind.promising), _options(kind)
-    if options.keys() <= beside:
-        return kind.promising(promise, domain, **options)
+    known = {option.name: option for option in kind.options}
     for key in given:
-        if key.replace("-", "_") not in beside | own:
-            known = sorted(beside | own)
+        if key.replace("-", "_") not in known:
             raise text.error(
                 ("mechanism", key),
                 f"'{key}' is no parameter of {name} ({listing(known) or 'it has none'})",
                 near_miss(key, known),
             )
-    make: Callable[..., Mechanism] = kind
-    mechanism = make(domain, **options)
+    for option in options.keys() & known.keys():
+        if known[option].kind is Path:  # beside the campaign file, as its schema is
+            options[option] = text.folder / str(options[option])
+    if all(known[option].beside for option in options):
+        make: Callable[..., Mechanism] = kind.promising
+        return make(promise, domain, **kind.parsed(options))
+    mechanism = kind.from_options(domain, options)
     if not promise.allows(mechanism.guarantee):
         raise text.error(
             ("mechanism", next(iter(given))),
@@ -363,11 +365,6 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
             hint="leave the parameters out: the promise decides them",
         )
     return mechanism
-
-
-def _options(make: Callable[..., Any]) -> set[str]:
-    """What a maker of mechanisms takes beside the domain and the guarantee."""
-    return set(inspect.signature(make).parameters) - {"guarantee", "domain", "self"}
 
 
 def _questions(text: Text, domain: Domain) -> dict[str, Question]:

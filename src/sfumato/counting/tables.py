@@ -16,7 +16,7 @@ from sfumato.counting.spreads import combined
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError
 from sfumato.observation import ItemSource
-from sfumato.table import Table
+from sfumato.table.table import Table, alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class TableCounter:
     def extended(self, batch: Table) -> TableCounter:
         """The same rows and a batch of new ones."""
         first = self.batches_of[0]
-        if batch.domain != first.domain or batch.provenance != first.provenance:
+        if batch.domain != first.domain or not alike(batch, first):
             raise DataError("tables to join must have the same domain and the same mechanism")
         part = ArrayCounter(batch.domain, batch.columns)
         return TableCounter((*self.batches_of, batch), (*self.parts, part))

@@ -16,6 +16,8 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source, source_of
 from sfumato.table import Reader, Table, Written, perturb_table, reader_of
+from sfumato.table.order import order_to
+from sfumato.table.perturbing import check_order, shuffled
 from sfumato.table.reading import read_truth
 
 if TYPE_CHECKING:
@@ -164,13 +166,21 @@ def perturb_into(
     *,
     schema: Domain,
     copies: int = 1,
+    keep_order: bool = False,
+    order: str | Path | None = None,
     force: bool = False,
 ) -> Written:
     """Perturb a file into a table of a database; the noise is drawn once, and the table is there
     whole or not at all.
     """
+    check_order(order, url, keep_order=keep_order, force=force)
     records = source.table(schema.project(mechanism.domain.names))
-    table = perturb_table(records, mechanism, rng, copies=copies)
+    table = perturb_table(records, mechanism, rng, copies=copies, keep_order=True)
+    if not keep_order:
+        table, places = shuffled(table, rng)
+        if order is not None:
+            with order_to(order, force=force) as secret:
+                secret.write(places)
     save_release(table, url, force=force)
     assert table.provenance is not None
     return Written(table.rows, table.provenance, table.notes)

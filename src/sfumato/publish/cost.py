@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
+from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
 from sfumato.publish.microdata import Coded
 from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import seeded
@@ -19,6 +19,7 @@ from sfumato.randomness import seeded
 __all__ = [
     "Classification",
     "Cost",
+    "Total",
     "classification",
     "joint_divergence",
     "measure",
@@ -48,6 +49,19 @@ class Classification:
 
 
 @dataclass(frozen=True)
+class Total:
+    """How many records have a value, before and after."""
+
+    value: Any
+    before: int
+    after: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**self.__dict__, "value": plain_value(self.value)}
+
+
+@dataclass(frozen=True)
 class Cost:
     """What changed between the true and the released confidential column.
 
@@ -55,6 +69,7 @@ class Cost:
     """
 
     marginal_drift: int
+    totals: tuple[Total, ...]
     i_divergence: float
     jensen_shannon: float
     two_way: dict[str, float]
@@ -74,6 +89,7 @@ class Cost:
         """The JSON form."""
         return {
             "marginal_drift": self.marginal_drift,
+            "totals": [total.to_dict() for total in self.totals],
             "i_divergence": self.i_divergence,
             "jensen_shannon": self.jensen_shannon,
             "two_way": {"mean": self.mean_two_way, "by_column": self.two_way},
@@ -102,6 +118,12 @@ def measure(
     divergence, jensen_shannon = joint_divergence(status.pattern, truth, release)
     return Cost(
         marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()) // 2,
+        totals=tuple(
+            Total(value, int(before), int(after))
+            for value, before, after in zip(
+                truth.values, truth.counts(), release.counts(), strict=True
+            )
+        ),
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
         two_way=two_way_changes(keys, truth, release),

@@ -16,7 +16,7 @@ from sfumato.publish.identify import Status
 from sfumato.publish.microdata import Coded
 from sfumato.randomness import seeded
 
-__all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of"]
+__all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "plain_value"]
 
 _BANDS = 10  # of how much likelier the shown value is, from the keys, than the next
 
@@ -49,7 +49,11 @@ class ShownValue:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {**self.__dict__, "shown": _plain(self.shown), "likeliest": _plain(self.likeliest)}
+        return {
+            **self.__dict__,
+            "shown": plain_value(self.shown),
+            "likeliest": plain_value(self.likeliest),
+        }
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Intruder:
         plain = {name: value for name, value in self.__dict__.items() if name != "shown"}
         return {
             **plain,
-            "commonest": _plain(self.commonest),
+            "commonest": plain_value(self.commonest),
             "worst": self.worst.to_dict() if self.worst else None,
             "shown": [one.to_dict() for one in self.shown],
         }
@@ -244,8 +248,8 @@ def believer_of(status: Status, truth: Coded, shown: Coded) -> Believer:
     )
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value that JSON can hold."""
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain_value(part) for part in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

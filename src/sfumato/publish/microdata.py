@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.publish.records import read_records
 
-__all__ = ["Binning", "Coded", "Microdata", "microdata_of", "pattern_numbers"]
+__all__ = ["Binning", "Coded", "Microdata", "decoded", "microdata_of", "pattern_numbers"]
 
 _LARGEST_KEY = 1 << 62
 
@@ -135,6 +135,8 @@ class Microdata:
         bins: Mapping[str, Binning | str] | None = None,
         nulls: Literal["value", "error"] = "value",
         beside: Sequence[str] = (),
+        with_secret: bool = True,
+        keyless: bool = False,
     ) -> Microdata:
         """The records of a file, an Arrow table or a data frame; a column that is not confidential
         is a key, unless `keys` names them or it stands `beside` (a sampling weight).
@@ -153,7 +155,7 @@ class Microdata:
                 f"no way of treating nulls called '{nulls}'", hint="use value or error"
             )
         _check_names(table, [*confidential, *(chosen or ()), *cuts, *beside])
-        if not confidential:
+        if with_secret and not confidential:
             raise ParameterError("no confidential column was named", hint="name one or more")
         apart = {*confidential, *beside}
         names = [name for name in (chosen or table.column_names) if name not in apart]
@@ -162,13 +164,13 @@ class Microdata:
             for name in dict.fromkeys([*names, *confidential, *cuts])
         }
         for name in confidential:
-            if coded[name].size < 2:
+            if with_secret and coded[name].size < 2:
                 raise DataError(
                     f"confidential column '{name}' has {coded[name].size} value(s), so there is "
                     "nothing to exchange",
                     hint="name a column with two or more values",
                 )
-        if not names:
+        if not names and not keyless:
             raise ParameterError(
                 "every column is confidential, so no record can be told apart by the others"
             )
@@ -184,6 +186,21 @@ class Microdata:
     def rows(self) -> int:
         """The number of records."""
         return int(self.table.num_rows)
+
+    def released(self, columns: Mapping[str, Coded], *, raw: bool = False) -> pa.Table:
+        """The table with these columns in place of its own, and those that were cut in their bins
+        unless they are wanted `raw`.
+        """
+        cut = {} if raw else {column.name: column for column in self.binned}
+        table = self.table
+        for name, column in {**cut, **columns}.items():
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, decoded(self.table, column))
+        return table
+
+    def check_column(self, name: str) -> None:
+        """Refuse a name that is no column."""
+        _check_names(self.table, [name])
 
     def combined(self) -> Microdata:
         """The same records with all confidential columns joined into one, whose values are the
@@ -207,6 +224,17 @@ class Microdata:
         confidential.
         """
         return replace(self, confidential=(self.confidential[position],))
+
+
+def decoded(table: pa.Table, column: Coded) -> pa.Array:
+    """A column as an Arrow array, of the original type unless the column was binned."""
+    original = table.schema.field(column.name).type
+    kind = original.value_type if pa.types.is_dictionary(original) else original
+    try:
+        choices = pa.array(column.values, type=kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        choices = pa.array(column.values, type=pa.string())  # a binned number goes out as its bin
+    return choices.take(pa.array(column.codes))
 
 
 def microdata_of(data: Any, confidential: str | Sequence[str] | None, **how: Any) -> Microdata:

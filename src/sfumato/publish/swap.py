@@ -23,7 +23,7 @@ from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Intruder, intruder_of
-from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of
+from sfumato.publish.microdata import Binning, Coded, Microdata, decoded, microdata_of
 from sfumato.publish.records import write_records
 from sfumato.publish.refusal import fitting_changes, refusal
 from sfumato.publish.telling import Telling, silent
@@ -211,19 +211,16 @@ def swap(
     )
     for view in views:
         _check_flipping(proportion, view)
-    reports, columns = [], {}
+    reports: list[SwapReport] = []
+    columns: dict[str, Coded] = {}
     changed = np.zeros(microdata.rows, dtype=bool)
     for view in views:
         report, released = _swap_one(view, settings, rng, progress)
         reports.append(report)
         for column in released:
             changed |= column.codes != _named(view.confidential, column.name).codes
-            columns[column.name] = _decoded(microdata.table, column)
-    if not release_raw:
-        columns |= {
-            c.name: _decoded(microdata.table, c) for c in microdata.binned if c.name not in columns
-        }
-    table = _with_columns(microdata.table, columns)
+            columns[column.name] = column
+    table = microdata.released(columns, raw=release_raw)
     risks, notes = _as_released(table, microdata, columns, release_raw)
     return SwapRelease(table, tuple(reports), risks, changed, notes, time.perf_counter() - started)
 
@@ -460,25 +457,8 @@ def _named(columns: Sequence[Coded], name: str) -> Coded:
     return next(column for column in columns if column.name == name)
 
 
-def _decoded(table: pa.Table, column: Coded) -> pa.Array:
-    """A released column as an Arrow array, of the original type unless the column was binned."""
-    original = table.schema.field(column.name).type
-    kind = original.value_type if pa.types.is_dictionary(original) else original
-    try:
-        choices = pa.array(column.values, type=kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        choices = pa.array(column.values, type=pa.string())  # a binned number goes out as its bin
-    return choices.take(pa.array(column.codes))
-
-
-def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
-    for name, array in columns.items():
-        table = table.set_column(table.column_names.index(name), name, array)
-    return table
-
-
 def _as_released(
-    table: pa.Table, microdata: Microdata, columns: Mapping[str, pa.Array], raw: bool
+    table: pa.Table, microdata: Microdata, columns: Mapping[str, Coded], raw: bool
 ) -> tuple[dict[str, Risk], tuple[str, ...]]:
     """Risk on the values as they go out, finer than the keys where those were binned for the swap
     only; and what to say of that.
@@ -502,5 +482,5 @@ def _as_released(
 
 def _same(released: pa.ChunkedArray, microdata: Microdata, name: str) -> NDArray[np.bool_]:
     """Which records show their true value."""
-    truth = _decoded(microdata.table, _named(microdata.confidential, name))
+    truth = decoded(microdata.table, _named(microdata.confidential, name))
     return np.array([a == b for a, b in zip(released.to_pylist(), truth.to_pylist(), strict=True)])

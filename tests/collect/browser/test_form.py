@@ -595,6 +595,18 @@ def test_the_form_speaks_its_languages(chromium: Any, language: str) -> None:
         assert chromium.title == title
 
 
+def test_a_text_in_another_language_says_which(chromium: Any) -> None:
+    """For those who have the page read to them: German page, a question that is only in English."""
+    with opened(chromium, health(), "?lang=de"):
+        find(chromium, "form")
+        tongues = chromium.execute_script(
+            "return [...document.querySelectorAll('h1, legend, .choice span')]"
+            ".map((each) => [each.innerText, each.lang])"
+        )
+        assert ["Gesundheitsumfrage", ""] in tongues and ["Rauchen Sie?", ""] in tongues
+        assert ["Where do you live?", "en"] in tongues and ["Ja", ""] in tongues
+
+
 def test_every_language_has_every_string_with_its_blanks() -> None:
     import re
 

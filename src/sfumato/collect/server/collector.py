@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
+from sfumato.collect.board import Board
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.limits import RateLimit
@@ -42,6 +43,7 @@ class Served:
     file: CampaignFile
     number: int
     tally: CampaignTally
+    board: Board
     state: str = "open"
     counted: float = 0.0  # when all reports were counted, where others add some too
     counting: float = 0.0  # seconds that it took
@@ -84,7 +86,9 @@ class Collector:
             number = self.store.enrol(file)
             tally = CampaignTally(file.campaign.mechanism)
             tally.recount(self.store.bodies(number))
-            self.served[file.campaign.name] = Served(file, number, tally)
+            board = Board(file.campaign, tally)
+            board.work()  # what it needs is loaded before anyone waits for it
+            self.served[file.campaign.name] = Served(file, number, tally, board)
         self.look_at_the_day()
 
     def refresh(self, served: Served) -> None:

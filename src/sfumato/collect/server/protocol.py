@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httptools
 from uvicorn import Server
@@ -14,6 +17,7 @@ from sfumato.collect.server.replies import RefusalError
 MOST_CONNECTIONS = 1000
 HEADER_BYTES, HEADER_SECONDS, BODY_SECONDS, KEEP_ALIVE_SECONDS = 8 << 10, 5.0, 10.0, 15
 NEVER = float("inf")
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -84,7 +88,22 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class GuardedServer(Server):
-    """A server that looks after its connections every second."""
+    """A server that looks after its connections every second, and for which being asked to stop is
+    no failure.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal; unlike uvicorn's own, without dying of it afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in STOPS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -104,11 +123,3 @@ def _raw(error: RefusalError) -> bytes:
     ]
     lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
     return b"HTTP/1.1 %d Refused\r\n" % error.status + lines + b"\r\n" + error.body
-
-
-def header_value(scope: Any, wanted: bytes) -> str | None:
-    """A header of a request, by its name in small letters."""
-    for name, value in scope["headers"]:
-        if name == wanted:
-            return str(value.decode("latin-1"))
-    return None

@@ -87,6 +87,14 @@ class Form {
     return texts[this.language] ?? texts.en ?? Object.values(texts)[0] ?? "";
   }
 
+  /** The language of that text where it is not the page's, for those who have it read to them.
+   * @param {any} texts */
+  tongue(texts) {
+    const spoken = typeof texts === "object" && texts ? Object.keys(texts) : [];
+    const near = spoken.includes("en") ? "en" : spoken[0];
+    return spoken.includes(this.language) ? undefined : near;
+  }
+
   /** @param {number} number @param {number} [digits] */
   number(number, digits = 2) {
     return new Intl.NumberFormat(this.language, { maximumSignificantDigits: digits }).format(
@@ -142,10 +150,11 @@ class Form {
     this.status.textContent = this.say(key, facts);
   }
 
-  /** Show a part of the path, its heading first. @param {boolean} focus @param {string} title
+  /** Show a part of the path, its heading first. @param {boolean} focus @param {any} title
    * @param {...(Node | string | null | undefined)} children */
   view(focus, title, ...children) {
-    const heading = make(this.heading(0), { tabindex: -1, dir: "auto" }, title);
+    const lang = this.tongue(title);
+    const heading = make(this.heading(0), { tabindex: -1, dir: "auto", lang }, this.tell(title));
     this.body.replaceChildren(heading, ...children.filter((child) => child instanceof Node));
     if (focus) heading.focus();
   }
@@ -225,9 +234,9 @@ class Form {
     const { purpose, consent, contact } = campaign.text ?? {};
     this.view(
       focus,
-      this.tell(campaign.title),
+      campaign.title,
       ...[purpose, consent].map((text) =>
-        text ? make("p", { dir: "auto" }, this.tell(text)) : null,
+        text ? make("p", { dir: "auto", lang: this.tongue(text) }, this.tell(text)) : null,
       ),
       this.promise(this.usualShare()),
       form,
@@ -641,12 +650,14 @@ class Field {
           : this.choices();
     const open = form.survey.program.open.includes(place);
     const note = open ? make("p", { class: "told" }, form.say("field_open")) : null;
+    const { text } = form.survey.campaign.questions?.[this.attribute.name] ?? {};
+    const lang = form.tongue(text);
     this.node =
       type === "numeric" || (type !== "items" && size > MANY)
         ? make(
             "div",
             { class: "field" },
-            make("label", { for: this.id, dir: "auto" }, this.title),
+            make("label", { for: this.id, dir: "auto", lang }, this.title),
             note,
             this.problem,
             shown,
@@ -654,7 +665,7 @@ class Field {
         : make(
             "fieldset",
             { class: "field", id: this.id, tabindex: -1, "aria-describedby": this.problem.id },
-            make("legend", { dir: "auto" }, this.title),
+            make("legend", { dir: "auto", lang }, this.title),
             note,
             this.problem,
             shown,
@@ -669,7 +680,9 @@ class Field {
   /** Buttons of which one is chosen; of items, any number. */
   choices() {
     const many = this.attribute.type === "items";
+    const named = this.form.survey.campaign.questions?.[this.attribute.name]?.values ?? {};
     const labels = this.codes.map((code) => {
+      const lang = this.form.tongue(named[this.attribute.values?.[code]]);
       const input = make("input", {
         type: many ? "checkbox" : "radio",
         name: this.id,
@@ -680,7 +693,7 @@ class Field {
         "label",
         { class: "choice" },
         input,
-        make("span", { dir: "auto" }, this.form.label(this.attribute, many ? [code] : code)),
+        make("span", { dir: "auto", lang }, this.form.label(this.attribute, many ? [code] : code)),
       );
     });
     return make(
