@@ -131,6 +131,19 @@ def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_shuffled_release_without_its_order_is_judged_as_far_as_it_can_be() -> None:
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    code, out, err = run("audit r.parquet --truth people.csv --seed 1")
+    assert code == 0 and not err
+    assert "this audit leaves out: attacks and breaches" in out and "guessed right" not in out
+    shown = result("audit r.parquet --truth people.csv --seed 1")
+    assert shown["breaches"] is None and shown["attacks"] == [] and len(shown["left_out"]) == 1
+    code, out, err = run("audit r.parquet --truth people.csv --plot a.png")
+    assert code == 2 and not out and "without --order the attacks are left out" in err
+    assert not Path("a.png").exists()
+
+
+@pytest.mark.usefixtures("folder")
 def test_an_audit_by_an_order_that_nobody_drew() -> None:
     """The order brings reports beside their records, and is judged itself."""
     run(
