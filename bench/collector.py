@@ -50,10 +50,10 @@ def serve(folder: str, port: str, storing: str) -> None:
     """The server that is measured, in a process of its own."""
     from sfumato.collect.server.app import App
     from sfumato.collect.server.protocol import GuardedServer
-    from sfumato.collect.server.running import Settings, _bound, _config, collector_of
+    from sfumato.collect.server.running import ServerSettings, _bound, _config, collector_of
     from sfumato.collect.store import Added, Done
 
-    settings = Settings(
+    settings = ServerSettings(
         [str(campaign(Path(folder)))], f"{folder}/bench.db", port=int(port), limited=False
     )
     collector = collector_of(settings)

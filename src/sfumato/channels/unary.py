@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Bits(Channel):
+class ValueBits(Channel):
     """From the n values of a column to (everyone, the reports that show value 1, …, value n).
 
     The bit of the true value is reported with `ones[v]`, that of any other value v with
@@ -116,7 +116,7 @@ class Bits(Channel):
 
 
 @dataclass(frozen=True, eq=False)
-class Unary(Bits):
+class Unary(ValueBits):
     """Bits that tell values apart: MASK on a record's column, unary encoding (OUE, RAPPOR).
 
     >>> Unary(np.array([0.9, 0.9]), np.array([0.8, 0.8])).solve([100.0, 55.0, 55.0])

@@ -151,9 +151,9 @@ def _with_spark(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-    from sfumato.engines.spark import Form, Records, perturb_records, spark_session
+    from sfumato.engines.spark import Form, SparkRecords, perturb_records, spark_session
 
-    records = Records.at(spark_session(engine), data)
+    records = SparkRecords.at(spark_session(engine), data)
     if items is not None:
         domain = read_items(items)
     elif schema is not None:

@@ -97,7 +97,7 @@ class Quality:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Concurrence:
     """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same
     label, as shares.
     """
@@ -107,7 +107,7 @@ class Agreement:
     same_label: float
 
     @classmethod
-    def between(cls, first: Quality, second: Quality) -> Agreement:
+    def between(cls, first: Quality, second: Quality) -> Concurrence:
         """The agreement of two classifiers on the same records."""
         if not np.array_equal(first.truth, second.truth):
             raise DataError(

@@ -19,7 +19,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True)
-class Option:
+class Offer:
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -85,7 +85,7 @@ class Plan:
     cannot.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[Offer, ...]
     refused: Mapping[str, str]  # mechanism -> why
     rows: int
     purpose: str
@@ -97,7 +97,7 @@ class Plan:
     rho1: float = 0.05
 
     @property
-    def best(self) -> Option:
+    def best(self) -> Offer:
         """The option with the smallest error, or the strongest promise where only an accuracy was
         asked for.
         """
