@@ -52,8 +52,12 @@ def main(campaign: str, store: str, port: str, *kind: str) -> None:
         if line.strip() == "start":
             child = os.fork()
             if child == 0:
-                serve(settings)
-                os._exit(0)
+                try:
+                    serve(settings)
+                except BaseException as error:
+                    print(f"failed: {error}", flush=True)
+                finally:
+                    os._exit(0)
         else:
             os.waitpid(int(line), 0)
             print("gone", flush=True)

@@ -206,17 +206,17 @@ def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> P
 def alarms(tally: CampaignTally, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[Alarm]:
     """What honest answers do not explain."""
     found = []
-    for standing in tally.singles:
+    for standing in tally.watched:
         if places := impossible(standing, rows, counts):
             told = f"{len(places)} counts of reports are further off than any crowd's answers"
-            found.append(Alarm("impossible", standing.names[0], told))
+            found.append(Alarm("impossible", " × ".join(standing.names), told))
     earlier, before = tally.before
     if min(earlier, rows - earlier) >= LEAST_COMPARED:
-        threshold = SUSPICIOUS / max(1, len(tally.singles))
-        for standing in tally.singles:
+        threshold = SUSPICIOUS / max(1, len(tally.watched))
+        for standing in tally.watched:
             if changed_since(standing, before, counts) < threshold:
                 told = "the reports of today do not follow the law of those before"
-                found.append(Alarm("day", standing.names[0], told))
+                found.append(Alarm("day", " × ".join(standing.names), told))
     return found
 
 
