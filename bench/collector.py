@@ -166,7 +166,8 @@ def measure(reports: int, batch: int, storing: str, before: int = 0) -> dict[str
 def main(reports: int = 20_000) -> int:
     """Print the table."""
     print(
-        f"{'batch':>6} {'storing':>8} {'before':>9} {'CPU µs':>8} {'per s':>9} {'median ms':>10} {'p99 ms':>8}"
+        f"{'batch':>6} {'storing':>8} {'before':>9} {'CPU µs':>8} {'per s':>9} {'median ms':>10} "
+        f"{'p99 ms':>8}"
     )
     for batch, storing, before in (
         (1, "nothing", 0),

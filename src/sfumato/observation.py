@@ -1,4 +1,5 @@
-"""Observation: what to count of the reports for a question, and the channel that tally went through.
+"""Observation: what to count of the reports for a question, and the channel that tally went
+through.
 
 The cells of a question are cells of the records; what is counted are cells, items or itemsets of
 the *reports*, which may live in other columns. An observation joins the two.

@@ -450,7 +450,10 @@ def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, f
     kept = str(folder / "numbers.parquet")
     if not Path(kept).exists():
         perturb_frame(frame, kept, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
-    asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP BY sex ORDER BY sex"
+    asked = (
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP "
+        "BY sex ORDER BY sex"
+    )
     engine, memory = query(open_source(kept, "local[2]"), asked), query(open_release(kept), asked)
     assert len(engine.rows) == 2
     for ours, theirs in zip(engine.rows, memory.rows, strict=True):

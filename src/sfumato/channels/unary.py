@@ -84,7 +84,9 @@ class ValueBits(Channel):
         return unbatched(result, counts, self.outputs, self.inputs)
 
     def second(self, first: Counts, other: Counts) -> Counts:
-        """Bits are independent given the truth: the product of the means and the bits' variances."""
+        """Bits are independent given the truth: the product of the means and the bits'
+        variances.
+        """
         spread = self._variances
         both = batched(first * other, self.outputs)[1:]
         noise = unbatched(spread.T @ both, first, self.outputs, self.inputs)

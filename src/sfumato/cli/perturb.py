@@ -30,7 +30,8 @@ READ_OFF = (
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 ORDER_KEPT = (
-    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
+    "a "
     "private column it gives that column away), outside the guarantee"
 )
 

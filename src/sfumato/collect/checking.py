@@ -1,4 +1,6 @@
-"""Checking: what a campaign will promise, what it will cost in people, and what a forger could do."""
+"""Checking: what a campaign will promise, what it will cost in people, and what a
+forger could do.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class UserMatrix(Mechanism):
     channel are those of the rounded matrix.
 
     >>> from sfumato.domain import Category
-    >>> coin = UserMatrix(Domain((Category("coin", ("heads", "tails")),)), [[0.75, 0.125], [0.25, 0.875]])
+    >>> sides = Domain((Category("coin", ("heads", "tails")),))
+    >>> coin = UserMatrix(sides, [[0.75, 0.125], [0.25, 0.875]])
     >>> coin.guarantee, round(coin.private_channel.condition, 2)
     (Guarantee(gamma=6), 1.64)
     """

@@ -25,7 +25,8 @@ class Quality:
 
     >>> chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     >>> quality = Quality(("no", "yes"), np.array([0, 0, 1]), np.array([0, 1, 1]), chances)
-    >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, quality.auc
+    >>> auc = quality.auc
+    >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, auc
     ([[1, 1], [0, 1]], 0.667, 0.75, 1.0)
     """
 

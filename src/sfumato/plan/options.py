@@ -111,7 +111,10 @@ class Plan:
     def promise(self) -> str:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
-        return f"someone who believed {_percent(self.rho1)} before sees at most {_percent(after, up=True)} after"
+        return (
+            f"someone who believed {_percent(self.rho1)} before sees at most "
+            f"{_percent(after, up=True)} after"
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""

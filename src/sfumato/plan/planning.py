@@ -55,7 +55,8 @@ def plan_release(
     is tuned to the least gamma that reaches it.
 
     >>> from sfumato.domain import Category
-    >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
+    >>> sides = ("heads", "tails")
+    >>> coins = Domain((Category("first", sides), Category("second", sides)))
     >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
     'gamma-diagonal'
     """

@@ -1,4 +1,6 @@
-"""What goes over the wire, as types: they check requests, write answers and the OpenAPI document."""
+"""What goes over the wire, as types: they check requests, write answers and the OpenAPI
+document.
+"""
 
 from __future__ import annotations
 

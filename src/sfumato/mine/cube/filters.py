@@ -1,4 +1,6 @@
-"""Where the rows come from: FROM one table, or WITH around a filter of it, which becomes a WHERE."""
+"""Where the rows come from: FROM one table, or WITH around a filter of it, which
+becomes a WHERE.
+"""
 
 from __future__ import annotations
 

@@ -226,7 +226,9 @@ class _Answering:
                 )
 
     def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
-        """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
+        """Say where inversion and maximum likelihood disagree, if the inversion left
+        the simplex.
+        """
         counts = self.counted.tables[self.plan.base].counts
         if self.method != "invert" or counts is None or not is_outside(counts):
             return
