@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.parts import Part
-from sfumato.domain import Cells, Columns, Domain, Items, Numeric
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
 
@@ -115,8 +115,7 @@ class ArrayCounter:
 
     @property
     def rows(self) -> int:
-        first = self.columns[0]
-        return first.rows if isinstance(first, Bits) else len(first)
+        return len(self.columns[0])
 
     @cached_property
     def _whole(self) -> NDArray[np.int64] | None:
@@ -125,9 +124,7 @@ class ArrayCounter:
             return None
         if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
             return None
-        return contingency(
-            [column for column in self.columns if not isinstance(column, Bits)], self.domain.shape
-        )
+        return contingency(codes_of(self.columns), self.domain.shape)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         if self._whole is None or any(part.item is not None for part in cells):
@@ -242,9 +239,7 @@ class ArrayCounter:
 
     def _bits(self, source: ItemSource) -> Bits:
         if isinstance(source, Items):
-            column = self.columns[self.domain.index(source.name)]
-            assert isinstance(column, Bits)
-            return column
+            return as_bits(self.columns[self.domain.index(source.name)])
         codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
         return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), source.size)
 
