@@ -55,25 +55,6 @@ def checked_cells(sizes: Sequence[int]) -> int:
     return cells
 
 
-def sparse_contingency(
-    columns: Sequence[NDArray[Any]], sizes: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The occupied cells of a joint domain too large for a table, as mixed-radix indices in order,
-    and their counts.
-
-    >>> cells, counts = sparse_contingency([np.array([5, 0, 5])], (10**6,))
-    >>> cells.tolist(), counts.tolist()
-    ([0, 5], [1, 2])
-    """
-    if math.prod(sizes) >= 1 << 63:
-        raise EstimationError(
-            f"a domain of {math.prod(sizes):.3g} cells cannot be indexed; ask for fewer columns "
-            "or coarser cells"
-        )
-    cells, counts = np.unique(mixed_radix(columns, sizes), return_counts=True)
-    return cells, counts.astype(np.int64)
-
-
 def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
     """The joint cell of each row: ((c1·n2 + c2)·n3 + c3)…"""
     index = columns[0].astype(np.int64)
