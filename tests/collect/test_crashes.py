@@ -1,4 +1,6 @@
-"""Kill -9 under load, again and again: what was acknowledged is there, once, and nothing is lost."""
+"""Kill -9 under load, again and again: what was acknowledged is there, once, and
+nothing is lost.
+"""
 
 from __future__ import annotations
 

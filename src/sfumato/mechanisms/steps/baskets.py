@@ -21,7 +21,7 @@ SCALE = 1 << 16  # bit flips are decided by 16-bit words
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baskets(Action):
+class BasketStep(Action):
     """A step on a basket of `items`, or on records as baskets: one item for each value of each
     column.
     """
@@ -65,7 +65,7 @@ class Baskets(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flip(Baskets):
+class Flip(BasketStep):
     """Every item is kept or flipped on its own: ones kept with ones / 2^16, zeros with zeros / 2^16
     (MASK).
 
@@ -101,7 +101,7 @@ class Flip(Baskets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut(Baskets):
+class CutStep(BasketStep):
     """Keep min(uniform 0..cutoff, m) of a basket's m items; put in every other with insert / 2^16
     (cut-and-paste).
 
