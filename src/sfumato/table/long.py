@@ -85,8 +85,8 @@ class LongReader(Reader):
         found = long_columns(names) or (tuple(names) if len(names) == 2 else None)
         if found is None:
             raise FileError(
-                f"{inner.where} has the columns {listing(names)}; which of them name the basket and "
-                "the item is not clear",
+                f"{inner.where} has the columns {listing(names)}; which of them name the basket "
+                "and the item is not clear",
                 hint="keep two columns, as in tid,item",
             )
         return cls(inner, *found)
