@@ -34,6 +34,7 @@ CHUNK = (
     # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
     # beside them
 )
+EXACT_BITS = 1 << 18  # of a gamma that is the product of different ones
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]
@@ -171,9 +172,13 @@ class ItemFlips(Mechanism):
         """γ of the whole record: the product over items, or over attributes of the worst exchange
         of one value for another.
         """
-        odds = [_odds(int(ones), int(zeros)) for ones, zeros in self.thresholds.tolist()]
+        pairs = [(ones, zeros) for ones, zeros in self.thresholds.tolist()]
         if self.domain.private.baskets:
-            return Guarantee(_power_product(Counter(max(pair) for pair in odds)))
+            times: Counter[Gamma] = Counter()
+            for pair, items in Counter(pairs).items():
+                times[max(self._pair_odds[pair])] += items
+            return Guarantee(_power_product(times))
+        odds = [self._pair_odds[pair] for pair in pairs]
         worst = (
             _worst_exchange([odds[item] for item in items])
             for items in item_places(self.domain.private)
@@ -183,11 +188,12 @@ class ItemFlips(Mechanism):
     @cached_property
     def per_item(self) -> Guarantee:
         """What is promised about any one item, whatever else the basket holds."""
-        return Guarantee(
-            max(
-                max(_odds(ones, zeros)) for ones, zeros in set(map(tuple, self.thresholds.tolist()))
-            )
-        )
+        return Guarantee(max(max(odds) for odds in self._pair_odds.values()))
+
+    @cached_property
+    def _pair_odds(self) -> dict[tuple[int, int], Odds]:
+        """The odds of each pair of keep ones and keep zeros that occurs."""
+        return {(p, q): _odds(p, q) for p, q in set(map(tuple, self.thresholds.tolist()))}
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -439,6 +445,9 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     for name, rate in (("keep_ones", keep_ones), ("keep_zeros", keep_zeros)):
         if not 0 <= rate <= 1:
             raise ParameterError(f"{name}={rate:g} is not a probability; use a number from 0 to 1")
+    scaled = keep_ones * SCALE, keep_zeros * SCALE
+    if scaled == (int(scaled[0]), int(scaled[1])) and sum(scaled) != SCALE:
+        return int(scaled[0]), int(scaled[1])  # as files hold them: nothing is left to round
     ones, zeros = Fraction(str(keep_ones)), Fraction(str(keep_zeros))
     toward = math.floor if ones + zeros > 1 else math.ceil
     rounded = toward(ones * SCALE), toward(zeros * SCALE)
@@ -464,13 +473,12 @@ def check_written_out(name: str, items: int, cells: int) -> None:
 
 
 def _odds(keep_ones: int, keep_zeros: int) -> Odds:
-    ones = (
-        (keep_ones, SCALE - keep_zeros),
-        (SCALE - keep_ones, keep_zeros),
-    )  # (under a one, under a zero) of each report bit
-    up = max(_ratio(one, zero) for one, zero in ones)
-    down = max(_ratio(zero, one) for one, zero in ones)
-    return up, down
+    """p/(1-q) and q/(1-p) where p + q > 1, and (1-p)/q and (1-q)/p below: the other report bit is
+    less telling.
+    """
+    if keep_ones + keep_zeros >= SCALE:
+        return _ratio(keep_ones, SCALE - keep_zeros), _ratio(keep_zeros, SCALE - keep_ones)
+    return _ratio(SCALE - keep_ones, keep_zeros), _ratio(SCALE - keep_zeros, keep_ones)
 
 
 def _ratio(above: int, below: int) -> Gamma:
@@ -491,11 +499,33 @@ def _worst_exchange(odds: Sequence[Odds]) -> Gamma:
 
 
 def _power_product(gammas: Counter[Gamma]) -> Gamma:
+    """The product of gammas, each so many times; exact, unless it takes more than EXACT_BITS to
+    write many different ones: then rounded up in its 256th binary digit, for no one reads further.
+    """
     if math.inf in gammas:
         return math.inf
-    return math.prod(
-        (Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1)
-    )
+    powers = [Fraction(gamma) ** times for gamma, times in gammas.items()]
+    above = _product([power.numerator for power in powers])
+    below = _product([power.denominator for power in powers])
+    if len(powers) > 1 and above.bit_length() > EXACT_BITS:
+        return _rounded_up(above, below)
+    return Fraction(above, below) if len(powers) != 1 else powers[0]
+
+
+def _rounded_up(above: int, below: int) -> Fraction:
+    """A fraction not below above / below, and equal to it in the first 256 digits."""
+    cut, dropped = above.bit_length() - 256, max(below.bit_length() - 256, 0)
+    leading = (above >> cut) + 1 << max(cut - dropped, 0)
+    return Fraction(leading, (below >> dropped) << max(dropped - cut, 0))
+
+
+def _product(factors: list[int]) -> int:
+    """The product of many factors, sixteen at a time: large ones meet large ones, which is
+    quicker.
+    """
+    while len(factors) > 1:
+        factors = [math.prod(factors[i : i + 16]) for i in range(0, len(factors), 16)]
+    return factors[0] if factors else 1
 
 
 def _exponent(private: Domain) -> int:

@@ -191,7 +191,7 @@ class FrameReader(RecordReader):
     def names(self) -> Sequence[str]:
         return self.frame.schema.names
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self.frame.schema.metadata, self.where)
         return None if found is None else {**found, "rows": self.frame.num_rows}
@@ -238,7 +238,7 @@ class ParquetReader(RecordReader):
     def rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
