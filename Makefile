@@ -7,7 +7,7 @@ JOBS ?= 2
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint bench lock test-oldest clean
+.PHONY: help setup demo test soak mutate lint bench lock test-oldest clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -42,6 +42,9 @@ test: lint ## lint, then every test
 
 soak: setup ## the long trials: kills under load, fuzzing, many seeds
 	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -m soak
+
+mutate: setup ## plant small mistakes in the sources, and list those that no test notices
+	.venv/bin/python -m tests.mutate --jobs $(JOBS)
 
 test-oldest: .venv-oldest/.stamp ## every test, with the oldest dependencies allowed
 	.venv-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadgroup

@@ -29,7 +29,9 @@ from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
 from sfumato.publish.microdata import Microdata
 from sfumato.publish.restriction import Limits, Restriction
-from sfumato.publish.swap import exchange_of, number_of_changes, swap, units_of
+from sfumato.publish.swap import exchange_of, swap
+from sfumato.publish.telling import silent
+from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
 from sfumato.reproduce.li_sarkar import census_microdata
 from sfumato.table import read
@@ -82,14 +84,15 @@ def census(data: Path, folds: int) -> None:
         "(paper: 19.01, 30.44, 50.10)"
     )
     for name, how in (
-        ("optimal", {}),
-        (f"optimal, drift up to {drift}", {"drift": drift}),
-        ("greedy", {"method": "greedy"}),
-        ("random", {"method": "random"}),
+        ("optimal", {"max_posterior": 1.0}),
+        (f"optimal, drift up to {drift}", {"max_posterior": 1.0, "drift": drift // 2}),
+        ("optimal, no guess above 0.9", {}),
+        ("greedy", {"method": "greedy", "max_posterior": 1.0}),
+        ("random", {"method": "random", "max_posterior": 1.0}),
     ):
-        found = (
-            swap(microdata, 0.5, folds=folds, rng=seeded(4), **how).reports[0].cost.classification
-        )  # type: ignore[arg-type]
+        settings = {"drift": None, **how}
+        release = swap(microdata, 0.5, folds=folds, rng=seeded(4), **settings)  # type: ignore[arg-type]
+        found = release.reports[0].cost.classification
         assert found is not None
         if name == "optimal":
             print(f"{'original':<34}{found.trained_on_truth:>9.2%}{found.trained_on_truth:>12.2%}")
@@ -189,12 +192,14 @@ def people(rows: int) -> pa.Table:
 
 def _scale_line(rows: int) -> str:
     swap(
-        Microdata.read(people(500), ["secret"]), 0.5, classifier="none", rng=seeded(1)
+        Microdata.read(people(500), ["secret"]), 0.5, drift=None, classifier="none", rng=seeded(1)
     )  # loads the solver
     table = people(rows)
     before = _peak()
     started = time.process_time()
-    release = swap(Microdata.read(table, ["secret"]), 0.5, classifier="none", rng=seeded(1))
+    release = swap(
+        Microdata.read(table, ["secret"]), 0.5, drift=None, classifier="none", rng=seeded(1)
+    )
     whole = time.process_time() - started
     peak = _peak() - before
     report = release.reports[0]
@@ -232,10 +237,9 @@ def hiding(data: Path, seeds: Sequence[int]) -> None:
         for method, disclosure in [*ways, ("cover", None)]:
             started = time.process_time()
             report = hide(
-                bits,
-                names,
+                table,
                 restrictions,
-                RETAIL_COUNT,
+                min_count=RETAIL_COUNT,
                 method=method,
                 disclosure=disclosure,
                 rng=seeded(1),
@@ -255,7 +259,7 @@ def hiding(data: Path, seeds: Sequence[int]) -> None:
 def _frequent_itemsets(bits: Bits, names: Sequence[str]) -> list[tuple[int, ...]]:
     from sfumato.publish.hide import _frequent
 
-    return [items for items in _frequent(bits, names, RETAIL_COUNT, None, "") if len(items) > 1]
+    return [items for items in _frequent(bits, names, RETAIL_COUNT, silent, "") if len(items) > 1]
 
 
 if __name__ == "__main__":

@@ -4,19 +4,35 @@ stranger's truth is refused.
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.mechanisms.added.sampled_pairs import SampledPairs
+from tests.mechanisms.added.unary_joint import UnaryJoint
 from tests.mechanisms.examples import EXAMPLES, Example
-from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, records
+from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
+from sfumato.audit.agreement import Agreements
 from sfumato.audit.auditing import _checks
-from sfumato.audit.check import counted, fit
+from sfumato.audit.check import Check, bounded, counted, fit
+from sfumato.audit.order import permutation_check
 from sfumato.audit.paired import Paired
+from sfumato.audit.position import (
+    longest_run,
+    modulo_check,
+    run_check,
+    run_log,
+    stretches,
+    total_check,
+)
+from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE
+from sfumato.audit.twins import sound
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
@@ -39,7 +55,7 @@ def table(domain: Domain, rows: int = ROWS, seed: int = 3) -> Table:
 
 
 def released(truth: Table, mechanism: Mechanism, seed: int = 5, copies: int = 1) -> Table:
-    return perturb_table(truth, mechanism, seeded(seed), copies=copies)
+    return perturb_table(truth, mechanism, seeded(seed), copies=copies, keep_order=True)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
@@ -50,11 +66,23 @@ def test_a_sound_mechanism_is_not_flagged(example: Example) -> None:
     assert audit.checks and audit.attacks
 
 
+def test_false_alarms_are_shared_among_all_that_can_raise_one() -> None:
+    """The checks together, the empirical gamma and the breaches: at most the stated rate."""
+    assert CHECKS_SHARE + 2 * OTHER_SHARE == 1
+    truth = table(PEOPLE, 500)
+    audit = audit_release(released(truth, GammaDiagonal(PEOPLE, 19)), truth, rng=seeded(1))
+    assert audit.threshold == pytest.approx(1e-3 / 2 / len(audit.checks))
+    assert audit.amplification is not None
+    assert audit.amplification.false_alarm == pytest.approx(1e-3 / 4)
+
+
 def same_words(words: str, violations: tuple[str, ...]) -> bool:
     return any(re.search(words, line) for line in violations)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+@pytest.mark.parametrize(
+    "mutant", [m for m in MUTANTS if not m.name.endswith("Raw")], ids=lambda mutant: mutant.name
+)
 def test_a_broken_mechanism_is_caught_and_named(mutant: Mutant) -> None:
     truth = table(mutant.broken.domain)
     audit = audit_release(released(truth, mutant.broken), truth, rng=seeded(9))
@@ -100,16 +128,333 @@ def test_checks_raise_no_more_false_alarms_than_stated(mechanism: Mechanism) -> 
     """Of 120 sound releases, 5 % may fail at a rate of 5 %: a binomial count that exceeds 20 once
     in a million.
     """
-    truth = table(mechanism.domain, 2000)
+    truth = table(mechanism.domain, 1000)
     failed = 0
     for seed in range(120):
-        checks = _checks(
+        checks, _ = _checks(
             Paired.of(released(truth, mechanism, seed), truth),
             seeded(seed),
             lambda stage, share: None,
         )
         failed += any(check.p_value < 0.05 / len(checks) for check in checks)
     assert failed <= int(stats.binom.ppf(1 - 1e-6, 120, 0.05))
+
+
+class Shuffled(Provenance):
+    """As of a release whose order is secret."""
+
+    shuffled = True
+
+
+def shuffled(release: Table, seed: int = 11) -> tuple[Table, np.ndarray]:
+    """A release in a secret order, and the order: which person each comes from."""
+    people = release.rows // release.copies
+    order = np.random.default_rng(seed).permutation(people)
+    rows = (order[:, None] * release.copies + np.arange(release.copies)).ravel()
+    columns = release.take(rows).columns
+    secret = Shuffled(release.mechanism, secure=False, copies=release.copies)
+    return Table(release.domain, columns, secret), order
+
+
+KINDS: list[Mechanism] = [
+    GammaDiagonal(PEOPLE, 19),
+    Retention(PEOPLE, 0.4, "identity"),
+    BitFlip(SHOP, 0.75, 0.8),
+    CutAndPaste(SHOP, 3, 0.2),
+    SampledPairs(PEOPLE, 19),
+    UnaryJoint.promising(Guarantee(19), PEOPLE),
+]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("mechanism", KINDS, ids=lambda mechanism: mechanism.name)
+def test_a_shuffled_release_is_audited_with_its_order_and_without(
+    mechanism: Mechanism, copies: int
+) -> None:
+    truth = table(mechanism.domain, 4000)
+    release, order = shuffled(released(truth, mechanism, copies=copies))
+    known = audit_release(release, truth, order=order, rng=seeded(3))
+    assert known.clean, known.violations
+    assert known.sight is not None and known.breaches is not None
+    unknown = audit_release(release, truth, rng=seeded(3))
+    assert unknown.clean, unknown.violations
+    assert unknown.attacks == () and unknown.breaches is None and unknown.sight is None
+    assert "--order" in unknown.left_out[0] and unknown.left_out[0] in unknown.sentences()
+    assert len(unknown.checks) < len(known.checks)
+    wrong = audit_release(release, truth, order=np.roll(order, 1), rng=seeded(3))
+    assert not wrong.clean
+
+
+UNPAIRED = [
+    "OneColumnTooFew",
+    "OneRetainedColumnTooFew",
+    "LastValueNeverDrawn",
+    "OneItemTooFew",
+    "LengthTellsTruth",
+]
+
+
+@pytest.mark.parametrize(
+    "mutant", [m for m in MUTANTS if m.name in UNPAIRED], ids=lambda mutant: mutant.name
+)
+def test_what_totals_show_needs_no_pairing(mutant: Mutant) -> None:
+    truth = table(mutant.broken.domain)
+    reports = released(truth, mutant.broken)
+    claimed = Table(reports.domain, reports.columns, Provenance(mutant.sound, secure=False))
+    audit = audit_release(shuffled(claimed)[0], truth, rng=seeded(9))
+    assert same_words("as the counts of the truth say|as often as the counts", audit.violations)
+
+
+def test_copies_with_one_noise_are_caught_without_their_order() -> None:
+    truth = table(PEOPLE, 5000)
+    single = released(truth, Retention(PEOPLE, 0.4))
+    columns = tuple(np.repeat(column, 2) for column in single.columns)
+    copied = Table(single.domain, columns, Provenance(single.mechanism, secure=False, copies=2))
+    audit = audit_release(shuffled(copied)[0], truth, rng=seeded(1))
+    assert same_words("equal no more often than by chance", audit.violations)
+
+
+@pytest.mark.parametrize("mechanism", KINDS, ids=lambda mechanism: mechanism.name)
+def test_a_sorted_truth_published_in_its_order_is_seen_and_its_shuffle_is_not(
+    mechanism: Mechanism,
+) -> None:
+    truth = table(mechanism.domain, 6000)
+    first = truth.columns[0]
+    key = first.column(0) if isinstance(first, Bits) else np.asarray(first)
+    ordered = truth.take(np.argsort(key, kind="stable"))
+    release = released(ordered, mechanism)
+    audit = audit_release(release, ordered, rng=seeded(3))
+    assert same_words("the order of the reports says nothing", audit.violations)
+    hidden, order = shuffled(release)
+    assert audit_release(hidden, ordered, rng=seeded(3)).clean
+    assert audit_release(hidden, ordered, order=order, rng=seeded(3)).clean
+
+
+def test_neighbours_of_one_household_are_seen() -> None:
+    """Not sorted, but people who live together stand together and are alike."""
+    truth = table(PEOPLE, 10_000)
+    together = truth.take(np.repeat(np.arange(5000), 2))
+    audit = audit_release(released(together, GammaDiagonal(PEOPLE, 19)), together, rng=seeded(3))
+    assert same_words("reports 1 apart", audit.violations)
+
+
+def test_an_order_that_chance_did_not_draw_is_seen() -> None:
+    rng = np.random.default_rng(2)
+    rows = 20_000
+    drawn = rng.permutation(rows)
+    batches = np.concatenate([start + rng.permutation(1000) for start in range(0, rows, 1000)])
+    tail_left = np.concatenate([rng.permutation(rows - 200), np.arange(rows - 200, rows)])
+    blocks = rng.permutation(rows // 100)[:, None] * 100 + np.arange(100)
+    assert permutation_check(drawn).p_value > 1e-3
+    assert permutation_check(np.arange(10)).detail == "too few rows to tell"
+    for order, words in [
+        (np.arange(rows), "near their old place"),
+        (np.arange(rows)[::-1], "near their old place"),
+        (batches, "come from one part|near their old place"),
+        (tail_left, "neighbours still|come from one part"),
+        (blocks.ravel(), "neighbours still"),
+    ]:
+        check = permutation_check(order)
+        assert check.p_value < 1e-6 and re.search(words, check.detail), check
+    values = [permutation_check(rng.permutation(2000)).p_value for _ in range(400)]
+    assert sum(value < 0.1 for value in values) <= stats.binom.ppf(1 - 1e-6, 400, 0.1)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [GammaDiagonal(PEOPLE, 19), BitFlip(SHOP, 0.75, 0.75)], ids=lambda m: m.name
+)
+def test_the_smallest_leaks_that_are_stated_are_found(mechanism: Mechanism) -> None:
+    """A little more than stated is found in at least four of five releases, half of it in one at
+    most.
+    """
+    truth = table(mechanism.domain)
+    audit = audit_release(released(truth, mechanism), truth, rng=seeded(3))
+    seen = audit.sight
+    assert seen is not None and seen.in_a_row and seen.scattered and seen.every
+
+    level = 1e-3 / 2 / len(audit.checks)
+    arguments = (PEOPLE, 19) if isinstance(mechanism, GammaDiagonal) else (SHOP, 0.75, 0.75)
+
+    def found(places: Any, size: int, check: Callable[[Agreements], Check]) -> int:
+        """In how many of five releases a leak of this size fails the check."""
+        broken = raw_where(type(mechanism), "Planted", lambda rows: places(rows, size))
+        hits = 0
+        for seed in range(5):
+            release = released(truth, broken(*arguments), seed)
+            series = Agreements.of(Paired.of(release, truth))
+            assert series is not None
+            hits += check(series).p_value < level
+        return hits
+
+    def run(rows: int, size: int) -> slice:
+        return slice(777, 777 + size)
+
+    def anywhere(rows: int, size: int) -> np.ndarray:
+        return np.random.default_rng(size).choice(rows, size, replace=False)
+
+    def every(rows: int, size: int) -> slice:
+        return slice(3, rows, size)
+
+    def whole(series: Agreements) -> Check:
+        return total_check(series.series)
+
+    def modulo(series: Agreements) -> Check:
+        return modulo_check(series.series)
+
+    assert found(run, seen.in_a_row, run_check) == 5
+    assert found(run, seen.in_a_row // 2, run_check) == 0
+    assert found(anywhere, round(1.1 * seen.scattered), whole) >= 4
+    assert found(anywhere, seen.scattered // 2, whole) <= 1
+    assert found(every, round(seen.every / 1.1), modulo) >= 4
+    assert found(every, seen.every * 3, modulo) <= 1
+
+
+def test_the_smallest_leaks_are_told_and_not_overstated() -> None:
+    truth = table(PEOPLE, 2000)
+    audit = audit_release(released(truth, GammaDiagonal(PEOPLE, 19)), truth, rng=seeded(1))
+    assert audit.sight is not None
+    words = " ".join(audit.sentences())
+    assert f"{audit.sight.in_a_row} or more records unchanged in a row" in words
+    assert f"every {audit.sight.every}th or oftener unchanged" in words
+    few = table(PEOPLE, 12)
+    tiny = audit_release(released(few, GammaDiagonal(PEOPLE, 19)), few, rng=seeded(1))
+    assert tiny.sight is not None and tiny.sight.every is None and tiny.sight.scattered is None
+    assert "too small to see any" in " ".join(tiny.sentences())
+
+
+def test_every_thousandth_row_is_too_little_to_see_and_the_audit_says_so() -> None:
+    """20 of 20,000 rows: among 8 million classes of rows chance makes such a one."""
+    truth = table(PEOPLE)
+    broken = raw_where(GammaDiagonal, "Every1000th", lambda rows: slice(999, rows, 1000))
+    audit = audit_release(released(truth, broken(PEOPLE, 19)), truth, rng=seeded(5))  # type: ignore[call-arg]
+    assert audit.clean and audit.sight is not None and audit.sight.every is not None
+    assert audit.sight.every < 1000
+
+
+def test_bounds_of_sums_hold_and_are_not_idle() -> None:
+    """Against the exact binomial tail: never below it, and never a mere 1 where that is tiny."""
+    for trials, chance in [(64, 0.45), (1000, 0.01), (20_000, 0.3), (400, 0.9)]:
+        spread = trials * chance * (1 - chance)
+        for count in range(trials + 1):
+            deviation = count - trials * chance
+            log = float(bounded(deviation, spread, 1 - chance, chance))
+            tail = stats.binom.logsf(count - 1, trials, chance)
+            if deviation < 0:
+                tail = stats.binom.logcdf(count, trials, chance)
+            assert log >= tail - 1e-9
+            if -70 < tail < -14:
+                assert log < 0.4 * tail
+    assert bounded(0.5, 0.0) == -np.inf and bounded(1e-9, 0.0) == 0
+
+
+def test_runs_are_bounded_by_their_probabilities() -> None:
+    assert longest_run(np.array([1, 1, 0, 1, 1, 1, 0], dtype=bool)) == (3, 3)
+    assert longest_run(np.zeros(4, dtype=bool)) == (0, 0)
+    assert longest_run(np.ones(4, dtype=bool)) == (0, 4)
+    assert np.exp(run_log(np.full(100, 0.5), 10)) == pytest.approx(91 * 2**-10)
+    assert np.exp(run_log(np.array([0.5, 0.25, 1.0, 0.5]), 2)) == pytest.approx(0.125 + 0.25 + 0.5)
+
+
+def test_stretches_cover_every_place_and_both_ends() -> None:
+    for rows in (32, 33, 100, 4099):
+        starts, stops = stretches(rows)
+        assert starts.min() == 0 and stops.max() == rows and (starts >= 0).all()
+        for length in set((stops - starts).tolist()):
+            mine = stops - starts == length
+            covered = np.zeros(rows, dtype=bool)
+            for start, stop in zip(starts[mine], stops[mine], strict=True):
+                covered[start:stop] = True
+            assert covered.all() and stops[mine].max() == rows
+    assert len(stretches(31)[0]) == 0
+
+
+def test_rows_are_folded_as_modulo_says() -> None:
+    """The classes of every modulus, the small ones merged from large ones, against plain sums."""
+    from sfumato.audit.position import _classes
+
+    truth = table(PEOPLE, 503)
+    found = Agreements.of(Paired.of(released(truth, Retention(PEOPLE, 0.4)), truth))
+    assert found is not None
+    moduli = range(2, 126)
+    for modulus, left, variance in _classes(found.series, 503, moduli):
+        for place, one in enumerate(found.series):
+            rows = np.arange(503) % modulus
+            assert np.allclose(left[:, place], np.bincount(rows, one.left))
+            assert np.allclose(variance[:, place], np.bincount(rows, one.variance))
+    assert modulo_check(found.series).p_value > 1e-3
+
+
+def test_agreement_is_what_enumeration_says() -> None:
+    """The probability that a report is the record, and how many items it has right: against the
+    mean of many perturbations of a few records.
+    """
+    for mechanism in (BitFlip(SHOP, 0.9, 0.7), CutAndPaste(SHOP, 3, 0.2)):
+        few = table(SHOP, 7)
+        truth = few.take(np.repeat(np.arange(7), 40_000))
+        found = Agreements.of(Paired.of(released(truth, mechanism), truth))
+        assert found is not None
+        whole, each = found.whole, (7, 40_000)
+        assert np.allclose(
+            whole.found.reshape(each).mean(1), whole.mean.reshape(each)[:, 0], atol=0.04
+        )
+        assert np.allclose(
+            whole.found.reshape(each).var(1), whole.variance.reshape(each)[:, 0], rtol=0.05
+        )
+        unchanged = found.unchanged.reshape(each).mean(1)
+        assert (unchanged <= found.staying.reshape(each)[:, 0] + 0.01).all()
+        if isinstance(mechanism, BitFlip):
+            assert np.allclose(unchanged, found.staying.reshape(each)[:, 0], atol=0.01)
+        for part in found.parts:
+            assert np.allclose(
+                part.found.reshape(each).mean(1), part.mean.reshape(each)[:, 0], atol=0.02
+            )
+
+
+@dataclass(frozen=True)
+class SampledPairsKept(SampledPairs):
+    """Answers truly twice as often as it should."""
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        return SampledPairs(self.domain, 2 * self.gamma).randomise(columns, rng)
+
+
+@dataclass(frozen=True)
+class SampledPairsAgain(SampledPairs):
+    """Draws the same noise for every 500 rows."""
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        parts = [
+            super(SampledPairsAgain, self).randomise(
+                tuple(column[start : start + 500] for column in columns), seeded(1)
+            )
+            for start in range(0, len(columns[0]), 500)
+        ]
+        return tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (SampledPairsKept, "follow their channel"),
+        (SampledPairsAgain, "rows 500 apart|rows [0-9,]*[05]00 apart"),
+        (raw_where(SampledPairs, "Some", lambda rows: slice(0, 0)), ""),
+    ],
+)
+def test_reports_that_live_elsewhere_are_judged_beside_their_twins(
+    broken: type[SampledPairs], words: str
+) -> None:
+    truth, mechanism = table(PEOPLE), SampledPairs(PEOPLE, 19)
+    reports = released(truth, broken(PEOPLE, 19)) if words else released(truth, mechanism)
+    claimed = Table(reports.domain, reports.columns, Provenance(mechanism, secure=False))
+    audit = audit_release(claimed, truth, rng=seeded(3))
+    assert audit.clean if not words else same_words(words, audit.violations), audit.violations
+
+
+def test_the_twin_of_a_broken_mechanism_is_the_sound_one_of_its_name() -> None:
+    broken = next(mutant for mutant in MUTANTS if mutant.name == "OneColumnTooFew")
+    assert type(sound(broken.broken)) is GammaDiagonal and sound(broken.broken) == broken.sound
+    strange = SampledPairs(PEOPLE, 19)
+    assert sound(strange) is strange
 
 
 def test_copies_with_one_noise_are_caught() -> None:

@@ -170,19 +170,25 @@ def test_the_wheel_is_typed_licensed_and_holds_every_source(wheel: Path) -> None
     names = set(ZipFile(wheel).namelist())
     assert "sfumato/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert {path.relative_to(SOURCE.parent).as_posix() for path in SOURCE.rglob("*.py")} <= names
+    kinds = ("*.py", "collect/static/**/*.*", "collect/strings/*.json")
+    shipped = {path for kind in kinds for path in SOURCE.rglob(kind) if path.suffix != ".pyc"}
+    assert {path.relative_to(SOURCE.parent).as_posix() for path in shipped} <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
 
 
 def test_the_wheel_imports_in_a_clean_environment(clean_environment: Path) -> None:
-    """Every module loads with the required dependencies only: an extra's library is imported where
-    it is used.
+    """Every module loads with the required dependencies only, or says which extra it needs: an
+    extra's library is imported where it is used.
     """
     script = """
 import importlib, pkgutil, sfumato
+from sfumato.errors import MissingExtraError
 for module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
     if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except MissingExtraError as error:
+            assert module.name in ("sfumato.collect.server", "sfumato.collect.simulating"), error
 print(sfumato.__version__, sfumato.__file__)
 """
     version, file = run_clean(clean_environment, "python", "-c", script).split()

@@ -15,11 +15,11 @@ from sfumato.estimation.estimate import Answer
 from sfumato.report import (
     Code,
     Heading,
+    Listing,
     Note,
     Page,
     Paragraph,
     Picture,
-    Table,
     save_figure,
     shown,
     write_whole,
@@ -58,7 +58,7 @@ def test_every_word_is_escaped(drawing: object) -> None:
         Paragraph(NASTY),
         Note(NASTY),
         Code(NASTY),
-        Table([NASTY], [[NASTY]], NASTY),
+        Listing([NASTY], [[NASTY]], NASTY),
     ]
     page = Page(NASTY, [*blocks, Picture.of(drawing, NASTY)], lead=NASTY).html()
     assert "<script" not in page
@@ -77,7 +77,7 @@ def test_page_is_self_contained_and_fits_a_phone(drawing: object) -> None:
 
 
 def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
-    html = Table(
+    html = Listing(
         ["who", "count"], [["men", Answer(32650.12, 41.3)], ["women", 16192]], "Sex"
     ).html()
     assert '<td class="number">32,650 ± 41</td>' in html
@@ -88,7 +88,7 @@ def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
 
 def test_ragged_table_is_refused() -> None:
     with pytest.raises(ParameterError, match="row 2 has 1 entries"):
-        Table(["a", "b"], [[1, 2], [3]])
+        Listing(["a", "b"], [[1, 2], [3]])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ error bars.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from sfumato.audit import audit_release as audit_release
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from sfumato.publish.identify import identify as identify
     from sfumato.publish.microdata import Binning as Binning
     from sfumato.publish.microdata import Microdata as Microdata
+    from sfumato.publish.pram import pram as pram
     from sfumato.publish.restriction import read_restrictions as read_restrictions
+    from sfumato.publish.suppress import suppress as suppress
     from sfumato.publish.swap import swap as swap
     from sfumato.randomness import secure as secure
     from sfumato.randomness import seeded as seeded
@@ -98,6 +100,7 @@ _EXPORTS: dict[str, str] = {
     "open_source": "engines:open_source",
     "perturb": "source:perturb",
     "plan_release": "plan:plan_release",
+    "pram": "publish.pram:pram",
     "propose_schema": "table:propose_schema",
     "query": "mine.cube.query:query",
     "read": "table:read",
@@ -105,6 +108,7 @@ _EXPORTS: dict[str, str] = {
     "save_release": "engines:save_release",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",
+    "suppress": "publish.suppress:suppress",
     "swap": "publish.swap:swap",
 }
 
@@ -113,6 +117,8 @@ __all__ = ["__version__", *_EXPORTS]
 
 def __getattr__(name: str) -> Any:
     """The public object of that name, imported from its module the first time it is asked for."""
+    if name == "collect":
+        return import_module("sfumato.collect")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     module, _, noun = _EXPORTS[name].partition(":")

@@ -93,6 +93,18 @@ class ServerError(SfumatoError):
     kind = "server"
 
 
+class CampaignError(SfumatoError, ValueError):
+    """A campaign file that contradicts itself, or that changed after people had answered it."""
+
+    kind = "campaign"
+
+
+class StoreError(SfumatoError):
+    """A report store that cannot be opened, or that takes no reports for the moment."""
+
+    kind = "store"
+
+
 class MissingExtraError(SfumatoError, ImportError):
     """An optional dependency that this call needs is not installed."""
 

@@ -34,6 +34,8 @@ MOST_WHOLE = 1 << 53  # in size, of whole numbers: floats hold them exactly
 MOST_COPIES = 10_000
 MOST_CUTOFF = 64
 
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DOTTED = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_DEPTH}}}")
 _DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
 _FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -214,6 +216,8 @@ def parsed_toml(text: str, where: str) -> dict[str, Any]:
         raise SchemaError(
             f"{where} holds {len(text):,} letters; at most {MOST_TOML_BYTES:,} are read"
         )
+    if _DOTTED.search(text):  # each part of a key is looked up by all those before it
+        raise SchemaError(f"{where} has a name of more than {MOST_DEPTH} parts with dots between")
     try:
         return tomllib.loads(text)
     except RecursionError:

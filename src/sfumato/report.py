@@ -99,7 +99,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Table:
+class Listing:
     """Rows under named columns; numbers stand to the right, an Answer as its value ± standard
     error.
     """
@@ -156,7 +156,7 @@ class Picture:
         )
 
 
-Block = Heading | Paragraph | Note | Code | Table | Picture
+Block = Heading | Paragraph | Note | Code | Listing | Picture
 
 
 @dataclass(frozen=True)

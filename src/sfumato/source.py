@@ -23,7 +23,7 @@ from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence
-from sfumato.estimation.moments import Moments, PowerSums, moments_of
+from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
@@ -170,7 +170,7 @@ class CountedSource(Source):
     def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
         return self.counter.count(cells)
 
-    def moments(self, cells: Sequence[Cells], axis: int) -> Moments:
+    def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
 
@@ -315,7 +315,9 @@ class Release(CountedSource):
         """This release with a batch of new reports; what was counted is not counted again."""
         if not isinstance(self.counter, TableCounter):
             raise Unanswerable("only a release in memory can be extended", hint="combine them")
-        return Release(self.counter.extended(batch), self.provenance)
+        counter = self.counter.extended(batch)
+        assert batch.provenance is not None
+        return Release(counter, self.provenance.joined(batch.provenance))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the reports with their mechanism; `sfumato.open` reads them back."""
@@ -417,17 +419,22 @@ def _no_mechanism() -> EstimationError:
 
 
 def perturb(
-    records: Any, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1
+    records: Any,
+    mechanism: Mechanism,
+    rng: Keystream | None = None,
+    *,
+    copies: int = 1,
+    keep_order: bool = False,
 ) -> Release:
     """The release of these records by this mechanism, the noise drawn once, from secure randomness
-    unless told otherwise.
+    unless told otherwise, and in a random order unless that of the records is to be kept.
 
     Records are a table; a data frame or a file is read by the mechanism's domain.
     """
     if isinstance(records, Release):
         records = records.table
     table = records if isinstance(records, Table) else read(records, mechanism.domain)
-    return Release.of(perturb_table(table, mechanism, rng, copies=copies))
+    return Release.of(perturb_table(table, mechanism, rng, copies=copies, keep_order=keep_order))
 
 
 def source_of(table: Table) -> Source:

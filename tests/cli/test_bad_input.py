@@ -118,7 +118,7 @@ CASES = {
     ),
     "too strong": (
         "perturb wide.dat -o o.dat --gamma 1.0001",
-        "mask cannot keep any bit more often than chance",
+        "no mechanism can promise anything",
     ),
     # parameters
     "keep 0": ("perturb census.csv -o o.csv --mechanism retention --keep 0", "use 0 < keep <= 1"),
@@ -171,7 +171,10 @@ CASES = {
         "perturb good.dat -o o.dat --mechanism gamma-diagonal --gamma 19",
         "use the mask mechanism",
     ),
-    "no copies": ("perturb census.csv -o o.csv --gamma 19 --copies 0", "reported at least once"),
+    "no copies": (
+        "perturb census.csv -o o.csv --mechanism retention --gamma 19 --copies 0",
+        "reported at least once",
+    ),
     "items of records": (
         "perturb census.csv -o o.csv --gamma 19 --items items.txt",
         "--items is for basket files",
@@ -189,7 +192,10 @@ CASES = {
     "data exists": ("generate survey -o there.csv", "'there.csv' exists already"),
     "no folder": ("perturb census.csv -o none/o.csv --gamma 19", "no folder 'none'"),
     "output kind": ("perturb census.csv -o o.xlsx --gamma 19", "unknown kind"),
-    "FIMI records": ("perturb census.csv -o o.dat --gamma 19", "use .parquet"),
+    "FIMI records": (
+        "perturb census.csv -o o.dat --mechanism retention --gamma 19",
+        "use .parquet",
+    ),
     # other commands
     "describe truth": ("describe census.csv", "'census.csv' carries no mechanism"),
     "prior": ("describe census.csv --rho1 1", "strictly between 0 and 1"),
@@ -315,6 +321,8 @@ def test_a_real_process_fails_the_same_way(folder):
         "cencus.csv",
         "-o",
         "o.csv",
+        "--mechanism",
+        "gamma-diagonal",
         "--gamma",
         "19",
     ]
@@ -340,6 +348,8 @@ def test_an_interrupt_leaves_nothing_behind(folder):
     options = [
         "--schema",
         "s.toml",
+        "--mechanism",
+        "gamma-diagonal",
         "--gamma",
         "19",
         "--copies",

@@ -83,10 +83,10 @@ def test_a_plan_for_data_without_a_schema() -> None:
 
 def test_plans_and_audits_are_drawn(folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19 --order order.npy")
     for line in (
         "plan people.toml --rows 3000 --gamma 19",
-        "audit r.parquet --truth people.csv --seed 1",
+        "audit r.parquet --truth people.csv --order order.npy --seed 1",
     ):
         for name in ("page.html", "figure.png"):
             code, out, err = run(f"{line} --plot {name} --force")
@@ -98,14 +98,44 @@ def test_plans_and_audits_are_drawn(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("copies", [1, 3])
 def test_an_audit(copies: int) -> None:
-    run(f"perturb people.csv -o r.parquet --schema people.toml --gamma 19 --copies {copies}")
-    audit = result("audit r.parquet --truth people.csv --seed 1")
+    perturb = "perturb people.csv -o r.parquet --schema people.toml --gamma 19 --order order.npy"
+    run(f"{perturb} --copies {copies}")
+    audit = result("audit r.parquet --truth people.csv --order order.npy --seed 1")
     assert audit["clean"] and audit["violations"] == []
     assert audit["copies"] == copies and (audit["siblings"] is None) == (copies == 1)
     assert audit["linkage"]["public_columns"] == ["income"]
     assert audit["empirical_gamma"]["lower_bound"] <= 19
-    code, out, _ = run("audit r.parquet --truth people.csv --schema people.toml --seed 1")
+    truth = "--truth people.csv --schema people.toml --order order.npy"
+    code, out, _ = run(f"audit r.parquet {truth} --seed 1")
     assert code == 0 and out.startswith("nothing was found against the promise of gamma-diagonal")
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
+    """A sorted file published in its order: the reports alone show it."""
+    header, *rows = Path("people.csv").read_text().splitlines()
+    rows.sort(key=lambda row: row.split(",")[2])
+    Path("sorted.csv").write_text("\n".join([header, *rows, ""]))
+    run("perturb sorted.csv -o r.parquet --schema people.toml --gamma 19")
+    code, out, err = run("audit r.parquet --truth sorted.csv --seed 1")
+    assert code == 3 and not err
+    assert "the order of the reports says nothing about the records" in out
+    assert "against the promise" in out and "the smallest leaks this audit finds" in out
+    code, out, _ = run("audit r.parquet --truth sorted.csv --seed 1 --json")
+    shown = json.loads(out)
+    assert code == 3 and not shown["clean"] and shown["smallest_leaks"]["unchanged_in_a_row"] > 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_audit_by_an_order_that_nobody_drew() -> None:
+    """The order brings reports beside their records, and is judged itself."""
+    run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+    np.save("order.npy", np.arange(3000))
+    code, out, _ = run("audit r.parquet --truth people.csv --order order.npy --seed 1")
+    assert code == 3 and "the order of the reports was drawn by chance" in out
+    np.save("order.npy", np.arange(2999))
+    code, out, err = run("audit r.parquet --truth people.csv --order order.npy")
+    assert code == 2 and not out and "orders 2,999 reports, but the release has 3,000" in err
 
 
 CASES = {
@@ -167,7 +197,7 @@ CASES = {
 def test_bad_input_gets_one_clear_line(name: str) -> None:
     line, words = CASES[name]
     if line.startswith("audit"):
-        run("perturb people.csv -o r.parquet --schema people.toml --gamma 19")
+        run("perturb people.csv -o r.parquet --schema people.toml --gamma 19 --keep-order")
     code, out, err = run(line)
     assert code == 2 and not out, (out, err)
     assert words in err and err.count("\n") == 1 and "Traceback" not in err

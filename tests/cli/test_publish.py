@@ -1,6 +1,8 @@
 """`sfumato identify`, `swap` and `hide` as a person calls them."""
 
+import hashlib
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
@@ -16,6 +18,14 @@ def run(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result.output
+
+
+def told(*arguments: object, code: int = 0) -> dict[str, Any]:
+    """The JSON object on standard output; notes go elsewhere."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -232,3 +242,186 @@ def test_nothing_identifiable_is_success(tmp_path):
     found = json.loads(text)
     assert found["changed"] == 0 and "nothing was changed" in found["notes"][0]
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "in.csv").read_text()
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Two thousand people: a number, two words, a weight, a skewed secret."""
+    rng = np.random.default_rng(3)
+    age = rng.integers(18, 80, 2000)
+    table = pyarrow.table(
+        {
+            "age": age,
+            "town": rng.choice(["Ghent", "Lyon", "Turin", "York"], 2000),
+            "shoe": rng.integers(35, 47, 2000),
+            "weight": rng.integers(5, 50, 2000),
+            "ill": np.where(rng.random(2000) < 0.1 + 0.2 * (age > 50), "yes", "no"),
+        }
+    )
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    pyarrow.csv.write_csv(table, path)
+    return path
+
+
+KEYS = ("--confidential", "ill", "--keys", "age,town,shoe", "--classifier", "none", "--seed", 1)
+
+
+def test_a_swap_that_cannot_be_had_says_what_would_do_and_that_does(people, tmp_path):
+    output = tmp_path / "out.csv"
+    text = run("swap", people, "-o", output, *KEYS, "--proportion", 0.9, "--json", code=2)
+    error = json.loads(text)["error"]
+    assert error["kind"] == "privacy" and "cannot stay" in error["message"]
+    assert not output.exists()
+    drift = error["hint"].split("drift=")[1].split()[0]
+    found = told(
+        "swap", people, "-o", output, *KEYS, "--proportion", 0.9, "--drift", drift, "--json"
+    )
+    assert 0 < found["marginal_drift"] <= int(drift)
+    before, after = ({t["value"]: t[when] for t in found["totals"]} for when in ("before", "after"))
+    assert abs(before["no"] - after["no"]) == found["marginal_drift"]
+
+
+def test_the_stated_limit_is_kept_in_the_file_that_is_written(people, tmp_path):
+    output = tmp_path / "out.csv"
+    options = ("--proportion", 0.4, "--drift", "any", "--max-posterior", 0.85, "--json")
+    found = told("swap", people, "-o", output, *KEYS, *options)
+    truth, release = pyarrow.csv.read_csv(people), pyarrow.csv.read_csv(output)
+    keys = list(zip(*(truth[k].to_pylist() for k in ("age", "town", "shoe")), strict=True))
+    shown: dict[str, list[str]] = {}
+    for key, true, seen in zip(
+        keys, truth["ill"].to_pylist(), release["ill"].to_pylist(), strict=True
+    ):
+        if keys.count(key) == 1:
+            shown.setdefault(seen, []).append(true)
+    surest = max(max(map(true.count, set(true))) / len(true) for true in shown.values())
+    assert surest == pytest.approx(found["intruder"]["worst"]["posterior"])
+    assert surest <= 0.85
+
+
+def test_binned_keys_go_out_in_bins_or_raw_with_a_word_about_it(people, tmp_path):
+    cut = ("--bin", "age=width:20", "--bin", "shoe=width:9", "--proportion", 0.2, "--drift", "any")
+    binned = told("swap", people, "-o", tmp_path / "bins.csv", *KEYS, *cut, "--json")
+    ages = set(pyarrow.csv.read_csv(tmp_path / "bins.csv")["age"].to_pylist())
+    assert len(ages) == 20 and all(age.startswith("[") for age in ages) and not binned["notes"]
+    raw = told("swap", people, "-o", tmp_path / "raw.csv", *KEYS, *cut, "--release-raw", "--json")
+    assert pyarrow.csv.read_csv(tmp_path / "raw.csv")["age"][0].as_py() > 17
+    assert "unique in the file as released" in raw["notes"][0]
+    unique = [one["released"]["ill"]["sample_uniques"] for one in (binned, raw)]
+    assert unique[0] < unique[1]
+
+
+def test_identify_tells_the_population_of_a_sample(people):
+    arguments = ("--confidential", "ill", "--keys", "age,town,shoe")
+    found = told("identify", people, *arguments, "--weights", "weight", "--json")
+    population = found["population"]
+    assert population["size"] == sum(pyarrow.csv.read_csv(people)["weight"].to_pylist())
+    assert 0 < population["right_matches"]["value"] < 1
+    assert "independent" in population["assumes"]
+    text = run("identify", people, *arguments, "--population", 50_000)
+    assert "as a sample of 50,000 people" in text and "a unique match is right with" in text
+    message = run("identify", people, *arguments, "--population", 10, "--json", code=2)
+    assert "smaller than the 2,000 records" in json.loads(message)["error"]["message"]
+
+
+DOSSIERS = {
+    "identify": ("--confidential", "ill", "--keys", "age,town,shoe", "--population", 9000),
+    "swap": (*KEYS, "--proportion", 0.2, "--drift", "any"),
+    "suppress": ("--confidential", "ill", "--k", 3, "--seconds", 1, "--keys", "age,town,shoe"),
+    "pram": ("--column", "ill", "--gamma", 9, "--within", "town"),
+}
+
+
+@pytest.mark.parametrize("command", DOSSIERS)
+def test_a_dossier_is_a_page_and_its_numbers(people, tmp_path, command):
+    output = () if command == "identify" else ("-o", tmp_path / "out.csv")
+    options = (*DOSSIERS[command], "--dossier", tmp_path / "record.html")
+    found = told(command, people, *output, *options, "--json")
+    page = (tmp_path / "record.html").read_text()
+    record = json.loads((tmp_path / "record.json").read_text())
+    for heading in ("What was done", "Risk", "What remains"):
+        assert heading in page
+    assert record["remains"] and all(word in page for word in ("SHA-256", "people.csv"))
+    assert record["files"]["input"]["sha256"] == hashlib.sha256(people.read_bytes()).hexdigest()
+    if output:
+        written = (tmp_path / "out.csv").read_bytes()
+        assert record["files"]["output"]["sha256"] == hashlib.sha256(written).hexdigest()
+        assert "What it cost" in page
+    assert {name: found[name] for name in record["result"] if name != "seconds"} == {
+        name: value for name, value in record["result"].items() if name != "seconds"
+    }
+    again = run(command, people, *output, *options, "--json", code=2)
+    assert "exists" in json.loads(again)["error"]["message"]
+
+
+def test_hiding_has_a_dossier_a_margin_and_wall_time(folder, tmp_path):
+    options = ("--min-count", 60, "--min-confidence", 0.4, "--margin", "10%", "--seconds", 1)
+    arguments = ("-o", tmp_path / "out.dat", "--patterns", folder / "secret.txt", *options)
+    found = told(
+        "hide", folder / "baskets.dat", *arguments, "--dossier", tmp_path / "record", "--json"
+    )
+    assert found["margin"] == 6 and found["seconds"] >= found["hiding_seconds"] > 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["files"]["patterns"]["name"] == "secret.txt"
+    baskets = [set(line.split()) for line in (tmp_path / "out.dat").read_text().splitlines()]
+    assert sum({"10", "11"} <= basket for basket in baskets) < 60 - 6
+    text = run("hide", folder / "baskets.dat", *arguments, "--margin", "soon", code=2)
+    assert "exists" in text or "no margin" in text
+
+
+def test_suppress_writes_what_it_says(people, tmp_path):
+    output, reveal = tmp_path / "out.csv", tmp_path / "cells.json"
+    options = ("--keys", "age,town,shoe", "--bin", "age=frequency:4", "--k", 4, "--seconds", 1)
+    found = told("suppress", people, "-o", output, *options, "--reveal", reveal, "--json")
+    table = pyarrow.csv.read_csv(
+        output, convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    )
+    rows = list(zip(*(table[k].to_pylist() for k in ("age", "town", "shoe")), strict=True))
+    assert min(rows.count(row) for row in set(rows)) >= 4
+    blanks = sum(cell is None for row in rows for cell in row)
+    assert blanks == found["cells"] == len(json.loads(reveal.read_text())["blanked"])
+    text = run("suppress", people, "-o", tmp_path / "b.csv", *options)
+    assert "cells blanked" in text and "smallest group" in text
+
+
+def test_pram_keeps_counts_nearly_and_tells_gamma(people, tmp_path):
+    options = ("--column", "ill", "--rho1", 0.05, "--rho2", 0.5)
+    found = told("pram", people, "-o", tmp_path / "out.csv", *options, "--json")
+    assert 18.9 < found["gamma"] <= 19 and found["secure"]
+    shown = pyarrow.csv.read_csv(tmp_path / "out.csv")["ill"].to_pylist()
+    for count in found["columns"][0]["counts"]:
+        assert shown.count(count["value"]) == count["shown"]
+        assert abs(count["shown"] - count["true"]) < 6 * count["stderr"]
+    text = run("pram", people, "-o", tmp_path / "b.csv", *options, "--seed", 1)
+    assert "not for release" in text and "gamma" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("swap", *KEYS, "--proportion", 0.2, "--drift", "some"), "is no number of records"),
+        (("swap", *KEYS, "--proportion", 0.2, "--max-posterior", 2), "lies outside (0, 1]"),
+        (("suppress", "--k", 3), "which columns an intruder may know was not said"),
+        (("suppress", "--keys", "age", "--k", 1), "k=1 asks for nothing"),
+        (("pram", "--column", "ill"), "say how much is replaced, one way"),
+        (("pram", "--column", "il", "--gamma", 9), "did you mean 'ill'"),
+        (
+            ("swap", *KEYS, "--proportion", 0.2, "--dossier", "D", "--plot", "D.html"),
+            "is to hold two things",
+        ),
+        (("swap", *KEYS, "--proportion", 0.2, "--dossier", "D.pdf"), "not '.pdf'"),
+    ],
+)
+def test_bad_wishes_of_owners_end_with_code_2(people, tmp_path, arguments, words):
+    command, *options = arguments
+    output = run(command, people, "-o", tmp_path / "out.csv", "--json", *options, code=2)
+    assert words in json.dumps(json.loads(output)["error"], ensure_ascii=False)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_page_traces_proportions_with_gaps_where_none_can_be_had(people, tmp_path):
+    page = tmp_path / "page.html"
+    run(
+        *("swap", people, "-o", tmp_path / "out.csv", *KEYS),
+        *("--proportion", 0.2, "--drift", 80, "--plot", page),
+    )
+    assert page.read_text().count("<img") == 2

@@ -15,6 +15,7 @@ from sfumato.counting.sql import ItemsetCounter, SqlCounter
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
 from sfumato.engines.duckdb import file_relation
 from sfumato.errors import DataError, EstimationError
+from sfumato.estimation.moments import KnownSums
 from sfumato.table import Table, reader_of, save
 
 ODD = ("O'Brien", 'say "hi"', "", "100%", "a\\b", "naïve ☃", "--x;")
@@ -152,6 +153,18 @@ def test_power_sums_are_those_of_the_arrays(
     assert isinstance(fine, Numeric)
     cells = [fine.cells_by_cuts(cuts), *(part for part in others if part.name != "fine")]
     found, true = counter.power_sums(cells, 0, 0.5, 2.0), ARRAYS.power_sums(cells, 0, 0.5, 2.0)
+    assert found.shape == true.shape and np.allclose(found, true, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=25)
+@given(others=questions(2), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
+def test_spreads_are_those_of_the_arrays(
+    counter: SqlCounter, others: list[Cells], cuts: list[float]
+) -> None:
+    fine = DOMAIN["fine"]
+    assert isinstance(fine, Numeric)
+    cells = [fine.cells_by_cuts(cuts), *(part for part in others if part.name != "fine")]
+    found, true = (KnownSums(each.spreads(cells, 0)).about(0.7) for each in (counter, ARRAYS))
     assert found.shape == true.shape and np.allclose(found, true, rtol=1e-9, atol=1e-9)
 
 

@@ -130,12 +130,13 @@ def test_covariances_moments_and_coarser_cells_add() -> None:
     )
     cells = [DOMAIN["age"].cells(), both.cells("sex")]
     moments = both.moments(cells, 0)
-    assert np.allclose(moments.value, sum(part.moments(cells, 0).value for part in parts))
-    column = np.zeros((*moments.value.shape, 1))
+    sums = sum(part.moments(cells, 0).about(40.0) for part in parts)
+    assert np.allclose(moments.about(40.0), sums)
+    column = np.zeros((*sums.shape, 1))
     column[..., 1, 0] = 1
     assert np.allclose(
-        moments.covariance_matrix(column),
-        sum(part.moments(cells, 0).covariance_matrix(column) for part in parts),
+        moments.covariance_matrix(column, 40.0),
+        sum(part.moments(cells, 0).covariance_matrix(column, 40.0) for part in parts),
     )
     assert [found.rows for found in both.marginals([["sex"], QUESTION])] == [sum(SIZES)] * 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -138,8 +139,10 @@ def test_every_engine_gives_the_answers_of_the_memory(
         cells = [memory.domain["wage"].cells_by_cuts([7]), memory.cells("smoker")]
         weights = np.random.default_rng(2).normal(size=(2, 2, 3, 4))
         found, true = engine.moments(cells, 0), memory.moments(cells, 0)
-        assert np.allclose(found.value, true.value)
-        assert np.allclose(found.covariance_matrix(weights), true.covariance_matrix(weights))
+        assert np.allclose(found.about(9.0), true.about(9.0))
+        assert np.allclose(
+            found.covariance_matrix(weights, 9.0), true.covariance_matrix(weights, 9.0)
+        )
 
 
 @pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql"])
@@ -205,6 +208,12 @@ def test_a_file_cut_short_is_noticed(tmp_path: Path, releases: dict[str, Release
     releases["retention"].save(path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-10]))
+    with pytest.raises(FileError, match="are not those that its description speaks of"):
+        open_source(path)
+    side = path.with_name("short.csv.sfumato.json")  # as version 0.1.0 wrote it, without a digest
+    description = json.loads(side.read_text())
+    del description["digest"]
+    side.write_text(json.dumps({**description, "format": 1}))
     with pytest.raises(DataError, match="3,990 rows, but its description speaks of 4,000"):
         open_source(path).marginal(["smoker"])
 

@@ -107,7 +107,7 @@ def test_engines_join_as_the_memory_does(
         assert np.allclose(found.value, true.value) and np.allclose(found.stderr, true.stderr)
     weights = np.random.default_rng(7).normal(size=(3, 2, 3, 2))
     found, true = engine.moments(cells[:2], 0), memory.moments(cells[:2], 0)
-    assert np.allclose(found.covariance_matrix(weights), true.covariance_matrix(weights))
+    assert np.allclose(found.covariance_matrix(weights, 9.0), true.covariance_matrix(weights, 9.0))
 
 
 def test_baskets_join_records(tmp_path: Path) -> None:

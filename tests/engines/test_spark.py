@@ -198,7 +198,7 @@ def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
 
 
 def partition_reports(session, mechanism, key: bytes) -> PartitionReports:
-    work = Work(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1)
+    work = Work(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
     return PartitionReports(key, True, session.sparkContext.broadcast(work))
 
 
@@ -335,7 +335,8 @@ def test_a_csv_file_is_read_as_without_spark(session, people, mechanism, folder)
     pyarrow.csv.write_csv(words, folder / "people.csv")
     odd = Domain((DOMAIN["sex"], DOMAIN["age"], Category("pay.scale", ("", 'a, "b"', "high"))))
     kept = Retention(odd, 1.0)  # what is kept is read
-    perturb_with_spark(session, str(folder / "people.csv"), str(folder / "kept.parquet"), kept)
+    source, target = str(folder / "people.csv"), str(folder / "kept.parquet")
+    perturb_with_spark(session, source, target, kept, keep_order=True)
     found = open_release(folder / "kept.parquet").table
     truth = Table.from_arrow(words, odd)
     assert all(np.array_equal(a, b) for a, b in zip(found.columns, truth.columns, strict=True))

@@ -149,7 +149,7 @@ def repeated_rows(folder: Path) -> Path:
     table = pa.table({"c": column}).replace_schema_metadata({b"sfumato": json.dumps(described())})
     with pq.ParquetWriter(folder / "f.parquet", table.schema) as writer:
         for _ in range(64):
-            writer.write_table(pa.concat_light([table] * 16), row_group_size=1 << 24)
+            writer.write_table(pa.concat_tables([table] * 16), row_group_size=1 << 24)
     return folder / "f.parquet"
 
 
@@ -442,6 +442,11 @@ def _schemas() -> list[Hostile]:
         toml("deep and closed", "x = " + "[" * 5000 + "]" * 5000, large=True),
         toml("deep tables", "x = " + "{a = " * 5000 + "1" + "}" * 5000, large=True),
         toml("dotted", ".".join("a" * 200_000) + " = 1", large=True),
+        toml("dotted table", "[" + ".".join("a" * 200_000) + "]", large=True),
+        toml("dotted and quoted", " . ".join(['"a"'] * 100_000) + " = 1", large=True),
+        toml("a word of two megabytes", "a" * 2_000_000 + " = 1", large=True),
+        toml("quotes of two megabytes", '"' * 2_000_000, large=True),
+        toml("200,000 tables", *(f"[a{place}]" for place in range(200_000)), large=True),
         toml("no UTF-8", b"\xff\xfe"),
         toml("of three megabytes", ATTRIBUTE, f"# {'x' * 3_000_000}", large=True),
         toml("number without end", ATTRIBUTE, "type = 'numeric'", f"min = 0\nmax = {HUGE}"),
@@ -465,15 +470,6 @@ def _schemas() -> list[Hostile]:
             f"values = {numbers(150_000)}",
             large=True,
         ),
-        toml("20 columns of 1,000 values", *_wide(), large=True),
-    ]
-
-
-def _wide() -> list[str]:
-    values = json.dumps(numbers(1000))
-    return [
-        f"[[attribute]]\nname = 'c{place}'\ntype = 'category'\nvalues = {values}"
-        for place in range(20)
     ]
 
 

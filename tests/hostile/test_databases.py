@@ -109,7 +109,9 @@ def test_a_statement_ends(received: Path, monkeypatch: pytest.MonkeyPatch) -> No
     database = engine.DuckDatabase.connect(received)
     start = time.monotonic()
     with pytest.raises(FileError, match="still counting"):
-        database.relation("survey").fetch("SELECT sum(r) FROM range(100000000000) t(r)")
+        database.relation(database.resolve("survey")).fetch(
+            "SELECT sum(r) FROM range(100000000000) t(r)"
+        )
     assert time.monotonic() - start < 10
     database.close()
 

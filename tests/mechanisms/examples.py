@@ -7,11 +7,14 @@ cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from tests.mechanisms.added.sampled_pairs import SampledPairs
+from tests.mechanisms.added.unary_joint import UnaryJoint
 
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Columns, Domain, Items, Numeric, code_dtype
@@ -28,6 +31,14 @@ from sfumato.mechanisms.swapping import Swapping
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 ROWS = 400_000
+USES = frozenset(
+    ("one", "two", "all", "query", "itemsets", "plan", "audit", "likelihood", "classify")
+)
+# What mechanisms that only the tests know are called in files.
+ADDED = {
+    "sampled-pairs": "tests.mechanisms.added.sampled_pairs:SampledPairs",
+    "unary-joint": "tests.mechanisms.added.unary_joint:UnaryJoint",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,14 @@ class Example:
     mechanism: Mechanism
     promised: Gamma | None = None
     rows: int = ROWS
+    oracle: Callable[[Mechanism], np.ndarray] | None = None  # P(report | truth), where no channel
+    answers: frozenset[str] = USES  # what it must answer; anything else may be Unanswerable
+
+    def matrix(self, counts: np.ndarray) -> np.ndarray:
+        """P(report | truth) over the joint cells of reports and records."""
+        if self.oracle is not None:
+            return self.oracle(self.mechanism)
+        return self.mechanism.channel.settle(counts).to_dense()
 
     def records(self, rows: int | None = None) -> Columns:
         """Independent records, unevenly spread over the domain so that columns of the channel
@@ -153,6 +172,49 @@ EXAMPLES: list[Example] = [
         "combined, baskets and records",
         Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))),
         16,
+    ),
+]
+
+
+def pairs_oracle(mechanism: Mechanism) -> np.ndarray:
+    """One pair of three, then k-ary response, written down cell by cell."""
+    assert isinstance(mechanism, SampledPairs)
+    shape, gamma = mechanism.domain.shape, mechanism.gamma
+    blocks = []
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        size = shape[a] * shape[b]
+        block = np.full((size, math.prod(shape)), 1 / (gamma + size - 1) / 3)
+        for place, cell in enumerate(np.ndindex(*shape)):
+            block[cell[a] * shape[b] + cell[b], place] *= gamma
+        blocks.append(block)
+    return np.vstack(blocks)
+
+
+def bits_oracle(mechanism: Mechanism) -> np.ndarray:
+    """Every pattern of bits, one a record."""
+    assert isinstance(mechanism, UnaryJoint)
+    cells, false = mechanism.domain.cells, mechanism.false / 65536
+    patterns = np.array(list(np.ndindex(*(2,) * cells)))
+    columns = []
+    for truth in range(cells):
+        chance = np.where(np.arange(cells) == truth, 0.5, false)
+        columns.append(np.where(patterns == 1, chance, 1 - chance).prod(axis=1))
+    return np.stack(columns, axis=1)
+
+
+EXAMPLES += [
+    Example(
+        "added: sampled pairs",
+        SampledPairs(Domain((SEX, PET, AGE)), 6),
+        6,
+        oracle=pairs_oracle,
+        answers=USES - {"all"},
+    ),
+    Example(
+        "added: unary over the joint domain",
+        UnaryJoint.promising(Guarantee(7), RECORD),
+        7,
+        oracle=bits_oracle,
     ),
 ]
 

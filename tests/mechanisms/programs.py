@@ -123,8 +123,8 @@ STEPS: list[Case] = [
     Case("unary", _alone(
         Unary(columns=(0,), reports=(0,), sizes=(4,), answers=3, map=(0, 1, 1, 2),
               ones=(32_768,), zeros=(50_000, 60_000, 55_000)))),
-    Case("questionnaire", QUESTIONNAIRE),
-    Case("questionnaire of numbers", NUMBERS),
+    Case("deal", QUESTIONNAIRE),
+    Case("deal, numbers", NUMBERS),
 ]  # fmt: skip
 
 CASES = [*_of_examples(), *STEPS]

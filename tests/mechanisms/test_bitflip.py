@@ -335,11 +335,11 @@ def test_a_gamma_of_many_rates_is_rounded_up_and_hardly(monkeypatch: pytest.Monk
     """Where the exact fraction would be too long, a little more is promised against than is true,
     never less.
     """
-    from sfumato.mechanisms import bitflip
+    from sfumato.mechanisms.steps import baskets
 
     rates = [0.5 + place / 4096 for place in range(1, 2000)]
     domain = Domain((Items("items", tuple(map(str, range(len(rates))))),))
     exact = BitFlip(domain, rates, rates[::-1]).guarantee.gamma
-    monkeypatch.setattr(bitflip, "EXACT_BITS", 300)
+    monkeypatch.setattr(baskets, "EXACT_BITS", 300)
     rounded = BitFlip(domain, rates, rates[::-1]).guarantee.gamma
     assert exact < rounded < exact * (1 + Fraction(1, 1 << 250))

@@ -22,7 +22,7 @@ from tests.mechanisms.programs import CASES, QUESTIONNAIRE, STEPS, Case
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
-from sfumato.mechanisms.bitflip import ItemFlips
+from sfumato.mechanisms.bitflip import BitFlip, ItemFlips
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -144,6 +144,12 @@ def test_gamma_of_many_cells_is_that_of_the_mechanism(sizes: tuple[int, ...]) ->
     for gamma in (Fraction(19), Fraction("13.28"), Fraction(2.718281828)):
         mechanism = GammaDiagonal(domain, gamma)
         assert mechanism.program().gamma == mechanism.guarantee.gamma <= gamma
+
+
+def test_a_gamma_too_large_for_a_float_is_still_exact() -> None:
+    shop = Domain((Items("items", tuple(map(str, range(2000)))),))
+    mechanism = BitFlip(shop, 0.9, 0.9)
+    assert mechanism.program().gamma == Fraction(58_982, 65_536 - 58_982) ** 2000
 
 
 # --- what cannot be gone through follows its law
@@ -305,6 +311,15 @@ def test_a_column_of_another_size_is_refused() -> None:
         )
 
 
+def test_a_private_column_sent_as_it_is_is_refused() -> None:
+    domain = Domain((Category("x", ("a", "b")),))
+    step = {"step": "public", "columns": [0], "reports": [0], "size": 2}
+    program = Program.from_dict({"version": 1, "steps": [step]})
+    with pytest.raises(PrivacyError, match="sends 'x' as it is"):
+        program.check_reads(domain)
+    program.check_reads(Domain((Category("x", ("a", "b"), public=True),)))
+
+
 # --- what is refused
 
 
@@ -401,6 +416,7 @@ def wrong_steps() -> list[Step]:
         ("symbol", {"cap": 0}),
         ("collide", {"cap": 60}),
         ("collide", {"a": 1 << 53}),
+        ("collide", {"pool": "säule"}),
         ("window", {"length": 0}),
         ("window", {"round": 1}),
         ("subset", {"chosen": 5}),

@@ -618,8 +618,10 @@ def test_results_travel(truth):
     )
     row = result.to_dict()["rows"][0]
     assert row["sex"] == "F" and row["count"]["low"] < row["count"]["value"] < row["count"]["high"]
-    assert result.to_arrow().column_names == ["sex", "count", "count stderr"]
-    assert len(result.to_pandas()) == 2
+    names = ["sex", "count", "count_stderr", "count_low", "count_high"]
+    assert result.to_arrow().column_names == names
+    assert list(result.to_pandas().columns) == names and len(result.to_pandas()) == 2
+    assert result.to_polars().columns == names
     needed = result.rows_needed(0.001)
     assert needed is not None and needed > ROWS
     with pytest.raises(ParameterError):

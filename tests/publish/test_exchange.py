@@ -1,12 +1,15 @@
 """The exact exchange against the slow obvious answer: every assignment written out."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.errors import PrivacyError
+from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.exchange import Exchange, least_drift, solve
 
 
@@ -115,3 +118,87 @@ def test_two_values_of_unequal_number_must_drift() -> None:
     problem = Exchange(np.full((10, 2), 0.5), true, np.ones(10, dtype=bool), 8)
     assert least_drift(problem) == 12
     assert solve(problem).drift == 12
+
+
+def limited(seed: int, units: int, values: int) -> Exchange:
+    """A random problem under a limit on guessing, at times of merged values too, with values that
+    some of those who must change must not take.
+    """
+    rng = np.random.default_rng(seed)
+    problem = exchange(units, values, seed, share=rng.choice([0.6, 0.8, 1.0]), coarse=seed % 2 == 0)
+    views = [np.arange(values)] + ([np.arange(values) // 2] if rng.random() < 0.5 else [])
+    limit = float(rng.choice([0.5, 0.6, 0.7, 0.8, 0.99]))
+    cap = PosteriorCap.of(limit, views, np.ones(values, dtype=np.int64))
+    barred = np.eye(values, dtype=bool)[problem.true] & ~problem.may_stay[:, None]
+    if values > 2 and rng.random() < 0.5:
+        other = (problem.true + 1) % values
+        some = rng.random(units) < 0.5
+        barred |= np.eye(values, dtype=bool)[other] & (some & ~problem.may_stay)[:, None]
+    return replace(problem, cap=cap, barred=barred)
+
+
+def every_lawful_assignment(problem: Exchange, drift: int) -> tuple[int, float] | None:
+    """The least drift above what is allowed, and the least cost with it, over all assignments that
+    meet the limit; None if there is none.
+    """
+    best: tuple[int, float] | None = None
+    free = problem.may_stay
+    assert problem.cap is not None and problem.barred is not None
+    for choice in product(range(problem.values), repeat=problem.units):
+        assigned = np.array(choice, dtype=int)
+        if problem.barred[np.arange(problem.units), assigned].any():
+            continue
+        if (assigned != problem.true)[free].sum() != problem.changes:
+            continue
+        for view in problem.cap.views:
+            for shown in set(view[assigned[free]].tolist()):
+                true = view[problem.true[free][view[assigned[free]] == shown]]
+                if np.bincount(true).max() > problem.cap.limit * len(true) + 1e-9:
+                    break
+            else:
+                continue
+            break
+        else:
+            found = (max(drift, problem.drift(assigned)), problem.cost(assigned))
+            best = found if best is None else min(best, found)
+    return best
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), units=st.integers(3, 7), values=st.integers(2, 3))
+def test_the_optimum_under_a_limit_is_the_least_over_all_that_keep_it(
+    seed: int, units: int, values: int
+) -> None:
+    problem = limited(seed, units, values)
+    wanted = every_lawful_assignment(problem, 0)
+    if wanted is None:
+        with pytest.raises(PrivacyError, match="keeps every guess at most"):
+            solve(problem)
+        return
+    found = solve(problem)
+    assert (found.drift, least_drift(problem)) == (wanted[0], wanted[0])
+    assert found.objective == pytest.approx(wanted[1], abs=1e-9)
+    assert found.optimal and found.bound <= found.objective + 1e-9
+    looser = every_lawful_assignment(problem, wanted[0] + 4)
+    assert looser is not None
+    assert solve(problem, drift=wanted[0] + 4).objective == pytest.approx(looser[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("limit", [0.72, 0.74])
+def test_a_limit_on_a_large_problem_is_kept_and_the_optimum_proved(limit: float) -> None:
+    rng = np.random.default_rng(4)
+    true = (rng.random(20_000) < 0.3).astype(np.intp)
+    chance = rng.beta(1, 1 + 2 * (1 - true))
+    problem = Exchange(
+        np.stack([1 - chance, chance], axis=1), true, rng.random(20_000) < 0.9, 6_000
+    )
+    holders = np.bincount(true[problem.may_stay])
+    capped = replace(problem, cap=PosteriorCap.of(limit, [np.arange(2)], holders))
+    found = solve(capped, drift=20_000)
+    flows = capped.flows(found.assigned)
+    assert (flows <= limit * flows.sum(axis=0) + 1e-6).all()
+    assert found.optimal and found.gap < 0.01
+    without = solve(problem, drift=20_000)
+    flows = problem.flows(without.assigned)
+    assert (flows > limit * flows.sum(axis=0)).any(), "the limit does not bind: no test of it"
+    assert without.objective < found.objective

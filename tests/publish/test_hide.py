@@ -6,14 +6,21 @@ import numpy as np
 import pytest
 
 from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.publish.hide import HIDING_METHODS, hide, largest_disclosure
 from sfumato.publish.removal import number_to_sanitise
 from sfumato.publish.restriction import Limits, Restriction, read_restrictions
 from sfumato.randomness import seeded
+from sfumato.table import Table
 
 NAMES = tuple("abcdefgh")
 MIN_COUNT = 40
+
+
+def named(bits: Bits, names: str = "abcdefgh") -> Table:
+    """The baskets as a table of items with these names."""
+    return Table(Domain((Items("items", tuple(names)),)), (bits,))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ SECRET = (Restriction((0, 1)), Restriction((1, 2, 3)), Restriction((4, 5)))
 def test_every_method_hides_and_the_report_says_what_a_slow_miner_says(
     baskets: Bits, method: str
 ) -> None:
-    release = hide(baskets, NAMES, SECRET, MIN_COUNT, method=method, rng=seeded(1))
+    release = hide(named(baskets), SECRET, min_count=MIN_COUNT, method=method, rng=seeded(1))
     report = release.report
     before, after = frequent(baskets, MIN_COUNT), frequent(release.bits, MIN_COUNT)
     secret = [frozenset(NAMES[item] for item in restriction.items) for restriction in SECRET]
@@ -64,21 +71,28 @@ def test_every_method_hides_and_the_report_says_what_a_slow_miner_says(
 
 def test_cover_loses_least(baskets: Bits) -> None:
     cost = {
-        m: hide(baskets, NAMES, SECRET, MIN_COUNT, method=m, rng=seeded(1)).report.misses_cost
+        m: hide(
+            named(baskets), SECRET, min_count=MIN_COUNT, method=m, rng=seeded(1)
+        ).report.misses_cost
         for m in HIDING_METHODS
     }
     assert cost["cover"] <= min(cost.values())
 
 
 def test_cover_stops_just_below_the_threshold(baskets: Bits) -> None:
-    report = hide(baskets, NAMES, SECRET, MIN_COUNT, rng=seeded(1)).report
+    report = hide(named(baskets), SECRET, min_count=MIN_COUNT, rng=seeded(1)).report
     assert max(pattern.count_after for pattern in report.patterns) == MIN_COUNT - 1
 
 
 def test_disclosure_leaves_its_share_alone(baskets: Bits) -> None:
     for method in ("minfia", "cover"):
         report = hide(
-            baskets, NAMES, [SECRET[0]], MIN_COUNT, method=method, disclosure=0.05, rng=seeded(1)
+            named(baskets),
+            [SECRET[0]],
+            min_count=MIN_COUNT,
+            method=method,
+            disclosure=0.05,
+            rng=seeded(1),
         ).report
         pattern = report.patterns[0]
         assert pattern.count_after == pattern.count_before - number_to_sanitise(
@@ -92,13 +106,13 @@ def test_too_much_disclosure_is_a_hiding_failure_and_the_largest_safe_one_is_not
     safe = largest_disclosure(baskets, SECRET, Limits(MIN_COUNT))
     assert (
         hide(
-            baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=safe
+            named(baskets), SECRET, min_count=MIN_COUNT, method="minfia", disclosure=safe
         ).report.hiding_failure
         == 0
     )
     assert (
         hide(
-            baskets, NAMES, SECRET, MIN_COUNT, method="minfia", disclosure=0.9
+            named(baskets), SECRET, min_count=MIN_COUNT, method="minfia", disclosure=0.9
         ).report.hiding_failure
         > 0
     )
@@ -108,7 +122,9 @@ def test_naive_leaves_no_basket_empty() -> None:
     bits = Bits.from_dense(
         np.array([[1, 1, 0]] * 5 + [[1, 1, 1]] * 5 + [[1, 0, 0]] * 3, dtype=bool)
     )
-    released = hide(bits, "abc", [Restriction((0, 1))], 3, method="naive", rng=seeded(1)).bits
+    released = hide(
+        named(bits, "abc"), [Restriction((0, 1))], min_count=3, method="naive", rng=seeded(1)
+    ).bits
     assert released.sizes().min() == 1
     assert not (released.to_dense()[:, :2].all(axis=1)).any()
 
@@ -134,7 +150,11 @@ def rules_baskets(both: int, only_left: int, only_right: int, neither: int) -> B
 def test_a_rule_is_hidden_and_its_reverse_stays(both: int, only_left: int, only_right: int) -> None:
     bits = rules_baskets(both, only_left, only_right, 300)
     report = hide(
-        bits, "ABCD", [Restriction((0, 1), (2,))], 20, min_confidence=0.5, rng=seeded(1)
+        named(bits, "ABCD"),
+        [Restriction((0, 1), (2,))],
+        min_count=20,
+        min_confidence=0.5,
+        rng=seeded(1),
     ).report
     rule = report.patterns[0]
     assert rule.confidence_before is not None and rule.confidence_before >= 0.5
@@ -146,7 +166,10 @@ def test_a_rule_is_hidden_and_its_reverse_stays(both: int, only_left: int, only_
 
 def test_a_rule_whose_itemset_is_rare_is_already_hidden() -> None:
     release = hide(
-        rules_baskets(10, 0, 0, 50), "ABCD", [Restriction((0,), (2,))], 20, min_confidence=0.5
+        named(rules_baskets(10, 0, 0, 50), "ABCD"),
+        [Restriction((0,), (2,))],
+        min_count=20,
+        min_confidence=0.5,
     )
     assert release.report.removed == 0
     assert "not found even in the true baskets" in release.report.notes[0]
@@ -170,10 +193,10 @@ def test_bad_input_is_refused_in_the_callers_words(baskets: Bits) -> None:
         read_restrictions(["# nothing"], NAMES)
     apart = Bits.from_dense(np.array([[1, 0], [0, 1]], dtype=bool))
     with pytest.raises(DataError, match=r"never occur in these baskets: a b"):
-        hide(apart, "ab", [Restriction((0, 1))], 1)
+        hide(named(apart, "ab"), [Restriction((0, 1))], min_count=1)
     with pytest.raises(ParameterError, match="no hiding method 'magic'"):
-        hide(baskets, NAMES, SECRET, MIN_COUNT, method="magic")
+        hide(named(baskets), SECRET, min_count=MIN_COUNT, method="magic")
     with pytest.raises(ParameterError, match="outside"):
-        hide(baskets, NAMES, SECRET, MIN_COUNT, disclosure=1.5)
+        hide(named(baskets), SECRET, min_count=MIN_COUNT, disclosure=1.5)
     with pytest.raises(ParameterError, match="confidence"):
-        hide(baskets, NAMES, [Restriction((0,), (1,))], MIN_COUNT)
+        hide(named(baskets), [Restriction((0,), (1,))], min_count=MIN_COUNT)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato import files
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError
@@ -264,12 +267,23 @@ def test_a_changed_release_is_noticed(tmp_path):
     path = tmp_path / "p.csv"
     save(perturb_table(people(), GammaDiagonal(PEOPLE.binned(), 19)), path)
     path.write_text("\n".join(path.read_text().splitlines()[:-3]) + "\n")
-    with pytest.raises(FileError, match="has 97 rows, but its description speaks of 100"):
+    with pytest.raises(FileError, match="are not those that its description speaks of"):
         read(path)
     side = tmp_path / "p.csv.sfumato.json"
+    of_first_version(side)
+    with pytest.raises(FileError, match="has 97 rows, but its description speaks of 100"):
+        read(path)
     side.write_text(side.read_text()[:50])
     with pytest.raises(FileError, match="changed or cut short"):
         read(path)
+
+
+def of_first_version(side: Path) -> None:
+    """Make a side file one of version 0.1.0, which noted neither a digest nor a release."""
+    description = json.loads(side.read_text())
+    newer = ("digest", "release", "shuffled")
+    old = {name: value for name, value in description.items() if name not in newer}
+    side.write_text(json.dumps({**old, "format": 1}))
 
 
 # How files are written.
@@ -292,6 +306,9 @@ def test_what_is_no_report_is_not_told(tmp_path, name, line):
     lines = (tmp_path / name).read_text().splitlines()
     lines[5] = line
     (tmp_path / name).write_text("\n".join(lines) + "\n")
+    with pytest.raises(FileError, match="are not those that its description speaks of"):
+        read_perturbed(tmp_path / name)
+    of_first_version(tmp_path / f"{name}.sfumato.json")
     with pytest.raises(FileError, match=r"row \d of .* is no report of") as told:
         read_perturbed(tmp_path / name)
     assert "4711" not in str(told.value)
@@ -326,7 +343,7 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch, name):
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(writing.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(
         FileError, match=r"cannot write .*No space left on device; nothing was changed"
     ):
@@ -382,4 +399,7 @@ def test_the_side_file_holds_the_whole_description(tmp_path):
         description["parameters"] == {"gamma": "19"}
         and description["mechanism"] == "gamma-diagonal"
     )
-    assert description["format"] == 1 and description["version"]
+    assert description["format"] == 2 and description["version"]
+    assert description["shuffled"] is True and len(description["release"]) == 32
+    digest = hashlib.sha256((tmp_path / "p.csv").read_bytes()).hexdigest()
+    assert description["digest"] == f"sha256:{digest}" and "previous" not in description

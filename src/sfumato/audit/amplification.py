@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.baskets import held
+from sfumato.audit.observed import ratio_view
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items
@@ -198,7 +199,7 @@ def _most_telling(paired: Paired, base: Columns) -> list[Columns]:
     """
     private = paired.private
     if (
-        paired.in_baskets
+        not paired.in_place
         or private.cells > FEW_RECORDS
         or any(a.item is not None for a in private.axes)
     ):
@@ -247,6 +248,9 @@ def _views(
 ) -> Iterator[View]:
     if reports_baskets(mechanism):
         yield from _basket_views(mechanism, first, second, left, right)
+        return
+    if mechanism.private_reports != mechanism.domain.private:
+        yield from ratio_view(mechanism, first, second, left, right)
         return
     yield from _record_views(mechanism, first, second, left, right)
 

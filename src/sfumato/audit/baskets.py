@@ -216,7 +216,9 @@ class BasketFit:
         square = left**2 / np.maximum(variance, 1e-12)
         known = variance > 1e-9
         if known.sum() > 100:
-            spread = max(float(square[known].std()), 1e-3)
+            # What was found spreads least where its mean is small; the normal law's √2 keeps such a
+            # chance from looking like a finding.
+            spread = max(float(square[known].std()), 2**0.5)
             scores.append(float((square[known].mean() - 1) / spread * np.sqrt(known.sum())))
             words.append("in how much it varies")
         return worst_of(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.observed import report_tables
 from sfumato.audit.paired import Paired
 from sfumato.privacy.guarantee import Guarantee
 
@@ -107,6 +108,10 @@ class _Table:
 def _tables(paired: Paired) -> Iterator[_Table]:
     if paired.in_baskets:
         yield from _item_tables(paired)
+        return
+    if not paired.in_place:
+        for counts, reports, values in report_tables(paired):
+            yield _Table(counts, counts.sum(axis=0) / max(int(counts.sum()), 1), reports, values)
         return
     for column in paired.columns:
         size = column.cells.size

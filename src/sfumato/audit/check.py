@@ -4,6 +4,7 @@ the release makes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 SPARSE = 10.0  # cells expected to hold fewer rows than this are judged together
 NORMAL = 100.0  # counts whose variance is at least this are judged by the normal law
+TINY = 1e-12  # a variance that is none
+ROUNDING = 1e-6  # a deviation that rounding explains
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,44 @@ def worst_of(name: str, p_values: ArrayLike, details: list[str] | None = None) -
     )
 
 
+def worst_log(name: str, logs: ArrayLike, tests: float, detail: Callable[[int], str]) -> Check:
+    """Several tests of one thing as one, from the logarithms of their p-values; `tests` counts
+    those that were not even worth a logarithm too.
+    """
+    values = np.atleast_1d(np.asarray(logs, dtype=np.float64))
+    if not values.size:
+        return Check(name, 1.0)
+    place = int(np.argmin(values))
+    return Check(
+        name, float(np.exp(min(0.0, values[place] + np.log(max(tests, 1.0))))), detail(place)
+    )
+
+
 def two_sided(score: ArrayLike) -> NDArray[np.float64]:
     """The p-value of a normal score."""
     from scipy.special import ndtr
 
     return np.asarray(2 * ndtr(-np.abs(np.asarray(score, dtype=np.float64))))
+
+
+def bounded(
+    deviation: ArrayLike, variance: ArrayLike, most: ArrayLike = 1.0, least: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """The logarithm of a two-sided p-value of a sum of independent terms of mean 0, by Bennett's
+    inequality.
+
+    No term exceeds `most` upwards or `least` downwards. P(sum ≥ t) ≤ exp(-(v/b²)·h(bt/v)),
+    h(u) = (1+u)ln(1+u) - u: it holds at every size and for every law, so that it can be trusted as
+    far out as a search among millions of sums needs; where t is a few standard errors of many
+    terms it is close to the normal tail. (Freedman: it holds of martingales too.)
+    """
+    t, v = np.asarray(deviation, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+    bound = np.where(t > 0, most, least)
+    ratio = bound * np.abs(t) / np.maximum(v, TINY)
+    tail = np.log(2) - np.maximum(v, TINY) / bound**2 * ((1 + ratio) * np.log1p(ratio) - ratio)
+    # A sum without variance cannot deviate at all, but for rounding.
+    certain = np.where(np.abs(t) > ROUNDING, -np.inf, 0.0)
+    return np.minimum(np.where(v > TINY, tail, certain), 0.0)
 
 
 def counted(

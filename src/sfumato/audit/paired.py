@@ -30,10 +30,15 @@ class Paired:
 
     release: Table
     truth: Table  # over the mechanism's domain, one row a person
+    in_order: bool = True  # whether a record stands beside its own reports
 
     @classmethod
-    def of(cls, release: Table, truth: Table) -> Paired:
-        """The pair, refused where the truth cannot be that of the release."""
+    def of(cls, release: Table, truth: Table, order: NDArray[np.int64] | None = None) -> Paired:
+        """The pair, refused where the truth cannot be that of the release.
+
+        `order` says which record of the truth each record of the release is. Without it those of a
+        shuffled release are not brought together.
+        """
         if release.provenance is None:
             raise DataError(
                 "the release carries no mechanism, so there is no promise to audit",
@@ -46,17 +51,20 @@ class Paired:
             raise _stranger(
                 f"it holds {truth.rows:,} records, and the release was made from {people:,}"
             )
-        paired = cls(release, _recoded(truth, release.provenance.mechanism.domain))
+        known = _recoded(truth, release.provenance.mechanism.domain)
+        in_order = order is not None or not getattr(release.provenance, "shuffled", False)
+        paired = cls(release, known if order is None else known.take(order), in_order)
         paired._check_public()
         return paired
 
     def _check_public(self) -> None:
         for attribute in self.mechanism.domain:
             if attribute.public:
-                here = _repeated(self.truth.column(attribute.name), self.copies)
-                different = int(
-                    (np.asarray(here) != np.asarray(self.release.column(attribute.name))).sum()
-                )
+                here = np.asarray(_repeated(self.truth.column(attribute.name), self.copies))
+                there = np.asarray(self.release.column(attribute.name))
+                if not self.in_order:
+                    here, there = np.sort(here), np.sort(there)
+                different = int((here != there).sum())
                 if different:
                     raise _stranger(
                         f"public column '{attribute.name}' differs in {different:,} of "
@@ -101,6 +109,10 @@ class Paired:
         return tuple(
             _repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private
         )
+
+    def repeated(self, name: str) -> Any:
+        """A column of the truth, one row a report."""
+        return _repeated(self.truth.column(name), self.copies)
 
     @cached_property
     def true_baskets(self) -> Bits:
@@ -230,7 +242,10 @@ def _recoded(truth: Table, domain: Domain) -> Table:
 def _stranger(found: str) -> DataError:
     return DataError(
         f"this truth does not belong to the release: {found}",
-        hint="give the very records that were perturbed, in their order",
+        hint=(
+            "give the very records that were perturbed, in their order, and for shuffled reports "
+            "the order that perturb wrote (--order)"
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from sfumato.audit.attack import Attack
 from sfumato.audit.breaches import Breaches
 from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
+from sfumato.audit.sight import Sight
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.siblings import SiblingAccount
 
@@ -24,6 +25,11 @@ LIMITS = (
     "records are taken as independent: what one person's report says about a relative is not "
     "covered",
 )
+
+
+# How the rate of false alarms is shared: among all checks, and for the empirical gamma and the
+# breaches each.
+CHECKS_SHARE, OTHER_SHARE = 0.5, 0.25
 
 
 @dataclass(frozen=True)
@@ -39,17 +45,19 @@ class Audit:
     attacks: tuple[Attack, ...]
     siblings: SiblingAccount | None
     amplification: Amplification | None
-    breaches: Breaches
+    breaches: Breaches | None  # None where reports and records are not paired
     linkage: Linkage
     checks: tuple[Check, ...]
     false_alarm: float
+    sight: Sight | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def threshold(self) -> float:
         """The p-value below which a check has failed: the rate of false alarms shared among the
         checks.
         """
-        return self.false_alarm / max(1, len(self.checks))
+        return self.false_alarm * CHECKS_SHARE / max(1, len(self.checks))
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -68,7 +76,7 @@ class Audit:
                 f"({self.amplification.event}), "
                 f"above the promised {rounded_up(self.guarantee.gamma):.6g}"
             )
-        if self.breaches.violated:
+        if self.breaches is not None and self.breaches.violated:
             lines.append(
                 f"{self.breaches.beyond} beliefs are raised further than the promise allows"
             )
@@ -93,7 +101,11 @@ class Audit:
                 f"{self.amplification.lower_bound:.4g}; promised is at most "
                 f"{rounded_up(self.guarantee.gamma):.6g}"
             )
-        return (*lines, self._breach_words(), self._linkage_words())
+        if self.breaches is not None:
+            lines.append(_breach_words(self.breaches))
+        lines.append(self._linkage_words())
+        seen = () if self.sight is None else self.sight.sentences()
+        return (*lines, *seen, *self.left_out)
 
     def _verdict(self) -> str:
         if self.clean:
@@ -109,17 +121,6 @@ class Audit:
         if attack.siblings is None:
             return words
         return f"{words}, {_percent(attack.siblings)} from all {self.copies} reports of a person"
-
-    def _breach_words(self) -> str:
-        found, promised = (
-            self.breaches.found,
-            "ruled out" if self.breaches.ruled_out else "not ruled out",
-        )
-        return (
-            f"{found or 'no'} beliefs of at most {_percent(self.breaches.rho1)} became "
-            f"{_percent(self.breaches.rho2)} or more "
-            f"(such breaches are {promised} by the promise)"
-        )
 
     def _linkage_words(self) -> str:
         if not self.linkage.columns:
@@ -165,13 +166,23 @@ class Audit:
                 "guess_bound": self.siblings.guess_bound,
             },
             "empirical_gamma": None if self.amplification is None else self.amplification.to_dict(),
-            "breaches": self.breaches.to_dict(),
+            "breaches": None if self.breaches is None else self.breaches.to_dict(),
             "linkage": self.linkage.to_dict(),
             "checks": [check.to_dict() for check in self.checks],
             "false_alarm": self.false_alarm,
+            "smallest_leaks": None if self.sight is None else self.sight.to_dict(),
+            "left_out": list(self.left_out),
             "words": list(self.sentences()),
             "limits": list(LIMITS),
         }
+
+
+def _breach_words(breaches: Breaches) -> str:
+    promised = "ruled out" if breaches.ruled_out else "not ruled out"
+    return (
+        f"{breaches.found or 'no'} beliefs of at most {_percent(breaches.rho1)} became "
+        f"{_percent(breaches.rho2)} or more (such breaches are {promised} by the promise)"
+    )
 
 
 def _clause(check: Check) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.law import Law
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
@@ -115,10 +116,27 @@ class Channel(ABC):
         """
         return ()
 
+    def keep_of(self, axis: int) -> float | None:
+        """How probably a value of an axis is kept, where it is perturbed on its own or not at all;
+        None where it is perturbed with others, or otherwise.
+        """
+        return None
+
+    def law_of(self, axis: int) -> Law | None:
+        """The law from which a value of an axis that is not kept is drawn; None where there is no
+        such law.
+        """
+        return None
+
     @property
     def noiseless(self) -> bool:
         """Whether every report is the truth."""
         return False
+
+    @property
+    def noiseless_axes(self) -> tuple[int, ...]:
+        """The axes that are reported as they are."""
+        return tuple(range(len(self.inputs))) if self.noiseless else ()
 
     def beside(self, shape: tuple[int, ...]) -> Channel | None:
         """The channel of these cells jointly with columns that are reported as they are, standing

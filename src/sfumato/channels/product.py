@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.law import Law
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -184,6 +185,26 @@ class Product(Channel):
             for factor, axes in zip(self.factors, self.axes, strict=True)
             for place, keep, permuted in factor.own_axes
         )
+
+    def keep_of(self, axis: int) -> float | None:
+        factor, place = self._factor_of(axis)
+        return factor.keep_of(place)
+
+    def law_of(self, axis: int) -> Law | None:
+        factor, place = self._factor_of(axis)
+        return factor.law_of(place)
+
+    def _factor_of(self, axis: int) -> tuple[Channel, int]:
+        """The factor that acts on an axis, and which of its own axes that is."""
+        factor, own = next(
+            pair for pair in zip(self.factors, self.axes, strict=True) if axis in pair[1]
+        )
+        return factor, own.index(axis)
+
+    @property
+    def noiseless_axes(self) -> tuple[int, ...]:
+        pairs = zip(self.factors, self.axes, strict=True)
+        return tuple(axes[place] for factor, axes in pairs for place in factor.noiseless_axes)
 
     @property
     def noiseless(self) -> bool:

@@ -94,6 +94,12 @@ class Retain(Channel):
             if isinstance(law, OwnLaw)
         )
 
+    def keep_of(self, axis: int) -> float | None:
+        return self.keep if self.keep == 1 or len(self.laws) == 1 else None
+
+    def law_of(self, axis: int) -> Law | None:
+        return self.laws[axis]
+
     @property
     def noiseless(self) -> bool:
         return self.keep == 1

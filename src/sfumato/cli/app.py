@@ -1,4 +1,4 @@
-"""The commands by name."""
+"""The commands by name; each is imported when it is asked for, so that help costs nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,7 @@ from typing import Annotated
 import typer
 
 from sfumato import __version__
-from sfumato.cli.audit import audit
-from sfumato.cli.classify import classify
-from sfumato.cli.demo import demo
-from sfumato.cli.describe import describe
 from sfumato.cli.errors import Commands
-from sfumato.cli.generate import generate
-from sfumato.cli.mine import mine
-from sfumato.cli.perturb import perturb
-from sfumato.cli.plan import plan
-from sfumato.cli.publish import hide, identify, swap
-from sfumato.cli.query import query
-from sfumato.cli.reproduce import reproduce
-from sfumato.cli.schema import schema
 
 app = typer.Typer(
     cls=Commands,
@@ -28,24 +16,10 @@ app = typer.Typer(
         "Blur each record before anyone sees it; reconstruct the crowd's counts with their error "
         "bars."
     ),
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    no_args_is_help=True,
 )
-app.command()(demo)
-app.command()(schema)
-app.command()(plan)
-app.command()(perturb)
-app.command()(describe)
-app.command()(mine)
-app.command()(query)
-app.command()(classify)
-app.command()(identify)
-app.command()(swap)
-app.command()(hide)
-app.command()(audit)
-app.command()(reproduce)
-app.add_typer(generate, name="generate")
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,16 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
+from sfumato.audit import Audit, audit_release
+from sfumato.audit.result import LIMITS
+from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.audit import Audit
-    from sfumato.source import Release
-    from sfumato.table import Table
+from sfumato.cli.printing import print_json, print_table, progress_bar
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError
+from sfumato.randomness import secure, seeded
+from sfumato.report import Heading, Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.source import Release
+from sfumato.table import Table, reader_of
+from sfumato.table.order import read_order
 
 
 def audit(
@@ -24,6 +32,13 @@ def audit(
         str,
         typer.Option(metavar="DATA", help="The very records that were perturbed, in their order."),
     ],
+    order: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The secret order that perturb --order wrote: which record each report is of.",
+        ),
+    ] = None,
     schema: Schema = None,
     rho1: Annotated[float, typer.Option(help="Count beliefs of at most rho1 before …")] = 0.05,
     rho2: Annotated[float, typer.Option(help="… that are rho2 or more after.")] = 0.50,
@@ -42,15 +57,12 @@ def audit(
 ) -> None:
     """Attack a release with the truth at hand, and check it against what its mechanism promises.
 
-    Example: sfumato audit census.parquet --truth census.csv
-    """
-    from sfumato.audit import audit_release
-    from sfumato.cli.printing import print_json, progress_bar
-    from sfumato.cli.reading import read_source
-    from sfumato.errors import FileError
-    from sfumato.randomness import secure, seeded
-    from sfumato.source import Release
+    Reports that were shuffled are brought beside their records by --order; without it the audit
+    judges what needs no pairing and says what it left out. Exit code 3 means that something was
+    found against the promise.
 
+    Example: sfumato audit census.parquet --truth census.csv --order census.npy
+    """
     check_drawing_target(plot, force)
     source = read_source(file, None, None)
     if not isinstance(source, Release):
@@ -63,6 +75,7 @@ def audit(
         found = audit_release(
             source.table,
             records,
+            order=read_secret(order, source),
             rng=secure() if seed is None else seeded(seed),
             rho1=rho1,
             rho2=rho2,
@@ -75,17 +88,21 @@ def audit(
         print_json(found.to_dict())
     else:
         print_audit(found)
+    if not found.clean:
+        raise typer.Exit(VIOLATION)
+
+
+def read_secret(path: Path | None, release: Release) -> Any:
+    """The secret order of a release, if it is given."""
+    if path is None:
+        return None
+    return read_order(path, release.table.rows, release.table.copies)
 
 
 def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     """The true records, by their own schema if given, else by the domain that the
     release carries.
     """
-    from sfumato.cli.reading import read_truth
-    from sfumato.domain import Domain
-    from sfumato.errors import ParameterError
-    from sfumato.table import reader_of
-
     if schema is None:
         return read_truth(truth, release).table
     reader = reader_of(truth)
@@ -105,16 +122,14 @@ def _of_rows(
 
 def print_audit(found: Audit) -> None:
     """The audit for people: the verdict, what attackers got right, and every check."""
-    from sfumato.audit.result import LIMITS
-    from sfumato.cli.printing import print_table
-
     for sentence in found.sentences():
         print(sentence)
     if found.violations:
         print()
         print_table(("against the promise",), [(line,) for line in found.violations], left=1)
-    print("\nguessed right")
-    print_table(found.header(), found.table(), left=2)
+    if found.attacks:
+        print("\nguessed right")
+        print_table(found.header(), found.table(), left=2)
     print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
     lines = [
         (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
@@ -128,9 +143,11 @@ def print_audit(found: Audit) -> None:
 
 def draw(found: Audit, path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
-    from sfumato import plots
-    from sfumato.report import Heading, Note, Page, Paragraph, Picture, Table, save_figure
-
+    if not found.attacks:
+        raise ParameterError(
+            "there is nothing to draw: without --order the attacks are left out",
+            hint="leave --plot out, or give the order that perturb --order wrote",
+        )
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     axes = plots.risk(
         [attack.target for attack in guesses],
@@ -148,8 +165,8 @@ def draw(found: Audit, path: Path) -> None:
     )
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     blocks += [
-        Table(found.header(), found.table()),
+        Listing(found.header(), found.table()),
         Heading("Checks"),
-        Table(("what should hold", "p-value", ""), checks),
+        Listing(("what should hold", "p-value", ""), checks),
     ]
     Page("Audit of a release", blocks).save(path)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Engine, Force, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.mine.classifier import Classifier
-    from sfumato.mine.quality import Quality
-    from sfumato.mine.tree import Node, Tree
-    from sfumato.source import Source
-    from sfumato.table import Table
+from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.errors import ParameterError, near_miss
+from sfumato.mine.bayes import NaiveBayes
+from sfumato.mine.classifier import Classifier
+from sfumato.mine.features import domain_of_tests
+from sfumato.mine.quality import Agreement, Quality
+from sfumato.mine.tree import DecisionTree, Node, Tree
+from sfumato.report import save_figure
+from sfumato.source import Exact, Release, Source
+from sfumato.table import Table, reader_of
 
 TREE, BAYES = "tree", "bayes"
 GROWTH, JUDGED = "How the tree grows", "How it is judged"
@@ -84,11 +89,6 @@ def classify(
 
     Example: sfumato classify census.parquet --target income --test adult-test.csv
     """
-    from sfumato.cli.printing import print_json, print_notes
-    from sfumato.cli.reading import read_source, read_truth
-    from sfumato.errors import ParameterError
-    from sfumato.source import Release
-
     check_drawing_target(plot, force)
     options = {
         "criterion": criterion,
@@ -134,10 +134,6 @@ def classify(
 
 def make(model: str, target: str, features: str | None, options: dict[str, Any]) -> Classifier:
     """The classifier that was asked for, not yet fitted."""
-    from sfumato.errors import ParameterError, near_miss
-    from sfumato.mine.bayes import NaiveBayes
-    from sfumato.mine.tree import DecisionTree
-
     names = (
         None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     )
@@ -154,9 +150,6 @@ def read_test(test: str, classifier: Classifier, source: Source) -> Table:
     """The test records: perturbed ones as they are, true ones by the domain of the training
     records.
     """
-    from sfumato.mine.features import domain_of_tests
-    from sfumato.table import reader_of
-
     reader = reader_of(test)
     if reader.provenance is not None:
         return reader.table(reader.provenance.mechanism.reports)
@@ -172,9 +165,6 @@ def judged(classifier: Classifier, source: Source, records: Any) -> Quality | No
     """How good the classifier is on labelled records; without any, on those it was trained on as
     far as they can tell.
     """
-    from sfumato.mine.tree import DecisionTree
-    from sfumato.source import Exact
-
     if records is not None:
         return classifier.quality(records)
     if isinstance(classifier, DecisionTree):
@@ -191,10 +181,6 @@ def result_dict(
     compared: Quality | None,
 ) -> dict[str, Any]:
     """The JSON shape of the command."""
-    from sfumato.mine.bayes import NaiveBayes
-    from sfumato.mine.quality import Agreement
-    from sfumato.mine.tree import DecisionTree
-
     notes = list(classifier.notes_)
     if found is None:
         notes.append("nothing to judge the classifier by; give --test")
@@ -223,8 +209,6 @@ def print_result(
     result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None
 ) -> None:
     """Figures first, then the confusion matrix, then the tree."""
-    from sfumato.cli.printing import print_table
-
     print(
         f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of "
         f"{result['rows']:,} people"
@@ -268,9 +252,6 @@ def _figures(quality: Quality) -> tuple[str, ...]:
 
 def draw(classifier: Any, path: Path) -> None:
     """The tree as a picture."""
-    from sfumato import plots
-    from sfumato.report import save_figure
-
     tree: Tree = classifier.tree_
     save_figure(
         plots.decision_tree(branch_of(tree, tree.root, "")),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table as TerminalTable
 
+from sfumato.cli.demonstration import Demonstration
 from sfumato.cli.options import Json
-
-if TYPE_CHECKING:
-    from sfumato.report import Block
+from sfumato.cli.printing import console, print_json
+from sfumato.cli.summary import summarise
+from sfumato.errors import FileError
+from sfumato.randomness import secure, seeded
+from sfumato.report import Block, Code, Heading, Listing, Note, Page, Paragraph, shown
 
 
 def demo(
@@ -28,12 +32,6 @@ def demo(
 
     Example: sfumato demo -o demo-output
     """
-    from sfumato.cli.demonstration import Demonstration
-    from sfumato.cli.printing import print_json
-    from sfumato.cli.summary import summarise
-    from sfumato.randomness import secure, seeded
-    from sfumato.report import Page
-
     story = Demonstration(rows, seeded(1), secure() if seed is None else seeded(seed))
     blocks = list(story.blocks())
     page = Page(
@@ -53,7 +51,6 @@ def demo(
 
 
 def _folder(path: Path) -> Path:
-    from sfumato.errors import FileError
 
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -63,23 +60,18 @@ def _folder(path: Path) -> Path:
 
 
 def _print_block(block: Block) -> None:
-    from sfumato.cli.printing import console
-    from sfumato.report import Code, Heading, Note, Paragraph, Table
 
     if isinstance(block, Heading):
         console().print(f"\n{block.text}", style="bold")
     elif isinstance(block, Code | Paragraph | Note):
         console().print(block.text)
-    elif isinstance(block, Table):
+    elif isinstance(block, Listing):
         console().print(_text_table(block))
 
 
 def _text_table(block: Any) -> Any:
-    from rich.table import Table
 
-    from sfumato.report import shown
-
-    table = Table(
+    table = TerminalTable(
         box=None,
         header_style="bold",
         padding=(0, 2, 0, 0),

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from sfumato.bits import Bits
+from sfumato.cli.summary import promise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
 from sfumato.errors import MissingExtraError
@@ -26,10 +28,9 @@ from sfumato.mine.quality import roc_area
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
-from sfumato.publish.restriction import Restriction
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
-from sfumato.report import Block, Code, Heading, Note, Paragraph, Picture, Table
+from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, Picture
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
 
@@ -40,6 +41,16 @@ MIN_SUPPORT, SHOWN = 0.08, 8
 COLUMN_KEEP = 0.5
 SQL = "SELECT sex, COUNT(*), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY sex"
 PUBLISHED = 5_000  # people whose records are swapped
+COLLECTED = 3_000  # people who answer a campaign over HTTP
+CAMPAIGN = """\
+name = "demo"
+title = { en = "Synthetic health survey" }
+schema = "survey.toml"
+[promise]
+gamma = 19
+[mechanism]
+name = "gamma-diagonal"
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +99,9 @@ class Demonstration:
         yield from self._asked()
         yield from self._classified()
         yield from self._published()
+        yield from self._collected()
 
     def _promised(self) -> Iterator[Block]:
-        from sfumato.cli.summary import promise
 
         mechanism: Any = self.release.mechanism
         yield Heading("What was promised")
@@ -142,7 +153,7 @@ class Demonstration:
     def _marginals(self) -> Iterator[Block]:
         inside = sum(_covers(answer, truth) for *_, truth, _, answer in self._cells)
         yield Heading("What was recovered")
-        yield Table(
+        yield Listing(
             ("attribute", "value", "truth", "as reported", "reconstructed", "within 95 %"),
             [(*cell, "yes" if _covers(cell[-1], cell[2]) else "no") for cell in self._cells],
         )
@@ -201,7 +212,7 @@ class Demonstration:
         ]
         found.sort(key=lambda itemset: -itemset.support)
         yield Heading(title)
-        yield Table(
+        yield Listing(
             ("itemset", "true support", "reconstructed"),
             [
                 (" ".join(itemset.items), true.get(itemset.items), _support(itemset))
@@ -243,7 +254,7 @@ class Demonstration:
         ]
         yield Heading("SQL, as if the truth were there")
         yield Code(SQL)
-        yield Table(("sex", "count", "truth", "average age", "truth "), rows)
+        yield Listing(("sex", "count", "truth", "average age", "truth "), rows)
         yield Note(
             f"Here every column was kept with probability {COLUMN_KEEP:g} on its own (retention): "
             f"{self.numbers.mechanism.guarantee}."
@@ -284,18 +295,45 @@ class Demonstration:
             (i for i in frequent_itemsets(self.baskets, MIN_SUPPORT) if len(i.items) == 2),
             key=lambda i: i.support,
         )
-        items = self.baskets.domain.attributes[0]
-        bits = self.baskets.table.columns[0]
-        assert isinstance(bits, Bits)
-        secret = Restriction(tuple(sorted(items.code(item) for item in best.items)))
         hidden = hide(
-            bits, items.labels, [secret], round(MIN_SUPPORT * self.rows), rng=self.noise.derive(4)
+            self.baskets.table,
+            [best.items],
+            min_count=round(MIN_SUPPORT * self.rows),
+            rng=self.noise.derive(4),
         ).report
         yield Paragraph(
             f"The pair {' '.join(best.items)} was taken out of the baskets: "
             f"{hidden.changed_transactions:,} of {self.rows:,} "
             f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
         )
+
+    def _collected(self) -> Iterator[Block]:
+        """A campaign: a server starts, people answer through the real client, it stops."""
+        yield Heading("A campaign: each person blurs their own answer")
+        try:
+            from sfumato.collect.simulating import simulated
+        except MissingExtraError as error:
+            yield Note(f"Not shown here: {error}.")
+            return
+        few = min(self.rows, COLLECTED)
+        with TemporaryDirectory() as folder:
+            self.truth.domain.project(("sex", "smoker")).save(f"{folder}/survey.toml")
+            file = Path(folder, "demo.toml")
+            file.write_text(CAMPAIGN, encoding="utf-8")
+            people = self.truth.table.slice(0, few)
+            truth = people.recode(people.domain.project(("sex", "smoker")))
+            found = simulated(str(file), truth, None, f"{folder}/campaign.db")
+        yield Paragraph(
+            f"A server was started, {found.stored:,} people answered it over HTTP through the same "
+            f"steps that a browser runs, in {found.seconds:.1f} s, and it stopped. "
+            "`sfumato serve` shows the same as a form and a dashboard."
+        )
+        rows = [
+            (f"{each.question}: {each.answer}", f"{each.truth:.1%}", f"{each.value:.1%}",
+             f"{each.low:.1%} – {each.high:.1%}")
+            for each in found.compared
+        ]  # fmt: skip
+        yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)
 
 
 def _covers(answer: Answer, truth: float) -> bool:

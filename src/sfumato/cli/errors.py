@@ -15,16 +15,25 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.cli.commands import COMMANDS, loaded, placeholder
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
 
-SUCCESS, FAULT, BAD_INPUT = 0, 1, 2
+SUCCESS, FAULT, BAD_INPUT, VIOLATION = 0, 1, 2, 3
 
 
 class Commands(TyperGroup):
-    """A group of commands whose errors all take one shape."""
+    """The group of all commands, each imported when asked for; their errors all take one shape."""
+
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.commands = {name: placeholder(name) for name in COMMANDS}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else loaded(name), rest
 
     def main(
         self,
@@ -45,7 +54,9 @@ class Commands(TyperGroup):
 
 
 def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
-    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours."""
+    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours; 3
+    where the command itself says that it found a violation.
+    """
     try:
         status = run()
         if status == INTERRUPTED:  # newer Typers turn an interruption into this status

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.bits import Bits
 from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.printing import print_facts, print_json
+from sfumato.datasets.quest import Quest
+from sfumato.datasets.survey import survey as draw
+from sfumato.randomness import seeded
+from sfumato.table import Table, save, writer_to
+from sfumato.table.readers import BATCH_ROWS
+from sfumato.table.writing import check_free, write_text
 
 generate = typer.Typer(
     help="Generate synthetic data: quest (baskets) or survey (records).", rich_markup_mode="rich"
@@ -47,9 +55,6 @@ def quest(
 
     Example: sfumato generate quest T10.I4.D100K.N1K -o baskets.dat --seed 1
     """
-    from sfumato.datasets.quest import Quest
-    from sfumato.randomness import seeded
-
     check_output(output, force, json)
     changes = {
         "baskets": baskets,
@@ -93,11 +98,6 @@ def survey(
 
     Example: sfumato generate survey --rows 50000 -o survey.csv --schema survey.toml
     """
-    from sfumato.datasets.survey import survey as draw
-    from sfumato.randomness import seeded
-    from sfumato.table import Table, save
-    from sfumato.table.writing import check_free, write_text
-
     check_output(output, force, json)
     if schema is not None:
         check_free(schema, force)
@@ -112,10 +112,6 @@ def survey(
 
 def _write_baskets(made: Any, output: Path, force: bool) -> None:
     """Write the baskets a run at a time, as all of them as bits would take much memory."""
-    from sfumato.bits import Bits
-    from sfumato.table import writer_to
-    from sfumato.table.readers import BATCH_ROWS
-
     with writer_to(output, made.domain, force=force) as writer:
         for start in range(0, len(made), BATCH_ROWS):
             offsets = made.offsets[start : start + BATCH_ROWS + 1]
@@ -124,7 +120,6 @@ def _write_baskets(made: Any, output: Path, force: bool) -> None:
 
 
 def _report(result: dict[str, Any], json: bool) -> None:
-    from sfumato.cli.printing import print_facts, print_json
 
     if json:
         print_json(result)

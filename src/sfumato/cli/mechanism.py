@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import Annotated, Any
 
+import numpy as np
+import typer
+
+from sfumato.bits import Bits
+from sfumato.cli.options import Epsilon, Gamma, Rho1, Rho2
+from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.table import Reader, Table
 
-if TYPE_CHECKING:
-    from sfumato.domain import Domain
-    from sfumato.mechanisms.base import Mechanism
-    from sfumato.privacy.guarantee import Guarantee
-    from sfumato.table import Reader
-
-# The options that belong to each mechanism, and those of them that may stand beside a guarantee.
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "gamma-diagonal": (),
-    "randomized-gamma": ("spread",),
-    "retention": ("keep", "replace"),
-    "swapping": ("keep",),
-    "mask": ("keep", "keep_ones", "keep_zeros"),
-    "fp-nfp": ("fp", "nfp", "min_support"),
-    "cut-and-paste": ("cutoff", "insert"),
-    "matrix": ("matrix",),
-    "combined": (),
-}
-BESIDE_GUARANTEE = ("spread", "replace")
+PARAMETERS = "Parameters of the mechanism (instead of a guarantee)"
 
 
 @dataclass(frozen=True)
@@ -39,22 +34,10 @@ class MechanismOptions:
     epsilon: float | None = None
     rho1: float | None = None
     rho2: float | None = None
-    keep: str | None = None
-    replace: str | None = None
-    keep_ones: float | None = None
-    keep_zeros: float | None = None
-    spread: float | None = None
-    fp: float | None = None
-    nfp: float | None = None
-    min_support: float | None = None
-    cutoff: int | None = None
-    insert: float | None = None
-    matrix: Path | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def guarantee(self) -> Guarantee | None:
         """The guarantee asked for, which may be stated one way only."""
-        from sfumato.privacy.guarantee import Guarantee
-
         if (self.rho1 is None) != (self.rho2 is None):
             raise ParameterError(
                 "--rho1 and --rho2 belong together; give both, as in --rho1 0.05 --rho2 0.50"
@@ -74,30 +57,104 @@ class MechanismOptions:
             return Guarantee.from_breach(self.rho1, self.rho2)
         return None
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that were given."""
-        names = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+    @property
+    def planned(self) -> bool:
+        """Whether the plan is to choose: only a guarantee was given."""
+        return self.mechanism is None and self.guarantee() is not None and not self.given
 
     def build(self, domain: Domain, reader: Reader | None) -> Mechanism:
-        """The mechanism for these records; fp-nfp reads them once to see which items
-        are frequent.
+        """The mechanism for these records; fp-nfp reads them once to see which items are
+        frequent.
         """
-        from sfumato.mechanisms.registry import mechanism_class
-
-        name = self.mechanism or ("mask" if domain.baskets else "gamma-diagonal")
-        kind, guarantee, given = mechanism_class(name), self.guarantee(), self.parameters()
-        _check_belong(name, given)
+        kind, guarantee = mechanism_class(self._name(domain)), self.guarantee()
+        _check_belong(kind, self.given)
         if guarantee is None:
-            return _from_parameters(name, kind, domain, given, reader)
-        against = [option for option in given if option not in BESIDE_GUARANTEE]
+            if not self.given:
+                raise _nothing_said(kind)
+            supports = None if reader is None else lambda domain: _supports(domain, reader)
+            return kind.from_options(domain, self.given, supports)
+        beside = {option.name for option in kind.options if option.beside}
+        against = [option for option in kind.options if option.name in {*self.given} - beside]
         if against:
             raise ParameterError(
-                f"a guarantee and {_flag(against[0])} contradict each other: either decides how "
+                f"a guarantee and {against[0].flag} contradict each other: either decides how "
                 "much is kept",
                 hint="give the guarantee or the parameters",
             )
-        return kind.promising(guarantee, domain, **_parsed(given))
+        return kind.promising(guarantee, domain, **kind.parsed(self.given))
+
+    def _name(self, domain: Domain) -> str:
+        """The mechanism named, else the usual one that takes what was given."""
+        usual = "mask" if domain.baskets else "gamma-diagonal"
+        if self.mechanism is not None or not self.given:
+            return self.mechanism or usual
+        fitting = [name for name in (usual, "retention") if {*self.given} <= {*_names(name)}]
+        return fitting[0] if fitting else usual
+
+
+def _names(mechanism: str) -> list[str]:
+    return [option.name for option in mechanism_class(mechanism).options]
+
+
+def every_option() -> dict[str, list[tuple[str, Option]]]:
+    """Every option of any mechanism, by its name, with the mechanisms that have it."""
+    found: dict[str, list[tuple[str, Option]]] = {}
+    for name in MECHANISMS:
+        for option in mechanism_class(name).options:
+            found.setdefault(option.name, []).append((name, option))
+    return found
+
+
+def takes_mechanism(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of every mechanism in the place of its parameter `chosen`."""
+    own = inspect.signature(command, eval_str=True).parameters
+    added = _parameters()
+    shown: list[inspect.Parameter] = []
+    for name, parameter in own.items():
+        named = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        shown += added if name == "chosen" else [named]
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        said = {parameter.name: values.pop(parameter.name) for parameter in added}
+        stated = {key: said.pop(key) for key in ("mechanism", "gamma", "epsilon", "rho1", "rho2")}
+        given = {name: value for name, value in said.items() if value is not None}
+        command(chosen=MechanismOptions(**stated, given=given), **values)
+
+    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return called
+
+
+def _parameters() -> list[inspect.Parameter]:
+    names = "; ".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
+    mechanism = Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"The plan's best unless stated. {names}."),
+    ]
+    kinds: list[tuple[str, Any]] = [
+        ("mechanism", mechanism),
+        ("gamma", Gamma),
+        ("epsilon", Epsilon),
+        ("rho1", Rho1),
+        ("rho2", Rho2),
+    ]
+    for name, owners in every_option().items():
+        words = "; ".join(f"{', '.join(them)}: {text}" for text, them in _by_help(owners).items())
+        kind = owners[0][1].kind
+        stated = typer.Option(owners[0][1].flag, help=f"{words}.", rich_help_panel=PARAMETERS)
+        kinds.append((name, Annotated[kind | None, stated]))
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in kinds
+    ]
+
+
+def _by_help(owners: list[tuple[str, Option]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, option in owners:
+        found.setdefault(option.help, []).append(name)
+    return found
 
 
 def _exactly(number: float) -> Fraction | float:
@@ -108,114 +165,30 @@ def _exactly(number: float) -> Fraction | float:
         return number
 
 
-def _flag(option: str) -> str:
-    return "--" + option.replace("_", "-")
-
-
-def _check_belong(name: str, given: dict[str, Any]) -> None:
-    for option in given:
-        if option not in PARAMETERS[name]:
-            owners = [owner for owner, options in PARAMETERS.items() if option in options]
+def _check_belong(kind: type[Mechanism], given: Mapping[str, Any]) -> None:
+    known = {option.name for option in kind.options}
+    for name in given:
+        if name not in known:
+            owners = every_option()[name]
             raise ParameterError(
-                f"{_flag(option)} is no option of {name}",
-                hint=f"it belongs to {' and '.join(owners)}",
+                f"{owners[0][1].flag} is no option of {kind.name}",
+                hint=f"it belongs to {' and '.join(owner for owner, _ in owners)}",
             )
 
 
-def _from_parameters(
-    name: str, kind: Any, domain: Domain, given: dict[str, Any], reader: Reader | None
-) -> Mechanism:
-    if name == "matrix" and "matrix" in given:
-        return kind.from_file(given["matrix"], domain)
-    if name == "mask" and "keep" in given:
-        return _symmetric_mask(kind, domain, given)
-    needed = [
-        option
-        for option in PARAMETERS[name]
-        if option not in ("keep" if name == "mask" else "", *BESIDE_GUARANTEE)
-    ]
-    missing = [option for option in needed if option not in given]
-    if missing and len(missing) < len(needed):
-        raise ParameterError(f"{name} needs {' and '.join(map(_flag, missing))} as well")
-    if missing or not needed:
-        raise _nothing_said(name, needed)
-    if name == "fp-nfp":
-        if reader is None:
-            raise ParameterError(
-                "fp-nfp counts the items before it perturbs them, which is not done by Spark",
-                hint="use mask",
-            )
-        return kind.from_supports(domain, _supports(domain, reader), **given)
-    return kind(domain, **_parsed(given))
-
-
-def _symmetric_mask(kind: Any, domain: Domain, given: dict[str, Any]) -> Mechanism:
-    if len(given) > 1:
-        raise ParameterError(
-            "--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or "
-            "--keep-zeros"
-        )
-    keep = _keep(given["keep"])
-    if isinstance(keep, dict):
-        raise ParameterError("mask takes one --keep for all items, not one a column")
-    return kind(domain, keep, keep)
-
-
-def _nothing_said(name: str, needed: list[str]) -> ParameterError:
-    own = " ".join(map(_flag, needed))
-    if name in ("swapping", "matrix", "fp-nfp"):
-        return ParameterError(f"{name} needs {own}")
+def _nothing_said(kind: type[Mechanism]) -> ParameterError:
+    own = " ".join(option.flag for option in kind.options if option.needed)
+    if kind.name in ("swapping", "matrix", "fp-nfp"):
+        return ParameterError(f"{kind.name} needs {own}")
     ways = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"
     return ParameterError(
-        f"it is not said what {name} should promise",
+        f"it is not said what {kind.name} should promise",
         hint=f"give {ways}" + (f"; or {own}" if own else ""),
     )
 
 
-def _parsed(given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters as a mechanism takes them: --keep and --replace may be one for all columns or
-    one for each.
-    """
-    parsed = dict(given)
-    if "keep" in parsed:
-        parsed["keep"] = _keep(parsed["keep"])
-    if "replace" in parsed:
-        parsed["replace"] = _each_or_all("--replace", parsed["replace"])
-    return parsed
-
-
-def _keep(text: str) -> float | dict[str, float]:
-    words = _each_or_all("--keep", text)
-    try:
-        return (
-            float(words)
-            if isinstance(words, str)
-            else {name: float(word) for name, word in words.items()}
-        )
-    except ValueError:
-        raise ParameterError(
-            f"--keep {text} is not a number", hint="as in --keep 0.4, or --keep age=0.2,sex=0.6"
-        ) from None
-
-
-def _each_or_all(flag: str, text: str) -> str | dict[str, str]:
-    if "=" not in text:
-        return text
-    pairs = [part.rpartition("=") for part in text.split(",")]
-    if any(not name or not word for name, _, word in pairs):
-        raise ParameterError(
-            f"{flag} {text} should be one value, or one a column as in age=…,sex=…"
-        )
-    return {name.strip(): word.strip() for name, _, word in pairs}
-
-
 def _supports(domain: Domain, reader: Reader) -> Any:
     """The true support of every report item, by one pass over the data."""
-    import numpy as np
-
-    from sfumato.bits import Bits
-    from sfumato.table import Table
-
     binned, counts, rows = domain.binned(), [], 0
     for columns in reader.batches(domain):
         table = Table(domain, columns).recode(binned.private)

@@ -6,17 +6,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target
-
-if TYPE_CHECKING:
-    from sfumato.evaluate import LengthErrors
-    from sfumato.mine.itemsets import Itemsets, Step
-    from sfumato.mine.rules import Rules
-    from sfumato.source import Exact
+from sfumato.cli.printing import console, print_json, print_table
+from sfumato.cli.reading import read_source, read_truth
+from sfumato.errors import ParameterError
+from sfumato.evaluate import LengthErrors, itemset_errors
+from sfumato.mine.itemsets import Itemsets, Step, frequent_itemsets
+from sfumato.mine.rules import Rules, association_rules
+from sfumato.report import Page, Paragraph, Picture, save_figure, write_whole
+from sfumato.source import Exact, Release
 
 DRAWN_ERROR = (
     0.25  # rules whose confidence is less certain than this would only stretch the picture
@@ -114,14 +117,6 @@ def mine(
 
     Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.cli.reading import read_source, read_truth
-    from sfumato.errors import ParameterError
-    from sfumato.evaluate import itemset_errors
-    from sfumato.mine.itemsets import frequent_itemsets
-    from sfumato.mine.rules import association_rules
-    from sfumato.source import Release
-
     if maximal and closed:
         raise ParameterError("give --maximal or --closed, not both")
     check_fraction("--min-confidence", min_confidence)
@@ -167,7 +162,6 @@ def mine(
 def _mined_truth(
     exact: Exact, found: Itemsets, top: int | None, max_length: int | None, max_candidates: int
 ) -> Itemsets:
-    from sfumato.mine.itemsets import frequent_itemsets
 
     if top is not None:
         return frequent_itemsets(
@@ -180,8 +174,6 @@ def _mined_truth(
 
 def check_fraction(name: str, value: float) -> None:
     """Refuse what is no share of a whole."""
-    from sfumato.errors import ParameterError
-
     if not 0 <= value <= 1:
         raise ParameterError(f"{name} {value:g} is no fraction; use a number from 0 to 1")
 
@@ -192,7 +184,6 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from sfumato.cli.printing import console
 
     shown = console(stderr=True)
     with shown.status("mining length 1 …") as status:
@@ -223,9 +214,6 @@ def result_dict(
 
 def write_result(result: Itemsets | Rules, path: Path) -> None:
     """The whole result as a file, in the form its name says."""
-    from sfumato.errors import ParameterError
-    from sfumato.report import write_whole
-
     if path.suffix == ".csv":
         write_whole(path, result.to_csv().encode())
     elif path.suffix == ".json":
@@ -248,8 +236,6 @@ def print_result(
     """Tables for people: itemsets longest and strongest first, rules by confidence, errors by
     length.
     """
-    from sfumato.cli.printing import print_table
-
     by_length = (
         ", ".join(f"{number} of length {length}" for length, number in found.by_length().items())
         or "none"
@@ -289,7 +275,6 @@ def print_result(
 
 
 def _print_rules(implied: Rules, show: int) -> None:
-    from sfumato.cli.printing import print_table
 
     print(f"\n{len(implied)} rules")
     lines = []
@@ -322,9 +307,6 @@ def draw(
     found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, path: Path
 ) -> None:
     """Pictures of the result: one page, or one image of the supports."""
-    from sfumato import plots
-    from sfumato.report import Page, Paragraph, Picture, save_figure
-
     ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))
     supports = plots.supports(
         [", ".join(row.items) for row in ordered],
@@ -368,7 +350,6 @@ def draw(
 
 
 def _error_axes(errors: list[LengthErrors]) -> Any:
-    from sfumato import plots
 
     panels = {
         title: [plots.Series("this release", [getattr(error, name) or 0.0 for error in errors])]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.errors import FileError, ParameterError
+from sfumato.table.writing import check_target
 
 GUARANTEE = "Guarantee (one way)"
 
@@ -64,8 +65,6 @@ def check_drawing_target(path: Path | None, force: bool) -> None:
 
 def check_output(output: Path, force: bool, json: bool) -> None:
     """Refuse an output that could not be written, before any work is done for it."""
-    from sfumato.table.writing import check_target
-
     if json and str(output) == "-":
         raise ParameterError("--json and -o - both want standard output", hint="write to a file")
     check_target(output, force)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import Epsilon, Force, Gamma, Json, Rho1, Rho2, check_drawing_target, share
-
-if TYPE_CHECKING:
-    from sfumato.domain import Domain
-    from sfumato.plan import Plan
+from sfumato.cli.perturb import read_domain
+from sfumato.cli.printing import print_json, print_table
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError
+from sfumato.plan import Plan, plan_release, privacy_curve
+from sfumato.plan.questions import ASSUMPTIONS
+from sfumato.report import Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.table import reader_of
 
 ACCURACY = "Wanted accuracy"
 HOPELESS = 1e5  # times the least error drawn: a line that never comes below is left out
@@ -69,6 +74,12 @@ def plan(
         Path | None,
         typer.Option(metavar="OUT", help="Draw error against privacy: .html, .png or .svg."),
     ] = None,
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details", help="Show absolute errors, parameters and what to type for all."
+        ),
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -77,10 +88,6 @@ def plan(
 
     Example: sfumato plan census.toml --rows 48842 --rho1 0.05 --rho2 0.50 --for itemsets
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.errors import ParameterError
-    from sfumato.plan import plan_release
-
     guarantee = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
     if length is not None and purpose != "itemsets":
         raise ParameterError(
@@ -112,36 +119,35 @@ def plan(
     if json:
         print_json(found.to_dict())
     else:
-        print_plan(found)
+        print_plan(found, details)
 
 
 def read_schema(path: str) -> Domain:
     """The domain of a schema file, or the one proposed for a data file."""
-    from sfumato.cli.perturb import read_domain
-    from sfumato.domain import Domain
-    from sfumato.table import reader_of
-
     return Domain.load(path) if path.endswith(".toml") else read_domain(reader_of(path), None, None)
 
 
-def print_plan(found: Plan) -> None:
+def print_plan(found: Plan, details: bool = False) -> None:
     """The plan for people: what is best in words, the figures, and why the other mechanisms are not
     there.
     """
-    from sfumato.cli.printing import print_table
-    from sfumato.plan.questions import ASSUMPTIONS
-
     for sentence in found.sentences():
         print(sentence)
     print()
     print_table(found.header(), found.table(), left=1)
+    print(f"\nto use the first: {found.best.command()}")
+    if not details:
+        print("the others, absolute errors by length, parameters and assumptions: --details")
+        return
     print(
-        f"\nstandard errors: of supports of {100 * found.at_support:.3g} %, in per cent by "
-        "length; of a range count, in people"
+        f"\nabsolute standard errors: of supports of {100 * found.at_support:.3g} %, in percentage "
+        "points by length; of a range count, in people"
     )
     print_table(found.error_header(), found.errors(), left=1)
     print()
     print_table(found.detail_header(), found.details(), left=4)
+    print()
+    print_table(("mechanism", "what to type"), found.commands(), left=2)
     if found.refused:
         print()
         print_table(("not possible", "why"), list(found.refused.items()), left=2)
@@ -166,10 +172,6 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
     """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan
     beside it.
     """
-    from sfumato import plots
-    from sfumato.plan import privacy_curve
-    from sfumato.report import Note, Page, Paragraph, Picture, Table, save_figure
-
     best = found.best
     near = tuple(value for value in DRAWN_EPSILON if abs(value - best.guarantee.epsilon) > 0.2)
     curve = privacy_curve(
@@ -189,13 +191,13 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
     blocks: list[Any] = [Paragraph(sentence) for sentence in found.sentences()[:1]]
     blocks.append(Note(found.promise()))
     blocks += [Paragraph(sentence) for sentence in found.sentences()[2:]]
-    blocks += [Picture.of(axes, caption), Table(found.header(), found.table())]
+    blocks += [Picture.of(axes, caption), Listing(found.header(), found.table())]
     blocks += [
-        Table(
+        Listing(
             found.error_header(),
             found.errors(),
-            "Standard errors of supports in per cent by length, and of a range count in people",
+            "Standard errors of supports in percentage points by length, and of a range count in people",
         )
     ]
-    blocks.append(Table(found.detail_header(), found.details()))
+    blocks.append(Listing(found.detail_header(), found.details()))
     Page("Which mechanism?", blocks).save(path)

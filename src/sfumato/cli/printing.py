@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.domain import Domain, Numeric
+from sfumato.errors import listing
 from sfumato.printable import escaped, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from sfumato.domain import Domain
 
 SHOWN_VALUES = 8
 SHOWN_ATTRIBUTES = 200
@@ -73,8 +73,6 @@ def print_domain(domain: Domain) -> None:
     """A table of the attributes and their values."""
     from rich.table import Table
 
-    from sfumato.errors import listing
-
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("attribute", "values", ""):
         table.add_column(heading)
@@ -90,8 +88,6 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
-    from sfumato.domain import Numeric
-
     if not isinstance(attribute, Numeric):
         return attribute.labels
     return attribute.cells_by_cuts(attribute.cuts).labels

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
 from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target, share
-
-if TYPE_CHECKING:
-    from sfumato.mine.cube import CubeResult
+from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.cli.reading import read_source
+from sfumato.errors import ParameterError
+from sfumato.estimation.estimate import Answer
+from sfumato.mine.cube import CubeResult
+from sfumato.mine.cube import query as ask
+from sfumato.report import save_figure
 
 
 def query(
@@ -50,11 +55,6 @@ def query(
     Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN
     30 AND 60 GROUP BY sex"
     """
-    from sfumato.cli.printing import print_json, print_notes
-    from sfumato.cli.reading import read_source
-    from sfumato.errors import ParameterError
-    from sfumato.mine.cube import query as ask
-
     if not 0 < level < 1:
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
     wanted = None if within is None else share("--within", within)
@@ -96,9 +96,6 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
 
 def print_answers(result: CubeResult, level: float) -> None:
     """The rows as a table: labels as they are, estimates with their errors and intervals."""
-    from sfumato.cli.printing import print_table
-    from sfumato.estimation.estimate import Answer
-
     if not result.rows:
         print("no group is left")
         return
@@ -140,11 +137,6 @@ def _shown(answer: Any, level: float) -> tuple[str, str]:
 
 def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:
     """One panel an estimate: the groups across, with error bars."""
-    from sfumato import plots
-    from sfumato.errors import ParameterError
-    from sfumato.estimation.estimate import Answer
-    from sfumato.report import save_figure
-
     estimates = [
         name for name in result.columns if result.rows and isinstance(result.rows[0][name], Answer)
     ]

@@ -5,10 +5,13 @@ truth.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sfumato.source import Exact, Release, Source
+from sfumato.cli.perturb import read_domain
+from sfumato.domain import Domain
+from sfumato.engines import open_source, release_in
+from sfumato.errors import DataError, ParameterError
+from sfumato.source import Exact, Release, Source
+from sfumato.table import read_items, reader_of
 
 
 def read_source(
@@ -25,11 +28,6 @@ def read_source(
     `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
     another engine is asked for.
     """
-    from sfumato.cli.perturb import read_domain
-    from sfumato.errors import ParameterError
-    from sfumato.source import Exact, Release
-    from sfumato.table import reader_of
-
     if engine is not None or "://" in file:
         return _engine_source(file, schema, items, engine)
     reader = reader_of(file)
@@ -41,8 +39,6 @@ def read_source(
             hint="leave --schema and --items out",
         )
     if in_place:
-        from sfumato.engines import release_in
-
         return release_in(reader)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
@@ -50,9 +46,6 @@ def read_source(
 def _engine_source(
     file: str, schema: Path | None, items: Path | None, engine: str | None
 ) -> Source:
-    from sfumato.domain import Domain
-    from sfumato.engines import open_source
-    from sfumato.table import read_items
 
     domain = None if schema is None else Domain.load(schema)
     return open_source(file, engine, schema=domain if items is None else read_items(items))
@@ -60,10 +53,6 @@ def _engine_source(
 
 def read_truth(truth: str, release: Release) -> Exact:
     """The true records of a release, read by the release's own domain."""
-    from sfumato.errors import DataError, ParameterError
-    from sfumato.source import Exact
-    from sfumato.table import reader_of
-
     reader = reader_of(truth)
     if reader.provenance is not None:
         raise ParameterError(

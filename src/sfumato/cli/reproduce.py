@@ -9,6 +9,11 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Json
+from sfumato.cli.printing import print_json
+from sfumato.errors import FileError, ParameterError
+from sfumato.reproduce.base import Reproduction, Settings, page
+from sfumato.reproduce.registry import PAPERS, parts_of
+from sfumato.reproduce.registry import reproduce as reproductions
 
 
 def reproduce(
@@ -38,11 +43,6 @@ def reproduce(
 
     Example: sfumato reproduce mask-table-7 frapp-figure-2 --data data
     """
-    from sfumato.cli.printing import print_json
-    from sfumato.reproduce.base import Reproduction, Settings, page
-    from sfumato.reproduce.registry import parts_of
-    from sfumato.reproduce.registry import reproduce as reproductions
-
     if not names:
         _list_names(json)
         return
@@ -61,8 +61,6 @@ def reproduce(
 
 
 def _list_names(json: bool) -> None:
-    from sfumato.cli.printing import print_json
-    from sfumato.reproduce.registry import PAPERS
 
     if json:
         print_json(
@@ -83,8 +81,6 @@ def _list_names(json: bool) -> None:
 
 def _check_page(plot: Path | None, force: bool) -> None:
     """Refuse a page that could not be written, before any work is done for it."""
-    from sfumato.errors import FileError, ParameterError
-
     if plot is None:
         return
     if plot.suffix.lower() != ".html":

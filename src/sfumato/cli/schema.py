@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Json
+from sfumato.cli.printing import print_json, print_notes
+from sfumato.table import propose
+from sfumato.table.writing import check_free, write_text
 
 
 def schema(
@@ -28,9 +31,6 @@ def schema(
 
     Example: sfumato schema census.csv -o census.toml
     """
-    from sfumato.cli.printing import print_json, print_notes
-    from sfumato.table import propose
-
     proposal = propose(data)
     if output is not None:
         _save(proposal.domain.to_toml(), output, force)
@@ -43,7 +43,6 @@ def schema(
 
 
 def _save(text: str, path: Path, force: bool) -> None:
-    from sfumato.table.writing import check_free, write_text
 
     check_free(path, force)
     write_text(text, path)

@@ -5,14 +5,13 @@ words.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.mechanisms.base import Mechanism
-    from sfumato.privacy.guarantee import Guarantee
-    from sfumato.table import Provenance
+from sfumato.mechanisms.base import Mechanism
+from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.table import Provenance
 
 MOST_AXES = 2000  # whose condition number is computed
 PRIOR = 0.05  # the belief before, where none is asked about
@@ -22,8 +21,6 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
     """The JSON object of a perturbed table; what is infinite or unknown is null, and `promises`
     says it in words.
     """
-    from sfumato.cli.printing import value_labels
-
     mechanism, guarantee = provenance.mechanism, provenance.guarantee
     return {
         "rows": rows,
@@ -34,6 +31,8 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "promises": promise(guarantee, prior),
         "condition": condition(mechanism),
         "secure": provenance.secure,
+        "shuffled": provenance.shuffled,
+        "release": provenance.release,
         "copies": provenance.copies,
         "gamma_per_copy": _gamma(mechanism.guarantee),
         "parameters": _short_parameters(mechanism),
@@ -87,6 +86,16 @@ def caveats(provenance: Provenance) -> list[str]:
         found.append(
             "drawn from a seed: an experiment, not private, for whoever knows the seed can undo it"
         )
+    if not provenance.shuffled:
+        found.append(
+            "the reports stand in the order of the records: what that order tells (sorted by a "
+            "column, by time) is outside the guarantee"
+        )
+    if provenance.release is None:
+        found.append(
+            "it has no release id (version 0.1.0 gave none), so nothing but the number of rows "
+            "ties it to its description"
+        )
     return found
 
 
@@ -129,12 +138,12 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     shown.append(
         ("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private")
     )
+    shown.append(("order", "shuffled" if summary["shuffled"] else "that of the records"))
     shown += [("caveat", caveat) for caveat in summary["caveats"]]
     return shown + [("not covered", words) for words in summary["not_covered"]]
 
 
 def _gamma(guarantee: Guarantee) -> float | None:
-    from sfumato.privacy.guarantee import rounded_up
 
     return _finite(rounded_up(guarantee.gamma))
 

@@ -5,7 +5,7 @@ axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations
@@ -151,22 +151,41 @@ class ArrayCounter:
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
-        sizes, attribute = [part.size for part in cells], cells[axis].attribute
-        assert isinstance(attribute, Numeric)
+        sizes = [part.size for part in cells]
         totals = np.zeros((5, checked_cells(sizes)))
-        for start in range(0, self.rows, CHUNK):
-            index = mixed_radix(
-                [self._assigned(part, None, start, start + CHUNK) for part in cells], sizes
-            )
-            codes = np.asarray(self.columns[self.domain.index(attribute.name)])[
-                start : start + CHUNK
-            ]
-            scaled = (attribute.numbers(codes) - middle) / half
+        for index, numbers in self._numbers(cells, axis):
+            scaled = (numbers - middle) / half
             power = np.ones(len(scaled))
             for total in totals:
                 total += np.bincount(index, weights=power, minlength=total.size)
                 power = power * scaled
         return np.moveaxis(totals.reshape(5, *sizes), 0, -1)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        sizes = [part.size for part in cells]
+        rows, total, squares = np.zeros((3, checked_cells(sizes)))
+        for index, numbers in self._numbers(cells, axis):
+            rows += np.bincount(index, minlength=rows.size)
+            total += np.bincount(index, weights=numbers, minlength=rows.size)
+        centre = total / np.maximum(rows, 1)
+        attribute = cells[axis].attribute
+        if isinstance(attribute, Numeric) and attribute.whole:
+            centre = np.rint(centre)  # so that all squares are whole, and their sums exact
+        for index, numbers in self._numbers(cells, axis):
+            away = (numbers - centre[index]) ** 2
+            squares += np.bincount(index, weights=away, minlength=rows.size)
+        return np.stack([rows, total, centre, squares], axis=-1).reshape(*sizes, 4)
+
+    def _numbers(
+        self, cells: Sequence[Cells], axis: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+        """The cell and the number of each row, chunk by chunk."""
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+        column = np.asarray(self.columns[self.domain.index(attribute.name)])
+        for start in range(0, self.rows, CHUNK):
+            parts = [self._assigned(part, None, start, start + CHUNK) for part in cells]
+            yield mixed_radix(parts, sizes), attribute.numbers(column[start : start + CHUNK])
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:

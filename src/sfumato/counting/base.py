@@ -39,6 +39,11 @@ class Counter(Protocol):
         being that of cells[axis].
         """
 
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
+        """The rows of each cell, the sum of the number of cells[axis] over them, a centre of it,
+        and the sum of the squares about that centre.
+        """
+
     def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
         """Itemsets among the items of these sources, numbered one source after the other: items of
         a column of baskets, or the cells of a column taken as items.

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.parts import Parts
+from sfumato.counting.spreads import combined
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError
 from sfumato.observation import ItemSource
-from sfumato.table import Table
+from sfumato.table.table import Table, alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class TableCounter:
     def extended(self, batch: Table) -> TableCounter:
         """The same rows and a batch of new ones."""
         first = self.batches_of[0]
-        if batch.domain != first.domain or batch.provenance != first.provenance:
+        if batch.domain != first.domain or not alike(batch, first):
             raise DataError("tables to join must have the same domain and the same mechanism")
         part = ArrayCounter(batch.domain, batch.columns)
         return TableCounter((*self.batches_of, batch), (*self.parts, part))
@@ -70,6 +71,14 @@ class TableCounter:
     ) -> NDArray[Any]:
         sums = (part.power_sums(cells, axis, middle, half) for part in self.parts)
         return np.sum(list(sums), axis=0)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        if len(self.parts) == 1:
+            return self.parts[0].spreads(cells, axis)
+        found = np.stack([part.spreads(cells, axis) for part in self.parts])
+        size = found[0, ..., 0].size
+        places = np.tile(np.arange(size), len(self.parts))
+        return combined(found.reshape(-1, 4), places, size).reshape(found.shape[1:])
 
     def baskets(self, sources: Sequence[ItemSource]) -> Parts:
         return Parts(tuple(part.part(sources) for part in self.parts))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.bits import Bits
-from sfumato.counting.sql.database import Database, table_of
+from sfumato.counting.sql.database import Database, TableName
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
@@ -37,7 +37,7 @@ class DuckRelation:
     """A table or view of a DuckDB connection."""
 
     connection: DuckDBPyConnection
-    table: str
+    table: Tree
     where: str  # how messages call it
     flags: bool = False
     reader: Reader | None = None  # of a file
@@ -46,7 +46,7 @@ class DuckRelation:
 
     @property
     def rows_from(self) -> Tree:
-        return table_of(self.table)
+        return self.table.copy()
 
     def fetch(self, statement: str) -> pa.Table:
         cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
@@ -102,8 +102,31 @@ class DuckDatabase(Database):
                 hint="copy the release's tables into a new database file",
             )
 
-    def relation(self, name: str) -> DuckRelation:
-        return DuckRelation(self.connection, name, f"'{name}' of {self.where}", store=self.where)
+    def relation(self, table: TableName) -> DuckRelation:
+        where = f"'{table.key}' of {self.where}"
+        return DuckRelation(self.connection, table.tree, where, store=self.where)
+
+    def spelled(self, schema: str, table: str) -> tuple[str, str]:
+        # DuckDB takes A to Z for a to z in names, and no other letters.
+        found = self.fetch(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_catalog = current_database()"
+        )
+        pairs = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        alike = [pair for pair in pairs if _folded(*pair) == _folded(schema, table)]
+        if (schema, table) in alike or not alike:
+            schemas = [pair[0] for pair in pairs if _folded(pair[0]) == _folded(schema)]
+            return (schema if schema in schemas or not schemas else schemas[0]), table
+        return alike[0]
+
+    def comment(self, table: TableName) -> str | None:
+        where = {"schema_name": table.schema, "table_name": table.table}
+        same = " AND ".join(f"{name} = {_word(value)}" for name, value in where.items())
+        found = self.fetch(
+            "SELECT comment FROM system.main.duckdb_tables()"
+            f" WHERE database_name = current_database() AND {same}"
+        )
+        return found.column(0)[0].as_py() if found.num_rows else None
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where), _patiently(self.connection, self.where):
@@ -126,8 +149,8 @@ class DuckDatabase(Database):
             raise
         self.execute("COMMIT")
 
-    def create(self, name: str, table: Table) -> None:
-        target = table_of(name).sql(dialect=self.dialect)
+    def create(self, name: TableName, table: Table) -> None:
+        target = name.tree.sql(dialect=self.dialect)
         with _clear(self.where):
             self.connection.execute(
                 f"CREATE TABLE {target} ({', '.join(map(_column, table.domain))})"
@@ -196,7 +219,8 @@ def file_relation(
         connection.execute(
             f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}"
         )
-    return DuckRelation(connection, name, reader.where, isinstance(reader, CsvReader), reader)
+    table = exp.table_(name, quoted=True)
+    return DuckRelation(connection, table, reader.where, isinstance(reader, CsvReader), reader)
 
 
 def _table_function(reader: Reader, reports: Domain) -> str:
@@ -211,6 +235,15 @@ def _table_function(reader: Reader, reports: Domain) -> str:
     raise FileError(
         f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory"
     )
+
+
+def _folded(*names: str) -> tuple[str, ...]:
+    """Names as DuckDB compares them.
+
+    >>> _folded("Survey", "ÉTÉ")
+    ('survey', 'ÉtÉ')
+    """
+    return tuple("".join(c.lower() if c.isascii() else c for c in name) for name in names)
 
 
 def _word(text: str) -> str:

@@ -191,7 +191,7 @@ def _brought_beside(beside: Relation, source: Release) -> Relation:
     relation = source.counter.relation
     if isinstance(beside, DuckRelation) and isinstance(relation, DuckRelation):
         if beside.reader is not None and relation.reader is not None:
-            name = f"{relation.table}_beside"
+            name = f"{relation.table.name}_beside"
             return file_relation(
                 relation.reader, source.mechanism.reports, connection=beside.connection, name=name
             )

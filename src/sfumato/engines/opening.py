@@ -10,24 +10,29 @@ from urllib.parse import quote, unquote
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
 from sfumato.engines.spark import is_spark, spark_session
+from sfumato.engines.sqlite import open_campaign
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source, source_of
 from sfumato.table import Reader, Table, Written, perturb_table, reader_of
+from sfumato.table.order import order_to
+from sfumato.table.perturbing import check_order, shuffled
 from sfumato.table.reading import read_truth
 
 if TYPE_CHECKING:
     from sfumato.counting.sql.database import Database
 
 FILE_ENGINES = ("memory", "duckdb")
-SCHEMES = ("duckdb", "postgresql", "postgres")
+SCHEMES = ("duckdb", "postgresql", "postgres", "sqlite")
+IN_FILES = ("duckdb", "sqlite")  # whose address is the name of a file
 
 
 @dataclass(frozen=True)
 class Location:
     """A table of a database: duckdb://PATH#TABLE or
-    postgresql://user:password@host:port/database#TABLE.
+    postgresql://user:password@host:port/database#TABLE; or a campaign of the collector's,
+    sqlite://PATH#NAME.
 
     >>> Location.parse("duckdb://census.db#adult")
     Location(scheme='duckdb', address='census.db', table='adult')
@@ -46,7 +51,8 @@ class Location:
         if scheme not in SCHEMES:
             hint = (
                 near_miss(scheme, SCHEMES)
-                or "use a file, duckdb://PATH#TABLE or postgresql://host/database#TABLE"
+                or "use a file, duckdb://PATH#TABLE, postgresql://host/database#TABLE or "
+                "sqlite://PATH#CAMPAIGN"
             )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
         address, mark, table = rest.partition("#")
@@ -55,7 +61,7 @@ class Location:
                 "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
             )
         return cls(
-            scheme, address if scheme == "duckdb" else f"{scheme}://{address}", unquote(table)
+            scheme, address if scheme in IN_FILES else f"{scheme}://{address}", unquote(table)
         )
 
     def database(self, *, writable: bool = False) -> Database:
@@ -64,6 +70,11 @@ class Location:
             from sfumato.engines.duckdb import DuckDatabase
 
             return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
+        if self.scheme == "sqlite":
+            raise ParameterError(
+                "a store of campaigns takes reports from respondents only",
+                hint="write releases to duckdb://PATH#TABLE or to a file",
+            )
         from sfumato.engines.postgres import PostgresDatabase
 
         return PostgresDatabase.connect(self.address)
@@ -103,6 +114,8 @@ def open_source(
 
 def _release_at(location: Location) -> Release:
     """The release in a table; a database that does not hold it is let go of at once."""
+    if location.scheme == "sqlite":
+        return open_campaign(Path(unquote(location.address)), location.table)
     database = location.database()
     try:
         return Release(*database.counter(location.table))
@@ -153,13 +166,21 @@ def perturb_into(
     *,
     schema: Domain,
     copies: int = 1,
+    keep_order: bool = False,
+    order: str | Path | None = None,
     force: bool = False,
 ) -> Written:
     """Perturb a file into a table of a database; the noise is drawn once, and the table is there
     whole or not at all.
     """
+    check_order(order, url, keep_order=keep_order, force=force)
     records = source.table(schema.project(mechanism.domain.names))
-    table = perturb_table(records, mechanism, rng, copies=copies)
+    table = perturb_table(records, mechanism, rng, copies=copies, keep_order=True)
+    if not keep_order:
+        table, places = shuffled(table, rng)
+        if order is not None:
+            with order_to(order, force=force) as secret:
+                secret.write(places)
     save_release(table, url, force=force)
     assert table.provenance is not None
     return Written(table.rows, table.provenance, table.notes)

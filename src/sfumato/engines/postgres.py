@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.bits import Bits
-from sfumato.counting.sql.database import Database, table_of
+from sfumato.counting.sql.database import Database, TableName
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Attribute, Codes, Items, Numeric
 from sfumato.errors import MissingExtraError, ServerError
@@ -31,13 +31,13 @@ class PostgresRelation:
     """A table of a PostgreSQL server."""
 
     database: PostgresDatabase
-    table: str
+    table: Tree
     dialect: ClassVar[str] = "postgres"
     flags: ClassVar[bool] = False
 
     @property
     def rows_from(self) -> Tree:
-        return table_of(self.table)
+        return self.table.copy()
 
     def fetch(self, statement: str) -> pa.Table:
         return self.database.fetch(statement)
@@ -77,8 +77,23 @@ class PostgresDatabase(Database):
             raise _refused(error, where, facts) from None
         return cls(found, where)
 
-    def relation(self, name: str) -> PostgresRelation:
-        return PostgresRelation(self, name)
+    def relation(self, table: TableName) -> PostgresRelation:
+        return PostgresRelation(self, table.tree)
+
+    def spelled(self, schema: str, table: str) -> tuple[str, str]:
+        # PostgreSQL cuts a name that is too long, and says so to nobody but its log.
+        found = self.fetch(
+            f"SELECT CAST({_word(schema)} AS name) AS s, CAST({_word(table)} AS name) AS t"
+        )
+        return found.column("s")[0].as_py(), found.column("t")[0].as_py()
+
+    def comment(self, table: TableName) -> str | None:
+        found = self.fetch(
+            "SELECT obj_description(c.oid, 'pg_class') AS note FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            f" WHERE n.nspname = {_word(table.schema)} AND c.relname = {_word(table.table)}"
+        )
+        return found.column("note")[0].as_py() if found.num_rows else None
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
@@ -100,19 +115,23 @@ class PostgresDatabase(Database):
     def transaction(self) -> AbstractContextManager[Any]:
         return self.connection.transaction()
 
-    def create(self, name: str, table: Table) -> None:
+    def create(self, name: TableName, table: Table) -> None:
         columns = [
             exp.ColumnDef(this=exp.to_identifier(a.name, quoted=True), kind=_type_of(a))
             for a in table.domain
         ]
-        made = exp.Create(this=exp.Schema(this=table_of(name), expressions=columns), kind="TABLE")
+        made = exp.Create(this=exp.Schema(this=name.tree, expressions=columns), kind="TABLE")
         self._run(made)
-        target = table_of(name).sql(dialect=self.dialect)
+        target = name.tree.sql(dialect=self.dialect)
         with _clear(self.where), self.connection.cursor() as cursor:
             with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:  # type: ignore[arg-type, unused-ignore]
                 for start in range(0, table.rows, BATCH_ROWS):
                     copy.write(_lines(table.slice(start, start + BATCH_ROWS)))
             cursor.execute(f"ANALYZE {target}")  # type: ignore[arg-type, unused-ignore]
+
+
+def _word(text: str) -> str:
+    return exp.Literal.string(text).sql(dialect="postgres")
 
 
 def _type_of(attribute: Attribute) -> Tree:

@@ -107,6 +107,10 @@ class Estimate:
             - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
         )
 
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
+        """The variances of n weighted sums, with the true rows held fixed."""
+        return self.evidence.covariances(weights, weights) / self.copies**2
+
     def cell_covariance(
         self, cells: NDArray[Any], *, sampling: bool = False
     ) -> NDArray[Any]:  # n flat indices -> (n, n)

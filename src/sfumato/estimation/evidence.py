@@ -60,6 +60,24 @@ class Evidence(ABC):
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
+    @property
+    def exact(self) -> bool:
+        """Whether every report is the truth, so that nothing has an error."""
+        return False
+
+    def known(self) -> Evidence:
+        """The same evidence with laws that were read off the reports taken as known: its errors
+        cost less, and leave out what those laws add.
+        """
+        return self
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        """For each axis how probably its value was kept; None where it was not perturbed on its
+        own.
+        """
+        return (None,) * self.total.ndim
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -142,9 +160,20 @@ class CountEvidence(Evidence):
         return np.array(rows)
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if self.channel.noiseless:
+        if self.exact:
             return np.zeros((len(cells), len(cells)))
         return super().cell_covariance(cells)
+
+    @property
+    def exact(self) -> bool:
+        return self.channel.noiseless
+
+    def known(self) -> Evidence:
+        return CountEvidence(self.counts, self.settled)
+
+    @property
+    def keeps(self) -> tuple[float | None, ...]:
+        return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
 
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self.channel.settled:
@@ -172,7 +201,9 @@ class CountEvidence(Evidence):
         for axis, keep, _ in self.channel.own_axes:
             influence = influence + self._through_law(weights, axis, keep)
         permuted = [axis for axis, _, permuted in self.channel.own_axes if permuted]
-        return _without_margins(influence, self.counts, permuted) if permuted else influence
+        if not permuted:
+            return influence
+        return _without_margins(influence, self.counts, permuted, self.channel.noiseless_axes)
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
         """How the estimate moves with the law of one axis, which is that axis's share of the
@@ -187,22 +218,27 @@ class CountEvidence(Evidence):
 
 
 def _without_margins(
-    influence: NDArray[Any], counts: NDArray[Any], axes: Sequence[int]
+    influence: NDArray[Any], counts: NDArray[Any], axes: Sequence[int], exact: Sequence[int]
 ) -> NDArray[Any]:
-    """The influence less its best additive part over these axes.
+    """The influence less its best additive part over these axes, and over the exact ones together.
 
-    A permuted column keeps its counts, so whatever depends on that column alone has no error.
+    A permuted column keeps its counts, and so do columns that are reported as they are: whatever
+    depends on one of them alone has no error.
     """
     influence, counts = np.array(influence, order="C"), np.asarray(counts, dtype=np.float64)
-    views = [
-        (_about(influence, axis), _about(counts, axis)) for axis in axes
-    ]  # of the one array that is returned
+    views = [(_about(influence, axis), _about(counts, axis)) for axis in axes]  # of one array
     masses = [np.maximum(each.sum(axis=(0, 2)), 1e-300) for _, each in views]
+    noisy = tuple(axis for axis in range(counts.ndim) if axis not in exact)
+    held = np.maximum(counts.sum(axis=noisy, keepdims=True), 1e-300)
     for _ in range(100):
         largest = 0.0
         for (view, each), mass in zip(views, masses, strict=True):
             mean = np.einsum("ijk,ijk->j", view, each) / mass
             view -= mean[:, None]
+            largest = max(largest, float(np.abs(mean).max(initial=0.0)))
+        if exact:
+            mean = (influence * counts).sum(axis=noisy, keepdims=True) / held
+            influence -= mean
             largest = max(largest, float(np.abs(mean).max(initial=0.0)))
         if largest < 1e-10:
             break
@@ -244,6 +280,10 @@ class MergedEvidence(Evidence):
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         return self.fine.covariance(self.spread(first), self.spread(second))
+
+    @property
+    def exact(self) -> bool:
+        return self.fine.exact
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]

@@ -4,6 +4,7 @@ column are made of.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,17 +12,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Law, OwnLaw, Product, Retain
+from sfumato.channels import Channel, Law, OwnLaw
 from sfumato.counting.base import Counter
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError
 
 POWERS = 2  # the highest power that is estimated; variances need sums of twice that power
+NARROW = 1 / 64  # of half the range: reports that spread less are summed about their own mean
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers brought to [-1, 1], so that their fourth powers can be summed without loss."""
+    """Numbers brought to about [-1, 1], so that their fourth powers can be summed without loss."""
 
     middle: float
     half: float
@@ -35,20 +37,48 @@ class Scale:
         """The numbers on this scale."""
         return (numbers - self.middle) / self.half
 
+    def powers(self, centre: float) -> NDArray[Any]:  # (3, 3)
+        """The matrix that turns Σ z^p of this scale into Σ (number - centre)^p, p = 0, 1, 2."""
+        shift, half = self.middle - centre, self.half
+        return np.array([[1, 0, 0], [shift, half, 0], [shift**2, 2 * shift * half, half**2]])
+
 
 class PowerSums(Protocol):
-    """Estimated sums of powers of a number over cells, from one release or several."""
+    """Estimated sums of powers of a number over cells, from one release or several.
 
-    @property
-    def scale(self) -> Scale:
-        """The scale of the number."""
+    Whoever asks states the centre: a spread is made of sums about the mean of its own group, since
+    sums about anything else would cancel.
+    """
 
-    @property
-    def value(self) -> NDArray[Any]:  # (*cells, 3)
-        """The estimated sums of the powers 0, 1, 2 in each cell."""
+    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
 
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
-        """The covariances of the estimates of n weighted sums of the values."""
+    def covariance_matrix(
+        self, weights: NDArray[Any], centre: float
+    ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+        """The covariances of the estimates of n weighted sums of the values about a centre."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSums:
+    """Sums of powers of a number that was sent as it is, over cells that were: without error.
+
+    Each cell's squares are summed about a centre of its own, so that nothing cancels however far
+    the cells lie apart.
+    """
+
+    spreads: NDArray[Any]  # (*cells, 4): rows, their sum, their centre, squares about it
+    copies: int = 1
+
+    def about(self, centre: float) -> NDArray[Any]:
+        rows, total, middle, squares = np.moveaxis(self.spreads, -1, 0)
+        shift = middle - centre
+        first = total - centre * rows
+        second = squares + shift * (2 * (total - middle * rows) + shift * rows)
+        return np.stack([rows, first, second], axis=-1) / self.copies
+
+    def covariance_matrix(self, weights: NDArray[Any], centre: float) -> NDArray[Any]:
+        return np.zeros((weights.shape[-1],) * 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +119,7 @@ class Moments:
 
     @cached_property
     def _keep(self) -> float:
-        factor = own_factor(self.channel, self.axis)
+        factor = self.channel.keep_of(self.axis)
         if factor is None:
             raise EstimationError(
                 "this number was perturbed together with other columns, so its sums cannot be "
@@ -118,15 +148,22 @@ class Moments:
         return (table - (1 - self._keep) * self._law * everyone) / self._keep
 
     @cached_property
-    def value(self) -> NDArray[Any]:  # (*cells, 3)
-        """The estimated sums of the powers 0, 1, 2 in each cell."""
+    def _value(self) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of the powers 0, 1, 2 of z in each cell."""
         return np.moveaxis(self._totals[..., : POWERS + 1], -2, self.axis) / self.copies
 
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
+        return self._value @ self.scale.powers(centre).T
+
+    def covariance_matrix(
+        self, weights: NDArray[Any], centre: float
+    ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
         """The covariances of the estimates of n weighted sums of the values, with the true rows
         held fixed.
         """
         number = weights.shape[-1]
+        weights = np.einsum("pq,...pn->...qn", self.scale.powers(centre), weights)
         influence = [self._influence(self._aside(weights[..., place])) for place in range(number)]
         expected = [self._expected(each) for each in influence]
         matrix = np.empty((number, number))
@@ -164,9 +201,10 @@ class Moments:
                 axis=tuple(range(len(self._others)))
             )
             moved += -(1 - self._keep) / (self._keep * total) * slope
+        own = {axis: keep for axis, keep, _ in self.channel.own_axes}
         for place, axis in enumerate(self._others):
-            keep = _own_law_keep(self.channel, axis)
-            if keep is not None:
+            if axis in own:
+                keep = own[axis]
                 moved[..., 0] += -(1 - keep) / (keep * total) * self._slope(weights, place, axis)
         return moved
 
@@ -206,8 +244,9 @@ def moments_of(
     fine: Channel,
     rows: int,
     copies: int = 1,
-) -> Moments:
-    """The sums of powers of the number that cells[axis] partitions, from one scan of the reports.
+) -> PowerSums:
+    """The sums of powers of the number that cells[axis] partitions, from one scan of the reports,
+    or two where they lie close together.
 
     `channel` is the channel over the cells, `fine` that of the number's values, before any law is
     read off the reports.
@@ -215,21 +254,42 @@ def moments_of(
     attribute = cells[axis].attribute
     if not isinstance(attribute, Numeric):
         raise EstimationError(f"'{attribute.name}' holds no numbers, so it has no sum")
-    scale, law = Scale.of(attribute), axis_law(fine, 0)
-    if law is None or own_factor(channel, axis) is None:
+    if channel.noiseless:
+        return KnownSums(counter.spreads(cells, axis), copies)
+    law = fine.law_of(0)
+    if law is None or channel.keep_of(axis) is None:
         raise EstimationError(
             f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be "
             "undone"
         )
-    sums = counter.power_sums(cells, axis, scale.middle, scale.half)
+    scale, sums = _centred(counter, cells, axis, attribute)
     permuted = isinstance(law, OwnLaw) and law.permuted
-    kept = own_factor(channel, axis) == 1
+    kept = channel.keep_of(axis) == 1
     drawn = (
         np.zeros((cells[axis].size, 2 * POWERS + 1))
         if kept
         else law_moments(law, attribute, cells[axis], scale)
     )
     return Moments(cells, axis, sums, channel, drawn, scale, rows, copies, permuted)
+
+
+def _centred(
+    counter: Counter, cells: tuple[Cells, ...], axis: int, attribute: Numeric
+) -> tuple[Scale, NDArray[Any]]:
+    """The sums of powers of the reports on the scale of the range; on their own where they fill
+    little of it, since sums about the middle of the range would cancel.
+    """
+    scale = Scale.of(attribute)
+    sums = counter.power_sums(cells, axis, scale.middle, scale.half)
+    rows, first, second = sums.reshape(-1, 2 * POWERS + 1)[:, : POWERS + 1].sum(axis=0)
+    if rows == 0:
+        return scale, sums
+    mean = first / rows
+    spread = math.sqrt(max(second / rows - mean**2, 1e-14))
+    if spread > NARROW:
+        return scale, sums
+    narrow = Scale(scale.middle + mean * scale.half, spread * scale.half)
+    return narrow, counter.power_sums(cells, axis, narrow.middle, narrow.half)
 
 
 def law_moments(
@@ -240,6 +300,8 @@ def law_moments(
     """
     if isinstance(law, OwnLaw):
         return None
+    if law.uniform:
+        return _uniform_moments(attribute, cells, scale)
     numbers = scale.apply(attribute.numbers(np.arange(attribute.size)).astype(np.float64))
     masses, columns = law.vector().copy(), []
     for _ in range(2 * POWERS + 1):
@@ -248,32 +310,25 @@ def law_moments(
     return np.stack(columns, axis=1)
 
 
-def own_factor(channel: Channel, axis: int) -> float | None:
-    """The keep of an axis that was perturbed on its own, or not at all; None where it was perturbed
-    with others.
+def _uniform_moments(attribute: Numeric, cells: Cells, scale: Scale) -> NDArray[Any]:  # (cells, 5)
+    """The mean of z^p in each cell where every value is drawn alike: a run of L values about its
+    middle m has Σ (m + d·u)^p, with Σu = Σu³ = 0 and known Σu², Σu⁴, whatever L.
     """
-    if isinstance(channel, Product):
-        factor, axes = next(
-            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
-        )
-        return own_factor(factor, axes.index(axis))
-    if isinstance(channel, Retain) and (channel.keep == 1 or len(channel.laws) == 1):
-        return channel.keep
-    return None
-
-
-def axis_law(channel: Channel, axis: int) -> Law | None:
-    """The replacement law of an axis of a retain channel; None of any other."""
-    if isinstance(channel, Product):
-        factor, axes = next(
-            (f, a) for f, a in zip(channel.factors, channel.axes, strict=True) if axis in a
-        )
-        return axis_law(factor, axes.index(axis))
-    return channel.laws[axis] if isinstance(channel, Retain) else None
-
-
-def _own_law_keep(channel: Channel, axis: int) -> float | None:
-    return own_factor(channel, axis) if isinstance(axis_law(channel, axis), OwnLaw) else None
+    starts = np.arange(attribute.size) if cells.starts is None else cells.starts
+    length = np.diff(np.append(starts, attribute.size)).astype(np.float64)
+    ends = attribute.numbers(np.stack([starts, starts + length.astype(np.int64) - 1]))
+    middle, step = scale.apply(ends.mean(axis=0)), attribute.grid_step / scale.half
+    second = length * (length**2 - 1) / 12 * step**2
+    fourth = length * (length**2 - 1) * (3 * length**2 - 7) / 240 * step**4
+    powers = [
+        length,
+        length * middle,
+        length * middle**2 + second,
+        length * middle**3 + 3 * middle * second,
+        length * middle**4 + 6 * middle**2 * second + fourth,
+    ]
+    sums = [np.bincount(cells.group, weights=each, minlength=cells.size) for each in powers]
+    return np.stack(sums, axis=1) / attribute.size
 
 
 def _times(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

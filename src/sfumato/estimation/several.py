@@ -14,7 +14,7 @@ from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence
-from sfumato.estimation.moments import PowerSums, Scale
+from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 
 
@@ -56,6 +56,10 @@ class SummedEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         noise = np.sum([share.factor**2 * share.evidence.squares for share in self.shares], axis=0)
         return noise + self._spread * self._mass * (1 - self._mass)
+
+    @property
+    def exact(self) -> bool:
+        return all(share.evidence.exact for share in self.shares) and self._spread == 0
 
     @cached_property
     def _mass(self) -> NDArray[Any]:
@@ -130,19 +134,15 @@ class SummedMoments:
 
     parts: tuple[PowerSums, ...]
 
-    @property
-    def scale(self) -> Scale:
-        """The scale of the number, which is that of its attribute and so the same for all."""
-        return self.parts[0].scale
+    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
+        return np.sum([part.about(centre) for part in self.parts], axis=0)
 
-    @cached_property
-    def value(self) -> NDArray[Any]:  # (*cells, 3)
-        """The estimated sums of the powers 0, 1, 2 in each cell."""
-        return np.sum([part.value for part in self.parts], axis=0)
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
-        """The covariances of the estimates of n weighted sums of the values."""
-        return np.sum([part.covariance_matrix(weights) for part in self.parts], axis=0)
+    def covariance_matrix(
+        self, weights: NDArray[Any], centre: float
+    ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+        """The covariances of the estimates of n weighted sums of the values about a centre."""
+        return np.sum([part.covariance_matrix(weights, centre) for part in self.parts], axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import PrivacyError, Unanswerable
+from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
 from sfumato.observation import CellTally, ItemLaw, Observation, joined
@@ -34,6 +35,8 @@ class Mechanism(ABC):
     """
 
     name: ClassVar[str]  # as on the command line and in files
+    summary: ClassVar[str] = ""  # what it is for, in a few words
+    options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
     domain: Domain
 
     # What every mechanism must say.
@@ -66,6 +69,21 @@ class Mechanism(ABC):
         """The most informative mechanism of this kind whose guarantee is at most the
         one asked for.
         """
+
+    @classmethod
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
+        """The mechanism with the parameters that people gave, by the names of `options`."""
+        make: Callable[..., Self] = cls
+        found = cls.parsed(given)
+        check_given(cls.name, cls.options, given)
+        return make(domain, **found)
+
+    @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Words of the command line as the constructor takes them."""
+        return dict(given)
 
     # What may be overridden: the channel of private columns that are reported as themselves, or
     # `observe_private` and `private_likelihood` where reports live in other columns.
@@ -161,7 +179,7 @@ class Mechanism(ABC):
                 f"{self.name} needs all records at once, so no respondent can run it",
                 hint="it is a data owner's method; use gamma-diagonal or mask",
             )
-        if math.isinf(self.guarantee.gamma):
+        if self.guarantee.gamma == math.inf:  # a finite one may be too large for a float
             raise PrivacyError(
                 f"{self.name} promises nothing with these parameters, so no respondent should "
                 "run it",

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,9 +20,11 @@ from sfumato.channels import Channel, Dense, Product, Retain, Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.options import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
+from sfumato.mechanisms.steps.baskets import item_odds
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
-from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import Received
 
@@ -34,13 +35,9 @@ CHUNK = (
     # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
     # beside them
 )
-EXACT_BITS = 1 << 18  # of a gamma that is the product of different ones
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]
-Odds = tuple[
-    Gamma, Gamma
-]  # how much more likely a report bit is under a one than under a zero, and the reverse
 
 
 class ItemFlips(Mechanism):
@@ -172,28 +169,17 @@ class ItemFlips(Mechanism):
         """γ of the whole record: the product over items, or over attributes of the worst exchange
         of one value for another.
         """
-        pairs = [(ones, zeros) for ones, zeros in self.thresholds.tolist()]
-        if self.domain.private.baskets:
-            times: Counter[Gamma] = Counter()
-            for pair, items in Counter(pairs).items():
-                times[max(self._pair_odds[pair])] += items
-            return Guarantee(_power_product(times))
-        odds = [self._pair_odds[pair] for pair in pairs]
-        worst = (
-            _worst_exchange([odds[item] for item in items])
-            for items in item_places(self.domain.private)
-        )
-        return Guarantee(_power_product(Counter(worst)))
+        return Guarantee(self.steps()[0].gamma)
 
     @cached_property
     def per_item(self) -> Guarantee:
         """What is promised about any one item, whatever else the basket holds."""
-        return Guarantee(max(max(odds) for odds in self._pair_odds.values()))
-
-    @cached_property
-    def _pair_odds(self) -> dict[tuple[int, int], Odds]:
-        """The odds of each pair of keep ones and keep zeros that occurs."""
-        return {(p, q): _odds(p, q) for p, q in set(map(tuple, self.thresholds.tolist()))}
+        return Guarantee(
+            max(
+                max(item_odds(ones, zeros))
+                for ones, zeros in set(map(tuple, self.thresholds.tolist()))
+            )
+        )
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -226,6 +212,12 @@ class BitFlip(ItemFlips):
     """
 
     name = "mask"
+    summary = "bits of baskets, or of one-hot records (MASK)"
+    options = (
+        Option("keep", "how often a bit stays, ones and zeros alike", str, needed=False),
+        Option("keep_ones", "how often a one stays"),
+        Option("keep_zeros", "how often a zero stays"),
+    )
     domain: Domain
     keep_ones: Rates
     keep_zeros: Rates
@@ -241,6 +233,20 @@ class BitFlip(ItemFlips):
         thresholds = np.array([rounded[pair] for pair in zip(*pairs, strict=True)], dtype=np.int64)
         object.__setattr__(self, "keep_ones", _stored(thresholds[:, 0]))
         object.__setattr__(self, "keep_zeros", _stored(thresholds[:, 1]))
+
+    @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        if "keep" not in given:
+            return dict(given)
+        if len(given) > 1:
+            raise ParameterError(
+                "--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or "
+                "--keep-zeros"
+            )
+        keep = keep_of(given["keep"])
+        if isinstance(keep, dict):
+            raise ParameterError("mask takes one --keep for all items, not one a column")
+        return {"keep_ones": keep, "keep_zeros": keep}
 
     @cached_property
     def thresholds(self) -> NDArray[np.int64]:
@@ -470,62 +476,6 @@ def check_written_out(name: str, items: int, cells: int) -> None:
             f"the {name} channel from {cells} cells to 2^{items} baskets is too large to write out",
             hint="ask for itemsets: their channel is small",
         )
-
-
-def _odds(keep_ones: int, keep_zeros: int) -> Odds:
-    """p/(1-q) and q/(1-p) where p + q > 1, and (1-p)/q and (1-q)/p below: the other report bit is
-    less telling.
-    """
-    if keep_ones + keep_zeros >= SCALE:
-        return _ratio(keep_ones, SCALE - keep_zeros), _ratio(keep_zeros, SCALE - keep_ones)
-    return _ratio(SCALE - keep_ones, keep_zeros), _ratio(SCALE - keep_zeros, keep_ones)
-
-
-def _ratio(above: int, below: int) -> Gamma:
-    return Fraction(above, below) if below else math.inf if above else Fraction(0)
-
-
-def _worst_exchange(odds: Sequence[Odds]) -> Gamma:
-    """max over values i ≠ i' of up_i·down_i': what one value and another of the same attribute can
-    differ by.
-    """
-    if len(odds) == 1:
-        return Fraction(1)
-    ups = sorted(range(len(odds)), key=lambda item: odds[item][0])[-2:]
-    downs = sorted(range(len(odds)), key=lambda item: odds[item][1])[-2:]
-    return max(
-        _power_product(Counter([odds[i][0], odds[j][1]])) for i in ups for j in downs if i != j
-    )
-
-
-def _power_product(gammas: Counter[Gamma]) -> Gamma:
-    """The product of gammas, each so many times; exact, unless it takes more than EXACT_BITS to
-    write many different ones: then rounded up in its 256th binary digit, for no one reads further.
-    """
-    if math.inf in gammas:
-        return math.inf
-    powers = [Fraction(gamma) ** times for gamma, times in gammas.items()]
-    above = _product([power.numerator for power in powers])
-    below = _product([power.denominator for power in powers])
-    if len(powers) > 1 and above.bit_length() > EXACT_BITS:
-        return _rounded_up(above, below)
-    return Fraction(above, below) if len(powers) != 1 else powers[0]
-
-
-def _rounded_up(above: int, below: int) -> Fraction:
-    """A fraction not below above / below, and equal to it in the first 256 digits."""
-    cut, dropped = above.bit_length() - 256, max(below.bit_length() - 256, 0)
-    leading = (above >> cut) + 1 << max(cut - dropped, 0)
-    return Fraction(leading, (below >> dropped) << max(dropped - cut, 0))
-
-
-def _product(factors: list[int]) -> int:
-    """The product of many factors, sixteen at a time: large ones meet large ones, which is
-    quicker.
-    """
-    while len(factors) > 1:
-        factors = [math.prod(factors[i : i + 16]) for i in range(0, len(factors), 16)]
-    return factors[0] if factors else 1
 
 
 def _exponent(private: Domain) -> int:

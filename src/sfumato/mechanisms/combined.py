@@ -43,6 +43,7 @@ class Combined(Mechanism):
     """
 
     name = "combined"
+    summary = "each binned column, or each group of columns, by a mechanism of its own"
     domain: Domain
     parts: tuple[Mechanism, ...]
 

@@ -39,9 +39,11 @@ from sfumato.mechanisms.bitflip import (
     reported_items,
     value_shares,
 )
+from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Cut, Step
+from sfumato.mechanisms.steps.baskets import boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
-from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_CUTOFF, Received
 
@@ -65,6 +67,11 @@ class CutAndPaste(Mechanism):
     """
 
     name = "cut-and-paste"
+    summary = "baskets and records, itemsets up to the cutoff (Evfimievski et al.)"
+    options = (
+        Option("cutoff", "how many items are kept at most", int),
+        Option("insert", "how often any other item is put in"),
+    )
     domain: Domain
     cutoff: int
     insert: float
@@ -307,7 +314,7 @@ class CutAndPaste(Mechanism):
         likelihood = np.zeros((len(laws), len(laws)))
         for basket, law in enumerate(laws):
             likelihood[basket, : basket + 1] = [
-                float(_boost(law, basket, o, self._insert)) for o in range(basket + 1)
+                float(boost(law, basket, o, self._insert)) for o in range(basket + 1)
             ]
         pasted = self.insert**size * (1 - self.insert) ** (truths.shape[1] - size)
         matrix = pasted[:, None] * likelihood[truths.sum(axis=1)[None, :], overlap]
@@ -322,14 +329,7 @@ class CutAndPaste(Mechanism):
         """γ of the reported items, exactly; Σ ρ^-j, j = 0..K, where two baskets of K items need not
         share any.
         """
-        private = self.domain.private
-        if private.baskets:
-            return Guarantee(_basket_gamma(self.cutoff, self._insert, self.universe))
-        shared = sum(attribute.size == 1 for attribute in private)
-        law = cut_law(self.cutoff, len(private))
-        return Guarantee(
-            _exchange_gamma(law, law, (len(private), len(private)), shared, self._insert)
-        )
+        return Guarantee(self.steps()[0].gamma)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -353,18 +353,6 @@ class CutAndPaste(Mechanism):
         return cls(domain, given["cutoff"].whole(1, MOST_CUTOFF), given["insert"].number(0, 1))
 
 
-def cut_law(cutoff: int, size: int) -> list[Fraction]:
-    """The probabilities of keeping 0, 1, … items of a basket of this size: uniform on 0..cutoff,
-    what lies beyond size at size.
-
-    >>> cut_law(3, 2)
-    [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]
-    """
-    law = [Fraction(1, cutoff + 1)] * (min(cutoff, size) + 1)
-    law[-1] += Fraction(max(0, cutoff - size), cutoff + 1)
-    return law
-
-
 def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:
     """The law of how many of `part` of the items are kept (hypergeometric)."""
     seen = [Fraction(0)] * (min(part, len(law) - 1) + 1)
@@ -374,49 +362,6 @@ def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:
                 chance * comb(part, inside) * comb(size - part, kept - inside) / comb(size, kept)
             )
     return seen
-
-
-def _boost(law: Sequence[Fraction], size: int, overlap: int, insert: Fraction) -> Fraction:
-    """f(o) = Σ_j P(j) C(o,j)/C(m,j) ρ^-j: how much likelier a report is than from
-    putting in alone.
-    """
-    terms = (
-        chance * comb(overlap, j) / comb(size, j) / insert**j
-        for j, chance in enumerate(law)
-        if j <= overlap
-    )
-    return sum(terms, Fraction(0))
-
-
-def _exchange_gamma(
-    law: Sequence[Fraction],
-    other: Sequence[Fraction],
-    sizes: tuple[int, int],
-    shared: int,
-    insert: Fraction,
-) -> Fraction:
-    """The largest ratio over reports for two baskets with `shared` items in common: show all that
-    is only in the first.
-    """
-    own = sizes[0] - shared
-    return max(
-        _boost(law, sizes[0], own + o, insert) / _boost(other, sizes[1], o, insert)
-        for o in range(shared + 1)
-    )
-
-
-def _basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
-    """The largest ratio over any two baskets, of one size or two; baskets larger than 2K add
-    nothing.
-    """
-    if universe >= 2 * cutoff:
-        return sum((1 / insert**j for j in range(cutoff + 1)), Fraction(0))
-    laws = [cut_law(cutoff, size) for size in range(universe + 1)]
-    return max(
-        _exchange_gamma(laws[m], laws[n], (m, n), max(0, m + n - universe), insert)
-        for m in range(universe + 1)
-        for n in range(universe + 1)
-    )
 
 
 def _cut(

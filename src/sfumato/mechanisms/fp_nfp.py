@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.mechanisms.bitflip import SCALE, ItemFlips, basket_reports, rounded_rates
+from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received
 
@@ -36,6 +37,12 @@ class FrequencyFlip(ItemFlips):
     """
 
     name = "fp-nfp"
+    summary = "an owner's method for baskets: frequent items are only taken away; no guarantee"
+    options = (
+        Option("fp", "how often a one stays"),
+        Option("nfp", "how often a zero of an item that is not frequent stays"),
+        Option("min_support", "from which support on an item is frequent"),
+    )
     domain: Domain
     frequent: tuple[str, ...]
     fp: float
@@ -78,6 +85,18 @@ class FrequencyFlip(ItemFlips):
             if support >= min_support
         )
         return cls(domain, frequent, fp, nfp)
+
+    @classmethod
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
+        check_given(cls.name, cls.options, given)
+        if supports is None:
+            raise ParameterError(
+                "fp-nfp counts the items before it perturbs them, which is not done by Spark",
+                hint="use mask",
+            )
+        return cls.from_supports(domain, supports(domain), **given)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:

@@ -45,6 +45,7 @@ class GammaDiagonal(Mechanism):
     """
 
     name = "gamma-diagonal"
+    summary = "whole records, best condition number under γ (FRAPP)"
     domain: Domain
     gamma: Gamma
 

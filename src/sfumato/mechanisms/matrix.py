@@ -24,6 +24,7 @@ from sfumato.domain import Columns, Domain, code_dtype
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import MATRIX, Supports
 from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, Table
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
@@ -50,6 +51,8 @@ class UserMatrix(Mechanism):
     """
 
     name = "matrix"
+    summary = "any matrix of yours over the joint domain"
+    options = (MATRIX,)
     domain: Domain
     matrix: NDArray[Any]  # (reports, records): kept as multiples of 2^-32
 
@@ -67,6 +70,12 @@ class UserMatrix(Mechanism):
     def from_file(cls, path: str | Path, domain: Domain) -> Self:
         """The mechanism of a matrix in a file; see `read_matrix`."""
         return cls(domain.binned(), read_matrix(path))
+
+    @classmethod
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
+        return cls.from_file(given["matrix"], domain)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:

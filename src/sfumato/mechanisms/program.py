@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from sfumato.domain import Attribute, Domain, Items
-from sfumato.errors import DataError, FileError, ParameterError
+from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
@@ -87,6 +87,13 @@ class Program:
     def told(self) -> tuple[int, ...]:
         """The columns of the report that are sent as they are, outside the guarantee."""
         return tuple(sorted(column for step in self.steps for column in step.tells))
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The columns of the record that are sent as they are."""
+        return tuple(
+            column for step in self.steps if isinstance(step, Public) for column in step.columns
+        )
 
     @property
     def dealt(self) -> Deal | None:
@@ -169,19 +176,22 @@ class Program:
         """
         return sum(column.longest for column in self.outputs) + len(self.outputs) + 1
 
-    def check_fits(self, records: Domain, reports: Domain) -> None:
-        """Refuse a program that leaves out a column, or takes one for another."""
-        for what, domain, columns in (
-            ("records", records, self.inputs),
-            ("reports", reports, self.outputs),
-        ):
-            wanted = tuple(_column(attribute) for attribute in domain)
-            if wanted != columns:
-                raise ParameterError(
-                    f"this client program does not fit its {what}: its columns have "
-                    f"{[column.size for column in columns]} values, theirs "
-                    f"{[column.size for column in wanted]}"
+    def check_reads(self, records: Domain) -> None:
+        """Refuse a program that leaves out a column, takes one for another, or sends as it is what
+        the domain does not call public.
+        """
+        _check_columns("records", records, self.inputs)
+        for column in self.open:
+            if not records.attributes[column].public:
+                raise PrivacyError(
+                    f"this client program sends '{records.names[column]}' as it is, and it is not "
+                    "public"
                 )
+
+    def check_fits(self, records: Domain, reports: Domain) -> None:
+        """Refuse a program that does not turn such records into such reports."""
+        self.check_reads(records)
+        _check_columns("reports", reports, self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
         """The program as JSON data."""
@@ -244,6 +254,16 @@ def _in_order(pairs: Any) -> tuple[Column, ...]:
         for place, column in zip(places, columns, strict=True)
     }
     return tuple(found[place] for place in sorted(found))
+
+
+def _check_columns(what: str, domain: Domain, columns: tuple[Column, ...]) -> None:
+    wanted = tuple(_column(attribute) for attribute in domain)
+    if wanted != columns:
+        raise ParameterError(
+            f"this client program does not fit its {what}: its columns have "
+            f"{[column.size for column in columns]} values, theirs "
+            f"{[column.size for column in wanted]}"
+        )
 
 
 def _column(attribute: Attribute) -> Column:

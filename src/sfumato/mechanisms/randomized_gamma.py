@@ -20,6 +20,7 @@ from sfumato.domain import Columns, Domain, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Spread, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -48,6 +49,10 @@ class RandomizedGamma(Mechanism):
     """
 
     name = "randomized-gamma"
+    summary = "the same with a random matrix per client (FRAPP)"
+    options = (
+        Option("spread", "how far the diagonal is spread, 0 to 1", beside=True, needed=False),
+    )
     domain: Domain
     gamma: Gamma
     spread: float = 0.5

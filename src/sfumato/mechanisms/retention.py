@@ -20,6 +20,7 @@ from sfumato.domain import Codes, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import KEEP, Option, each_or_all, keep_of
 from sfumato.mechanisms.steps import KeepOrDraw, Step
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -47,6 +48,11 @@ class Retention(Mechanism):
     """
 
     name = "retention"
+    summary = "columns one by one, numbers stay numbers (OLAP)"
+    options = (
+        KEEP,
+        Option("replace", "uniform or identity, or one a column", str, beside=True, needed=False),
+    )
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
     replace: Replacement | Mapping[str, Replacement] | tuple[Replacement, ...] = "uniform"
@@ -73,6 +79,15 @@ class Retention(Mechanism):
         mechanism = cls(domain, _shared_keep(guarantee, domain.private, replace), replace)
         check_kept(mechanism, guarantee)
         return mechanism
+
+    @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        found = dict(given)
+        if "keep" in found:
+            found["keep"] = keep_of(found["keep"])
+        if isinstance(found.get("replace"), str):
+            found["replace"] = each_or_all("--replace", found["replace"])
+        return found
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -18,6 +18,7 @@ from sfumato.domain import Codes, Columns, Domain
 from sfumato.errors import PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import KEEP
 from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
@@ -39,6 +40,8 @@ class Swapping(Mechanism):
     """
 
     name = "swapping"
+    summary = "an owner's method: values change places, column by column; no guarantee"
+    options = (KEEP,)
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.questions import ASSUMPTIONS
-from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
+USELESS = 0.5  # a relative error above this tells nothing
 EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
@@ -38,6 +39,23 @@ class Option:
         """What it promises each respondent."""
         return self.mechanism.guarantee
 
+    def command(self, promise: str | None = None) -> str:
+        """What to type to get it: the options behind `sfumato perturb DATA … -o OUT`."""
+        stated = promise or f"--gamma {_decimal(self.guarantee.gamma)}"
+        return f"sfumato perturb DATA --schema SCHEMA --mechanism {self.name} {stated} -o OUT"
+
+    def warning(self) -> str | None:
+        """What is said before noise is drawn where the answer would be useless; else None."""
+        if self.error <= USELESS:
+            return None
+        pairs = self.supports[1] if len(self.supports) > 1 else self.supports[0]
+        people = f"; {_people(self.people)} people would do" if self.people < 1e12 else ""
+        return (
+            f"with {self.rows:,} people the support of two values together is off by "
+            f"{_figures(100 * pairs)} points: no answer about columns together will be usable"
+            f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
+        )
+
     def to_dict(self, rho1: float = 0.05) -> dict[str, Any]:
         """The option as JSON data; what cannot be had is null."""
         return {
@@ -55,6 +73,7 @@ class Option:
             },
             "error": _finite(self.error),
             "people": _finite(self.people),
+            "command": self.command(),
             "caveats": list(self.mechanism.caveats),
         }
 
@@ -97,12 +116,26 @@ class Plan:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""
         best = self.best
         lines = [
-            f"{best.name} answers best: {self.asked} comes with a standard error of "
-            f"{_percent(best.error)} "
-            f"from {self.rows:,} people",
+            f"{best.name} answers best: {self.asked} comes with a relative standard error of "
+            f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        return (*lines, *self._verdict())
+        return (*lines, *self._usable(), *self._verdict())
+
+    def _usable(self) -> tuple[str, ...]:
+        """What is said where even the best answer tells nothing."""
+        if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
+            return ()
+        people = self.best.people * (self.wanted_error / USELESS) ** 2
+        return (
+            "not usable: an error above half of what is measured tells nothing. What would do: "
+            f"fewer columns, coarser cells, {_people(people)} people, or a weaker promise "
+            "(a larger gamma)",
+        )
+
+    def commands(self) -> list[tuple[str, str]]:
+        """What to type for each option."""
+        return [(option.name, option.command()) for option in self.options]
 
     def _verdict(self) -> tuple[str, ...]:
         if not self.accuracy_asked:
@@ -130,7 +163,14 @@ class Plan:
     def header(self) -> tuple[str, ...]:
         """The names of the columns of `table`."""
         people = f"people for {_percent(self.wanted_error)}"
-        return ("mechanism", "gamma", "epsilon", f"{_percent(self.rho1)} becomes", "error", people)
+        return (
+            "mechanism",
+            "gamma",
+            "epsilon",
+            f"{_percent(self.rho1)} becomes",
+            "relative error",
+            people,
+        )
 
     def table(self) -> list[tuple[str, ...]]:
         """One row an option: its promise, the error of what is asked for, and the
@@ -154,8 +194,8 @@ class Plan:
         return ("mechanism", *map(str, range(1, longest + 1)), "range")
 
     def errors(self) -> list[tuple[str, ...]]:
-        """One row an option: standard errors of supports in per cent by itemset length, of a range
-        count in people.
+        """One row an option: standard errors of supports in percentage points by itemset length, of
+        a range count in people.
         """
         return [
             (o.name, *(_figures(100 * value) for value in o.supports), _figures(o.count))
@@ -202,6 +242,18 @@ class Plan:
             "words": list(self.sentences()),
             "assumptions": list(ASSUMPTIONS),
         }
+
+
+def _decimal(gamma: Gamma) -> str:
+    """A guarantee as it is typed, rounded towards privacy.
+
+    >>> _decimal(Fraction(19)), _decimal(Fraction(40, 3))
+    ('19', '13.333333')
+    """
+    if not math.isfinite(gamma):
+        return "inf"
+    scaled = math.floor(Fraction(gamma) * 10**6)
+    return f"{scaled // 10**6}.{scaled % 10**6:06d}".rstrip("0").rstrip(".")
 
 
 def _finite(value: float) -> float | None:

@@ -64,8 +64,11 @@ def plan_release(
             )
         except SfumatoError as error:
             refused[name] = str(error)
-        else:
+            continue
+        try:
             options.append(asking.option(name, mechanism, rows, wanted))
+        except SfumatoError as error:  # it can be made, and not answer this
+            refused[name] = str(error)
     if not options:
         raise _nothing_fits(domain, guarantee, wanted, asking, refused)
     options.sort(
@@ -131,8 +134,8 @@ def _error_at(make: Make, asking: _Asking, rows: int, epsilon: float) -> float:
 
 
 def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
-    """Every mechanism by name, and retention of binned numbers as well: a fine grid costs it much
-    of the guarantee.
+    """Every mechanism by name; `combined` is retention of every binned column, which pays where a
+    fine grid costs retention much of the guarantee.
     """
     mixed = not domain.private.baskets and any(
         isinstance(attribute, Items) for attribute in domain.private
@@ -144,7 +147,7 @@ def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
     if not mixed and any(
         isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private
     ):
-        yield "retention, binned", _maker("retention", domain.binned)
+        yield "combined", _maker("combined", domain)
 
 
 def _maker(name: str, domain: Domain | Callable[[], Domain]) -> Make:

@@ -68,7 +68,8 @@ def observed_variance(
         fine_weights = spread(weights, axes, merges, shape)
         held = gathered(np.ones(shape), axes, merges)
         truth = spread(shares / held, axes, merges, shape)
-    channel = seen.channel.settle(seen.channel.apply(truth))
+    known = seen.channel.settled
+    channel = seen.channel.settle(seen.channel.apply(truth) if known else truth)
     influence = np.asarray(channel.solve_adjoint(fine_weights))
     return float((truth * channel.scatter(influence, influence)).sum())
 
@@ -88,7 +89,11 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
         else [default_cells(attribute) for attribute in attributes]
     )
     seen = mechanism.observe(cells)
-    return seen.channel.condition if isinstance(seen.tally, CellTally) else math.inf
+    if not isinstance(seen.tally, CellTally):
+        return math.inf
+    if seen.channel.settled:
+        return seen.channel.condition
+    return seen.channel.settle(np.ones(seen.channel.inputs)).condition
 
 
 def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:

@@ -32,7 +32,8 @@ def simple_bayes(
     The paper uses raw frequencies, `pseudo_count` 0; Laplace's rule is 1.
     """
     counts = confidential.counts().astype(np.float64)
-    prior = np.log(counts / counts.sum())
+    with np.errstate(divide="ignore"):  # a value that nobody has is impossible
+        prior = np.log(counts / counts.sum())
     tables = [_log_likelihood(column, confidential, pseudo_count) for column in keys]
     posterior = np.empty((len(rows), confidential.size))
     for start in range(0, len(rows), _CHUNK):
@@ -107,5 +108,7 @@ def _log_likelihood(
     ).reshape(column.size, confidential.size)
     smoothed = joint + pseudo_count
     with np.errstate(divide="ignore"):
-        likelihood: NDArray[np.float64] = np.log(smoothed / smoothed.sum(axis=0))
+        likelihood: NDArray[np.float64] = np.log(
+            smoothed / np.maximum(smoothed.sum(axis=0), 1e-300)
+        )
     return likelihood

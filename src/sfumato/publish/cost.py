@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.publish.identify import Risk, Status, risk_of, status_of
+from sfumato.publish.identify import Risk, risk_of, status_of
+from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
 from sfumato.publish.microdata import Coded
+from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import seeded
 
 __all__ = [
-    "Attack",
     "Classification",
     "Cost",
-    "attack",
+    "Total",
     "classification",
     "joint_divergence",
     "measure",
@@ -48,32 +49,36 @@ class Classification:
 
 
 @dataclass(frozen=True)
-class Attack:
-    """Share of right guesses by one who knows a person's keys and takes the commonest value the
-    table shows for them.
-    """
+class Total:
+    """How many records have a value, before and after."""
 
-    identifiable: float | None
-    everyone: float
+    value: Any
+    before: int
+    after: int
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return dict(self.__dict__)
+        return {**self.__dict__, "value": plain_value(self.value)}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What changed between the true and the released confidential column."""
+    """What changed between the true and the released confidential column.
+
+    `marginal_drift` counts each record once: Σ |N′ − N| / 2 over the values.
+    """
 
     marginal_drift: int
+    totals: tuple[Total, ...]
     i_divergence: float
     jensen_shannon: float
     two_way: dict[str, float]
     classification: Classification | None
     before: Risk
     after: Risk
-    attack_before: Attack
-    attack_after: Attack
+    attack_before: Believer
+    attack_after: Believer
+    intruder: Intruder
 
     @property
     def mean_two_way(self) -> float:
@@ -84,6 +89,7 @@ class Cost:
         """The JSON form."""
         return {
             "marginal_drift": self.marginal_drift,
+            "totals": [total.to_dict() for total in self.totals],
             "i_divergence": self.i_divergence,
             "jensen_shannon": self.jensen_shannon,
             "two_way": {"mean": self.mean_two_way, "by_column": self.two_way},
@@ -94,6 +100,7 @@ class Cost:
                 "before": self.attack_before.to_dict(),
                 "after": self.attack_after.to_dict(),
             },
+            "intruder": self.intruder.to_dict(),
         }
 
 
@@ -104,22 +111,30 @@ def measure(
     *,
     classifier: ClassifierName = "tree",
     folds: int = 5,
+    progress: Telling = silent,
 ) -> Cost:
     """Compare the released values of one confidential column with the true ones."""
     status = status_of(keys, truth)
     divergence, jensen_shannon = joint_divergence(status.pattern, truth, release)
     return Cost(
-        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()),
+        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()) // 2,
+        totals=tuple(
+            Total(value, int(before), int(after))
+            for value, before, after in zip(
+                truth.values, truth.counts(), release.counts(), strict=True
+            )
+        ),
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
         two_way=two_way_changes(keys, truth, release),
         classification=None
         if classifier == "none"
-        else classification(keys, truth, release, model=classifier, folds=folds),
+        else classification(keys, truth, release, model=classifier, folds=folds, progress=progress),
         before=risk_of(keys, truth),
         after=risk_of(keys, release),
-        attack_before=attack(status, truth, truth),
-        attack_after=attack(status, truth, release),
+        attack_before=believer_of(status, truth, truth),
+        attack_after=believer_of(status, truth, release),
+        intruder=intruder_of(keys, status, truth, release),
     )
 
 
@@ -174,26 +189,6 @@ def pair_counts(first: Coded, second: Coded) -> NDArray[np.int64]:  # (first.siz
     )
 
 
-def attack(status: Status, truth: Coded, shown: Coded) -> Attack:
-    """Guess everyone's value as the commonest one shown for their pattern; ties are guessed at
-    random (in expectation).
-    """
-    key = status.pattern * truth.size
-    cells, counts = np.unique(key + shown.codes, return_counts=True)
-    group = cells // truth.size
-    most = np.zeros(len(status.size), dtype=np.int64)
-    np.maximum.at(most, group, counts)
-    winner = counts == most[group]
-    winners = np.bincount(group, weights=winner, minlength=len(status.size))
-    place = np.minimum(np.searchsorted(cells, key + truth.codes), len(cells) - 1)
-    right = (cells[place] == key + truth.codes) & winner[place]
-    chance = right / winners[status.pattern]
-    identifiable = status.identifiable
-    return Attack(
-        float(chance[identifiable].mean()) if identifiable.any() else None, float(chance.mean())
-    )
-
-
 def classification(
     keys: Sequence[Coded],
     truth: Coded,
@@ -201,6 +196,7 @@ def classification(
     *,
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
+    progress: Telling = silent,
 ) -> Classification:
     """Error of a classifier trained on the truth, and of one trained on the release, both judged on
     held-out truth.
@@ -216,6 +212,7 @@ def classification(
     wrong = np.zeros(3)
     fold = np.arange(len(chosen)) % folds
     for held_out in range(folds):
+        progress("measuring the cost to a classifier", held_out / folds)
         test, train = fold == held_out, fold != held_out
         by_truth = _predicted(model, features[train], true[train], features[test])
         by_release = _predicted(model, features[train], released[train], features[test])

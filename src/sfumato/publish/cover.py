@@ -3,32 +3,39 @@ afford.
 
 Each restriction needs its items separated in so many baskets; each removal of an item from a basket
 takes one from the count of every itemset of the basket that has the item. A lawful itemset F can
-lose count(F) − min_count before a miner misses it; that slack is its budget. Removals are chosen in
+lose count(F) − min_count before a miner misses it; that slack is its budget. The search starts from
+what the simple rules would remove, less what hiding does not need. Then removals are chosen in
 rounds by the price Σ_F m_F / (slack_F + 1) of what they take, per restriction they serve, so that
-prices rise as budgets run out; an itemset already lost costs nothing more. Then the search starts
-again with the lost itemsets given up from the outset, and with dearer ones, and the best outcome
-within the time is kept.
+prices rise as budgets run out; an itemset already lost costs nothing more. This is done for all
+items of the restrictions, and for a few of them at a time (where data are dense, itemsets that
+share one item are best lost together); then again with the lost itemsets given up from the outset,
+and with dearer ones. The best outcome within the time is kept, so it is never worse than the best
+of the rules.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.publish.removal import Cells
+from sfumato.publish.removal import Entries
 from sfumato.publish.restriction import Restriction
+from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream
 
-__all__ = ["Itemset", "cover"]
+__all__ = ["CountedItems", "cover"]
 
 _ROUNDS = 48  # removals are chosen in about so many portions
+_CHOICES = 4_096  # of items to take, looked through for the smallest
+_TRIED = 32  # of them, at most
 
-Itemset = tuple[tuple[int, ...], int]  # items and count
+CountedItems = tuple[tuple[int, ...], int]  # an itemset and its count
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +50,7 @@ class _Links:
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _Covering:
     """Moves (basket, item), what they take from lawful itemsets, and what they do for
     restrictions.
     """
@@ -55,50 +62,129 @@ class _Problem:
     slack: NDArray[np.int64]
     need: NDArray[np.int64]
 
+    def moves(self, entries: Entries) -> NDArray[np.int64]:
+        """The numbers of the moves that take these entries out."""
+        size = int(self.items.max(initial=0)) + 1
+        own = self.rows * size + self.items
+        order = np.argsort(own)
+        wanted = entries.rows * size + entries.items
+        return order[np.searchsorted(own[order], wanted)]
+
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
     chosen: NDArray[np.int64]  # moves
     lost: NDArray[np.bool_]  # lawful itemsets
 
+    @property
+    def losses(self) -> tuple[int, int]:
+        """Itemsets lost; of equal numbers the one with fewer removals is better."""
+        return int(self.lost.sum()), len(self.chosen)
+
 
 def cover(
     bits: Bits,
     restrictions: Sequence[Restriction],
     most_left: Sequence[int],
-    lawful: Sequence[Itemset],
+    lawful: Sequence[CountedItems],
     min_count: int,
     rng: Keystream,
     *,
+    starts: Sequence[Entries] = (),
     seconds: float = 5.0,
-) -> Cells:
+    progress: Telling = silent,
+) -> Entries:
     """Removals after which no restriction is held by more than its `most_left` baskets, losing few
-    lawful itemsets.
+    lawful itemsets, and never more than any of the `starts` that does the same.
     """
     started = time.monotonic()
-    problem = _problem(bits, restrictions, most_left, lawful, min_count, rng)
-    best = _choose(problem, np.ones(len(lawful)))
+    problem = _covering(bits, restrictions, most_left, lawful, min_count, rng)
+    best = _searched(problem, restrictions, starts, started, seconds, progress)
+    return Entries.of(problem.rows[best.chosen], problem.items[best.chosen])
+
+
+def _searched(
+    problem: _Covering,
+    restrictions: Sequence[Restriction],
+    starts: Sequence[Entries],
+    started: float,
+    seconds: float,
+    progress: Telling,
+) -> _Outcome:
+    """The best outcome found: from the starts, then by prices until the time is up."""
+
+    def left() -> bool:
+        gone = (time.monotonic() - started) / max(seconds, 1e-9)
+        progress(f"{len(best.chosen):,} removals lose {best.losses[0]:,} itemsets", min(gone, 1.0))
+        return gone < 1 and bool(best.lost.any())
+
+    found = [_pruned(problem, problem.moves(entries)) for entries in starts]
+    best = min([*found, _choose(problem, np.ones(len(problem.slack)))], key=lambda o: o.losses)
+    for allowed in islice(_few_items(problem, restrictions), _TRIED):
+        if not left():
+            return best
+        tried = _choose(problem, np.ones(len(problem.slack)), allowed)
+        best = min(best, tried, key=lambda outcome: outcome.losses)
     price, stale = np.where(best.lost, 0.0, 1.0), 0
-    while best.lost.any() and stale < 4 and time.monotonic() - started < seconds:
-        found = _choose(problem, price)
-        if found.lost.sum() < best.lost.sum():
-            best, stale = found, 0
+    while stale < 4 and left():
+        tried = _choose(problem, price)
+        if tried.losses[0] < best.losses[0]:
+            best, stale = tried, 0
             price = np.where(best.lost, 0.0, 1.0)
         else:
             # Give up what was lost before for good, but make what was newly lost dear.
             stale += 1
-            price = np.where(best.lost, 0.0, price + found.lost * 2.0**stale)
-    return Cells.of(problem.rows[best.chosen], problem.items[best.chosen])
+            price = np.where(best.lost, 0.0, price + tried.lost * 2.0**stale)
+    return best
 
 
-def _problem(
+def _few_items(
+    problem: _Covering, restrictions: Sequence[Restriction]
+) -> Iterator[NDArray[np.bool_]]:  # (moves,)
+    """Moves that take few items: one of each restriction, choices that share items first."""
+    choices = product(*(restriction.victims for restriction in restrictions))
+    sets = {frozenset(choice) for choice in islice(choices, _CHOICES)}
+    for items in sorted(sets, key=lambda items: (len(items), sorted(items))):
+        yield np.isin(problem.items, list(items))
+
+
+def _pruned(problem: _Covering, moves: NDArray[np.int64]) -> _Outcome:
+    """The moves without those that no restriction needs, dearest first."""
+    secret, lawful = problem.secret, problem.lawful
+    kept = np.zeros(len(problem.rows), dtype=bool)
+    kept[moves] = True
+    mine = kept[secret.move]
+    times = np.bincount(secret.pair[mine], minlength=len(secret.owner))
+    surplus = np.bincount(secret.owner[times > 0], minlength=secret.owners) - problem.need
+    taken = np.bincount(lawful.move, minlength=len(kept))
+    order = np.argsort(secret.move[mine], kind="stable")
+    by_move, pairs = secret.move[mine][order], secret.pair[mine][order]
+    starts, ends = (np.searchsorted(by_move, moves, side=side) for side in ("left", "right"))
+    for place in np.argsort(-taken[moves], kind="stable").tolist():
+        own = pairs[starts[place] : ends[place]]
+        alone = secret.owner[own[times[own] == 1]]
+        if all(surplus[owner] >= (alone == owner).sum() for owner in alone):
+            np.subtract.at(surplus, alone, 1)
+            times[own] -= 1
+            kept[moves[place]] = False
+    return _outcome(problem, np.flatnonzero(kept))
+
+
+def _outcome(problem: _Covering, moves: NDArray[np.int64]) -> _Outcome:
+    """What these moves lose."""
+    slack, alive = problem.slack.copy(), np.ones(len(problem.lawful.owner), dtype=bool)
+    _strike(problem.lawful, moves, alive, slack)
+    return _Outcome(moves, slack < 0)
+
+
+def _covering(
     bits: Bits,
     restrictions: Sequence[Restriction],
     most_left: Sequence[int],
-    lawful: Sequence[Itemset],
+    lawful: Sequence[CountedItems],
     min_count: int,
     rng: Keystream,
-) -> _Problem:
+) -> _Covering:
     holders = [restriction.holders(bits) for restriction in restrictions]
     baskets = np.unique(np.concatenate(holders))
     baskets = baskets[rng.permutation(len(baskets))]
@@ -120,7 +206,7 @@ def _problem(
         for restriction, rows in zip(restrictions, holders, strict=True)
     ]
     lawful_baskets = [(_held(column, items, victims), items) for items, _ in lawful]
-    return _Problem(
+    return _Covering(
         rows=baskets[moves // bits.items],
         items=moves % bits.items,
         lawful=_links(moves, bits.items, lawful_baskets, victims),
@@ -171,7 +257,9 @@ def _joined(parts: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
 
 
-def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
+def _choose(
+    problem: _Covering, price: NDArray[np.float64], allowed: NDArray[np.bool_] | None = None
+) -> _Outcome:
     """Removals in rounds, cheapest per restriction served first, until every need is met."""
     lawful, secret = problem.lawful, problem.secret
     slack, need = problem.slack.copy(), problem.need.copy()
@@ -179,7 +267,7 @@ def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
         np.ones(len(lawful.owner), dtype=bool),
         np.ones(len(secret.owner), dtype=bool),
     )
-    free = np.ones(len(problem.rows), dtype=bool)
+    free = np.ones(len(problem.rows), dtype=bool) if allowed is None else allowed.copy()
     portion = max(1, int(np.maximum(need, 0).sum()) // _ROUNDS)
     chosen: list[NDArray[np.int64]] = []
     while (need > 0).any():
@@ -204,7 +292,7 @@ def _choose(problem: _Problem, price: NDArray[np.float64]) -> _Outcome:
 
 
 def _portion(
-    problem: _Problem,
+    problem: _Covering,
     order: NDArray[np.int64],
     serves: NDArray[np.bool_],
     need: NDArray[np.int64],

@@ -5,7 +5,7 @@ cost.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
 from sfumato.publish.exchange import Exchange
+from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream
 
 __all__ = ["FlowPlan", "phase_one", "phase_two", "plan_flows"]
@@ -87,7 +88,7 @@ def phase_one(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
 
 
 def phase_two(
-    exchange: Exchange, assigned: NDArray[np.intp], *, progress: Callable[[str], None] | None = None
+    exchange: Exchange, assigned: NDArray[np.intp], *, progress: Telling = silent
 ) -> NDArray[np.intp]:
     """Swap confidential values while an admissible swap of negative cost is left (table 2, steps 3
     and 4).
@@ -102,8 +103,7 @@ def phase_two(
     while True:
         swaps = list(_one_pass(exchange, assigned))
         number += 1
-        if progress:
-            progress(f"pass {number}: {len(swaps)} swaps")
+        progress(f"pass {number}: {len(swaps)} swaps", None)
         if not swaps:
             return assigned
         first, second = np.array(swaps).T

@@ -6,33 +6,56 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.errors import DataError, ParameterError
+from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
-from sfumato.publish.cover import Itemset, cover
+from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
+from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
-from sfumato.publish.removal import RULES_OF_REMOVAL, Cells, Sensitive, remove
+from sfumato.publish.removal import (
+    RULES_OF_REMOVAL,
+    Entries,
+    Sensitive,
+    numbers_to_sanitise,
+    remove,
+)
 from sfumato.publish.restriction import Limits, Restriction
+from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
+from sfumato.table import Table, save
 
-__all__ = ["HIDING_METHODS", "Hidden", "HideRelease", "HideReport", "hide", "largest_disclosure"]
+__all__ = [
+    "HIDING_METHODS",
+    "Hidden",
+    "HideRelease",
+    "HideReport",
+    "hide",
+    "hide_disclosures",
+    "largest_disclosure",
+    "margin_baskets",
+]
 
-Progress = Callable[[str], None]
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
+NEAR = 0.9  # of the threshold: a hidden pattern above this is looked at for company
 _REPAIRS = 5
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """One restriction before and after."""
+    """One restriction before and after.
+
+    `company` counts the other itemsets of two items or more that a miner finds who lowers the
+    threshold until this one shows; None where it is hidden far below.
+    """
 
     pattern: str
     count_before: int
@@ -43,6 +66,7 @@ class Hidden:
     confidence_after: float | None = None
     reverse_before: float | None = None
     reverse_after: float | None = None
+    company: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; the confidences only of a rule."""
@@ -55,11 +79,13 @@ class HideReport:
 
     `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′
     ∖ P|/|P′|, `dissimilarity` the item occurrences taken out or put in, as a share of all. A
-    frequent itemset that contains a secret one cannot stay and is no miss.
+    frequent itemset that contains a secret one cannot stay and is no miss. `seconds` is wall time,
+    mining before and after included; `hiding_seconds` is the part that chose what to take out.
     """
 
     method: str
     disclosure: float | None
+    margin: int
     rows: int
     min_count: int
     hiding_failure: float
@@ -75,6 +101,7 @@ class HideReport:
     patterns: tuple[Hidden, ...]
     lost: tuple[tuple[str, ...], ...]
     seconds: float
+    hiding_seconds: float
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,73 +126,161 @@ class HideRelease:
     for the owner alone.
     """
 
-    bits: Bits
+    table: Table
     report: HideReport
-    removed: Cells = field(repr=False)
-    added: Cells = field(repr=False)
+    removed: Entries = field(repr=False)
+    added: Entries = field(repr=False)
+
+    @property
+    def bits(self) -> Bits:
+        """The baskets to hand out, as bits."""
+        return bits_of(self.table)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form of the report."""
+        return self.report.to_dict()
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the baskets to hand out: .dat, .dat.gz or .parquet, by the name."""
+        save(self.table, path, force=force)
+
+    def revealed(self) -> dict[str, list[list[Any]]]:
+        """Which items left and entered which baskets (numbered from 1): for the owner alone."""
+        names = item_names(self.table)
+        return {
+            word: [
+                [int(row) + 1, names[item]]
+                for row, item in zip(entries.rows, entries.items, strict=True)
+            ]
+            for word, entries in (("removed", self.removed), ("added", self.added))
+        }
+
+
+@dataclass(frozen=True)
+class _Hiding:
+    """What is asked of one hiding."""
+
+    method: str
+    disclosure: float | None
+    margin: int
+    limits: Limits
+    seconds: float
+
+    def check(self, restrictions: Sequence[Restriction]) -> None:
+        """Refuse what makes no sense for these restrictions."""
+        if self.method not in HIDING_METHODS:
+            raise ParameterError(
+                f"no hiding method '{self.method}'", hint=f"use one of {', '.join(HIDING_METHODS)}"
+            )
+        if self.disclosure is not None and not 0 <= self.disclosure <= 1:
+            raise ParameterError(
+                f"disclosure={self.disclosure:g} lies outside [0, 1]; it is the share ψ left alone"
+            )
+        if self.margin and self.method != "cover":
+            raise ParameterError(
+                f"a margin is for the method cover; {self.method} goes by the disclosure",
+                hint="leave the margin out, or use cover",
+            )
+        if self.limits.min_confidence is None and any(r.consequent for r in restrictions):
+            raise ParameterError(
+                "to hide a rule, say from which confidence on it holds", hint="give min_confidence"
+            )
 
 
 def hide(
-    bits: Bits,
-    names: Sequence[str],
-    restrictions: Sequence[Restriction],
-    min_count: int,
+    baskets: Any,
+    patterns: Any,
     *,
+    min_support: float | None = None,
+    min_count: int | None = None,
     min_confidence: float | None = None,
+    items: str | Path | None = None,
     method: str = "cover",
     disclosure: float | None = None,
+    margin: int | float = 0,
     seconds: float = 5.0,
     rng: Keystream | None = None,
-    progress: Progress | None = None,
+    progress: Telling = silent,
 ) -> HideRelease:
-    """A copy of the baskets in which the restrictions are not found at `min_count` (and
-    `min_confidence` for rules).
+    """A copy of the baskets in which the patterns are not found at `min_support` (or `min_count`;
+    and `min_confidence` for rules).
 
-    `naive`, `minfia`, `maxfia` and `iga` sanitise a share 1 − ψ of each restriction's baskets, ψ =
-    `disclosure` (0 unless given); they hide for certain only if ψ is small enough. `cover` removes
-    no more than hiding needs, from where it hurts least; given ψ, it also leaves at most that share
-    of the sensitive baskets alone. Where removals would hide the reverse of a rule as well, it puts
-    the antecedent into other baskets instead.
+    `baskets` is a file, a table, a data frame with a column of lists, or plain lists; `patterns` a
+    file or a list, "39 48" an itemset, "39 -> 48" a rule. `naive`, `minfia`, `maxfia` and `iga`
+    sanitise a share 1 − ψ of each restriction's baskets, ψ = `disclosure` (0 unless given); they
+    hide for certain only if ψ is small enough. `cover` starts from what these would remove and
+    takes no more than hiding needs, from where it hurts least; given ψ, it also leaves at most that
+    share of the sensitive baskets alone. A `margin` (baskets, or a share of the threshold below 1)
+    hides each pattern at least that far below the threshold, and a random part of as much again.
+    Where removals would hide the reverse of a rule as well, cover puts the antecedent into other
+    baskets instead.
+
+    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"], min_count=3)
+    >>> release.report.patterns[0].count_after, release.report.misses_cost
+    (2, 0.0)
     """
-    _check(restrictions, method, disclosure, min_confidence)
-    rng = rng or secure()
-    limits = Limits(min_count, min_confidence)
-    _check_occurring(bits, names, restrictions)
-    found = [restriction.holds(bits, limits) for restriction in restrictions]
-    notes = tuple(
-        f"'{restriction.named(names)}' is not found even in the true baskets"
-        for restriction, held in zip(restrictions, found, strict=True)
-        if not held
-    )
-    active = [restriction for restriction, held in zip(restrictions, found, strict=True) if held]
-    before = _frequent(bits, names, min_count, progress, "the true baskets")
-    lawful = _lawful(before, active)
     started = time.perf_counter()
-    released, removed, added = bits, Cells.joined([]), Cells.joined([])
-    if active:
-        if progress:
-            progress(f"hiding {len(active)} patterns by {method}")
-        released, removed, added = _hidden(
-            bits, active, limits, lawful, (method, disclosure, seconds), rng
+    table = baskets_of(baskets, items)
+    bits, names = bits_of(table), item_names(table)
+    restrictions = patterns_of(patterns, names)
+    limits = Limits(least_count(min_support, min_count, bits.rows), min_confidence)
+    hiding = _Hiding(method, disclosure, margin_baskets(margin, limits.min_count), limits, seconds)
+    hiding.check(restrictions)
+    _check_occurring(bits, names, restrictions)
+    active = [restriction for restriction in restrictions if restriction.holds(bits, limits)]
+    before = _frequent(bits, names, limits.min_count, progress, "the true baskets")
+    lawful = _lawful(before, active)
+    chosen = time.perf_counter()
+    progress(f"hiding {len(active)} patterns by {method}", 0.0)
+    released, removed, added = _hidden(bits, active, lawful, hiding, rng or secure(), progress)
+    hiding_seconds = time.perf_counter() - chosen
+    after = _frequent(released, names, limits.min_count, progress, "the released baskets")
+    held = [_outcome(r, bits, released, limits, names) for r in restrictions]
+    outcomes = _with_company(held, restrictions, released, names, limits, progress)
+    report = _report(bits, (removed, added), before, after, lawful, outcomes, names, hiding)
+    report = replace(
+        report,
+        notes=_notes(restrictions, outcomes, names, limits),
+        hiding_seconds=hiding_seconds,
+        seconds=time.perf_counter() - started,
+    )
+    return HideRelease(Table(table.domain, (released,)), report, removed, added)
+
+
+def hide_disclosures(
+    baskets: Any,
+    patterns: Any,
+    disclosures: Sequence[float],
+    *,
+    methods: Sequence[str] = HIDING_METHODS,
+    progress: Telling = silent,
+    **how: Any,
+) -> dict[str, tuple[HideReport, ...]]:
+    """The reports of several methods at each disclosure threshold ψ."""
+    table = baskets_of(baskets)
+    tried: dict[str, tuple[HideReport, ...]] = {}
+    for place, method in enumerate(methods):
+        progress(f"trying {method} with other ψ", place / len(methods))
+        tried[method] = tuple(
+            hide(table, patterns, method=method, disclosure=psi, **how).report
+            for psi in disclosures
         )
-    elapsed = time.perf_counter() - started
-    after = _frequent(released, names, min_count, progress, "the released baskets")
-    outcomes = tuple(
-        _outcome(restriction, bits, released, limits, names) for restriction in restrictions
-    )
-    changes = (removed, added)
-    report = _report(
-        bits,
-        changes,
-        before,
-        after,
-        lawful,
-        outcomes,
-        names,
-        limits,
-        (method, disclosure, elapsed, notes),
-    )
-    return HideRelease(released, report, removed, added)
+    return tried
+
+
+def margin_baskets(margin: int | float, min_count: int) -> int:
+    """A margin in baskets: a number of them, or a share of the threshold rounded up."""
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or margin < 0:
+        raise ParameterError(
+            f"margin={margin!r} is no margin", hint="use a number of baskets, or a share below 1"
+        )
+    found = math.ceil(margin * min_count) if 0 < margin < 1 else math.ceil(margin)
+    if found >= min_count:
+        raise ParameterError(
+            f"a margin of {found} baskets leaves nothing of the threshold of {min_count}",
+            hint="use a smaller one",
+        )
+    return found
 
 
 def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
@@ -174,26 +289,6 @@ def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: 
     """
     shares = [r.most_left(bits, limits) / max(1, len(r.holders(bits))) for r in restrictions]
     return min(1.0, *shares) if shares else 1.0
-
-
-def _check(
-    restrictions: Sequence[Restriction],
-    method: str,
-    disclosure: float | None,
-    min_confidence: float | None,
-) -> None:
-    if method not in HIDING_METHODS:
-        raise ParameterError(
-            f"no hiding method '{method}'", hint=f"use one of {', '.join(HIDING_METHODS)}"
-        )
-    if disclosure is not None and not 0 <= disclosure <= 1:
-        raise ParameterError(
-            f"disclosure={disclosure:g} lies outside [0, 1]; it is the share ψ left alone"
-        )
-    if min_confidence is None and any(restriction.consequent for restriction in restrictions):
-        raise ParameterError(
-            "to hide a rule, say from which confidence on it holds", hint="give min_confidence"
-        )
 
 
 def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Restriction]) -> None:
@@ -213,58 +308,94 @@ def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Re
 def _hidden(
     bits: Bits,
     active: Sequence[Restriction],
-    limits: Limits,
     lawful: dict[tuple[int, ...], int],
-    how: tuple[str, float | None, float],
+    hiding: _Hiding,
     rng: Keystream,
-) -> tuple[Bits, Cells, Cells]:
-    method, disclosure, seconds = how
-    if method != "cover":
-        sensitive = Sensitive.find(bits, active, rng)
-        removed = RULES_OF_REMOVAL[method](bits, sensitive, disclosure or 0.0)
-        return remove(bits, removed), removed, Cells.joined([])
-    return _covered(bits, active, limits, list(lawful.items()), disclosure, seconds, rng)
+    progress: Telling,
+) -> tuple[Bits, Entries, Entries]:
+    none = Entries.joined([])
+    if not active:
+        return bits, none, none
+    if hiding.method == "cover":
+        return _covered(bits, active, list(lawful), hiding, rng, progress)
+    sensitive = Sensitive.find(bits, active, rng)
+    numbers = numbers_to_sanitise(sensitive, hiding.disclosure or 0.0)
+    removed = RULES_OF_REMOVAL[hiding.method](bits, sensitive, numbers)
+    return remove(bits, removed), removed, none
 
 
 def _covered(
     bits: Bits,
     active: Sequence[Restriction],
-    limits: Limits,
-    lawful: Sequence[Itemset],
-    disclosure: float | None,
-    seconds: float,
+    lawful: Sequence[tuple[int, ...]],
+    hiding: _Hiding,
     rng: Keystream,
-) -> tuple[Bits, Cells, Cells]:
+    progress: Telling,
+) -> tuple[Bits, Entries, Entries]:
     """Repeated where hiding one restriction took antecedents away from a rule and so raised its
     confidence again.
     """
+    limits, disclosure = hiding.limits, hiding.disclosure
+    sensitive = Sensitive.find(bits, active, rng)
     share = 1.0 if disclosure is None else disclosure
     caps = [math.floor(share * len(restriction.holders(bits)) + 1e-9) for restriction in active]
+    depth = hiding.margin + rng.below(hiding.margin + 1, len(active)).astype(int)
     released, added = (
-        lift(bits, active, limits, rng) if disclosure is None else (bits, Cells.joined([]))
+        lift(bits, active, limits, rng) if disclosure is None else (bits, Entries.joined([]))
     )
-    parts: list[Cells] = []
+    parts: list[Entries] = []
     for _ in range(_REPAIRS):
         left = [
-            min(r.most_left(released, limits), cap) for r, cap in zip(active, caps, strict=True)
+            max(0, min(r.most_left(released, limits) - below, cap))
+            for r, below, cap in zip(active, depth.tolist(), caps, strict=True)
         ]
         if all(len(r.holders(released)) <= most for r, most in zip(active, left, strict=True)):
             break
-        parts.append(cover(released, active, left, lawful, limits.min_count, rng, seconds=seconds))
-        released = remove(released, parts[-1])
-    return released, Cells.joined(parts), added
+        counted = [(each, _count(released, each)) for each in lawful]
+        found = cover(
+            released,
+            active,
+            left,
+            [one for one in counted if one[1] >= limits.min_count],
+            limits.min_count,
+            rng,
+            starts=_starts(released, sensitive, left),
+            seconds=hiding.seconds,
+            progress=progress,
+        )
+        parts.append(found)
+        released = remove(released, found)
+        sensitive = Sensitive.find(released, active, rng)
+    return released, Entries.joined(parts), added
+
+
+def _starts(bits: Bits, sensitive: Sensitive, left: Sequence[int]) -> list[Entries]:
+    """What each of the simple rules would remove so that no more is left of a restriction."""
+    held = [len(restriction.holders(bits)) for restriction in sensitive.restrictions]
+    if held != [len(holders) for holders in sensitive.holders]:
+        return []  # items were put in since: the rules know nothing of that
+    numbers = [max(0, have - most) for have, most in zip(held, left, strict=True)]
+    return [rule(bits, sensitive, numbers) for rule in RULES_OF_REMOVAL.values()]
+
+
+def _count(bits: Bits, items: Sequence[int]) -> int:
+    return int(np.bitwise_count(np.bitwise_and.reduce(bits.words[list(items)], axis=0)).sum())
 
 
 def _frequent(
-    bits: Bits, names: Sequence[str], min_count: int, progress: Progress | None, what: str
+    bits: Bits,
+    names: Sequence[str],
+    min_count: int,
+    progress: Telling,
+    what: str,
+    longest: int | None = None,
 ) -> dict[tuple[int, ...], int]:
     """Every frequent itemset and its count."""
-    if progress:
-        progress(f"mining {what}")
+    progress(f"mining {what}", None)
     supports = FlippedSupports(bits, tuple(names))
     if bits.rows < min_count:
         return {}
-    found = frequent_itemsets(supports, min_count=min_count)
+    found = frequent_itemsets(supports, min_count=min_count, max_length=longest)
     counts: dict[tuple[int, ...], int] = {}
     for tier, rows in zip(found.tiers, found.chosen, strict=True):
         itemsets: NDArray[np.int32] = tier.itemsets[rows]
@@ -306,37 +437,96 @@ def _outcome(
     )
 
 
+def _with_company(
+    outcomes: Sequence[Hidden],
+    restrictions: Sequence[Restriction],
+    released: Bits,
+    names: Sequence[str],
+    limits: Limits,
+    progress: Telling,
+) -> tuple[Hidden, ...]:
+    """The outcomes with the number of itemsets that stand beside each hidden one."""
+    near = {
+        place: outcome.count_after
+        for place, (outcome, restriction) in enumerate(zip(outcomes, restrictions, strict=True))
+        if NEAR * limits.min_count <= outcome.count_after < limits.min_count
+        and not restriction.consequent
+        and outcome.found_before
+    }
+    if not near:
+        return tuple(outcomes)
+    longest = max(len(restrictions[place].items) for place in near)
+    try:
+        lower = _frequent(
+            released, names, min(near.values()), progress, "a little below the threshold", longest
+        )
+    except SfumatoError:  # too many itemsets there to be listed: nothing stands alone among them
+        return tuple(outcomes)
+    secret = {restriction.items for restriction in restrictions}
+    beside = np.array(
+        [
+            count
+            for each, count in lower.items()
+            if len(each) > 1 and each not in secret and count < limits.min_count
+        ]
+    )
+    return tuple(
+        replace(outcome, company=int((beside >= near[place]).sum())) if place in near else outcome
+        for place, outcome in enumerate(outcomes)
+    )
+
+
+def _notes(
+    restrictions: Sequence[Restriction],
+    outcomes: Sequence[Hidden],
+    names: Sequence[str],
+    limits: Limits,
+) -> tuple[str, ...]:
+    absent = [
+        f"'{restriction.named(names)}' is not found even in the true baskets"
+        for restriction, outcome in zip(restrictions, outcomes, strict=True)
+        if not outcome.found_before
+    ]
+    alone = [
+        f"'{outcome.pattern}' stands alone just below the threshold ({outcome.count_after:,} of "
+        f"{limits.min_count:,}): mining a little lower shows it; a margin hides it deeper"
+        for outcome in outcomes
+        if outcome.company == 0
+    ]
+    return (*absent, *alone)
+
+
 def _report(
     bits: Bits,
-    changes: tuple[Cells, Cells],
+    changes: tuple[Entries, Entries],
     before: dict[tuple[int, ...], int],
     after: dict[tuple[int, ...], int],
     lawful: dict[tuple[int, ...], int],
-    outcomes: tuple[Hidden, ...],
+    outcomes: Sequence[Hidden],
     names: Sequence[str],
-    limits: Limits,
-    how: tuple[str, float | None, float, tuple[str, ...]],
+    hiding: _Hiding,
 ) -> HideReport:
-    method, disclosure, elapsed, notes = how
     lost = [items for items in lawful if items not in after]
     secrets = sum(outcome.found_before for outcome in outcomes)
+    rows = np.concatenate([entries.rows for entries in changes])
     return HideReport(
-        method=method,
-        disclosure=disclosure,
+        method=hiding.method,
+        disclosure=hiding.disclosure,
+        margin=hiding.margin,
         rows=bits.rows,
-        min_count=limits.min_count,
+        min_count=hiding.limits.min_count,
         hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
         misses_cost=len(lost) / max(1, len(lawful)),
         artifactual=sum(items not in before for items in after) / max(1, len(after)),
         dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
-        changed_transactions=len(np.unique(np.concatenate([cells.rows for cells in changes]))),
+        changed_transactions=len(np.unique(rows)),
         removed=len(changes[0]),
         added=len(changes[1]),
         frequent_before=len(before),
         frequent_after=len(after),
         lawful=len(lawful),
-        patterns=outcomes,
+        patterns=tuple(outcomes),
         lost=tuple(tuple(names[item] for item in items) for items in lost),
-        seconds=elapsed,
-        notes=notes,
+        seconds=0.0,
+        hiding_seconds=0.0,
     )

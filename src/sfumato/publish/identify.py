@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+from sfumato.errors import ParameterError
+from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
+from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
+from sfumato.publish.telling import Telling, silent
 
 __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
 
@@ -104,6 +107,7 @@ class Identification:
     confidential: tuple[str, ...]
     risks: tuple[Risk, ...]
     columns: tuple[ColumnRole, ...]
+    population: PopulationRisk | None = None
 
     @property
     def risk(self) -> Risk:
@@ -119,24 +123,74 @@ class Identification:
             **self.risk.to_dict(),
             "by_confidential": by_name,
             "columns": [role.to_dict() for role in self.columns],
+            **({} if self.population is None else {"population": self.population.to_dict()}),
         }
 
 
 def identify(
-    microdata: Microdata, *, bins: int = 4, progress: Callable[[str], None] | None = None
+    data: Any,
+    *,
+    confidential: str | Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    bins: Mapping[str, Binning | str] | None = None,
+    nulls: Literal["value", "error"] = "value",
+    weights: str | None = None,
+    population: float | None = None,
+    try_bins: int = 4,
+    progress: Telling = silent,
 ) -> Identification:
     """Which records can be told apart for each confidential column (and their combination), and by
     which keys.
 
-    `bins` is the number of equal-frequency classes tried for each numeric or long column when
-    asking what binning would save.
+    `data` is a file, an Arrow table, a data frame or Microdata. `try_bins` is the number of
+    equal-frequency classes tried for each numeric or long column when asking what binning would
+    save. Where the records are a sample, `weights` names the column that says how many people each
+    stands for, or `population` says how many there are; the answer then has the risk in the
+    population too.
+
+    >>> import pyarrow as pa
+    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]}
+    >>> found = identify(pa.table(people), confidential="ill", population=300)
+    >>> found.risk.unique, found.population.fraction
+    (1, 0.01)
     """
+    microdata = microdata_of(
+        data,
+        confidential,
+        keys=keys,
+        bins=bins,
+        nulls=None if nulls == "value" else nulls,
+        beside=None if weights is None or isinstance(data, Microdata) else [weights],
+    )
+    if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
+        raise ParameterError(f"a column is cut into 2 bins or more; found {try_bins!r}")
     views = [microdata.alone(position) for position in range(len(microdata.confidential))]
     if len(views) > 1:
         views.append(microdata.combined())
     risks = tuple(risk_of(view.keys, view.confidential[0]) for view in views)
-    roles = _roles(views[-1], risks[-1].identifiable, bins, progress)
-    return Identification(tuple(view.confidential[0].name for view in views), risks, roles)
+    roles = _roles(views[-1], risks[-1].identifiable, try_bins, progress)
+    names = tuple(view.confidential[0].name for view in views)
+    sampled = _population(microdata, weights, population)
+    return Identification(names, risks, roles, sampled)
+
+
+def _population(
+    microdata: Microdata, name: str | None, population: float | None
+) -> PopulationRisk | None:
+    if name is None and population is None:
+        return None
+    if population is not None and (isinstance(population, bool) or not population > 0):
+        raise ParameterError(f"population={population!r} is no number of people")
+    if name is not None:
+        microdata.check_column(name)
+        if any(column.name == name for column in microdata.keys):
+            raise ParameterError(
+                f"'{name}' is a key here, so it cannot be the weight",
+                hint="read the microdata with the weight beside the keys",
+            )
+    column = None if name is None else microdata.table[name]
+    weights = sampling_weights(column, name, population, microdata.rows)
+    return population_risk(microdata.keys, weights)
 
 
 def status_of(keys: Sequence[Coded], confidential: Coded) -> Status:
@@ -203,12 +257,11 @@ def _diversity(
 
 
 def _roles(
-    microdata: Microdata, identifiable: int, bins: int, progress: Callable[[str], None] | None
+    microdata: Microdata, identifiable: int, bins: int, progress: Telling
 ) -> tuple[ColumnRole, ...]:
     roles = []
     for position, column in enumerate(microdata.keys):
-        if progress:
-            progress(f"without {column.name}")
+        progress(f"without {column.name}", position / len(microdata.keys))
         roles.append(_role(microdata, position, identifiable, bins))
     return tuple(sorted(roles, key=lambda role: -role.saved_by_dropping))
 

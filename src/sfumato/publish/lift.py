@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.bits import Bits
-from sfumato.publish.removal import Cells, add
+from sfumato.publish.removal import Entries, add
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.randomness import Keystream
 
@@ -33,7 +33,7 @@ def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> 
 
 def lift(
     bits: Bits, restrictions: Sequence[Restriction], limits: Limits, rng: Keystream
-) -> tuple[Bits, Cells]:
+) -> tuple[Bits, Entries]:
     """The baskets with the antecedents of such rules put into others, and what was put in.
 
     A → C has confidence s/count(A): it falls below the limit once count(A) > s/limit, while s,
@@ -46,10 +46,10 @@ def lift(
             part = _additions(bits, restriction, limits, rng)
             parts.append(part)
             bits = add(bits, part)
-    return bits, Cells.joined(parts)
+    return bits, Entries.joined(parts)
 
 
-def _additions(bits: Bits, restriction: Restriction, limits: Limits, rng: Keystream) -> Cells:
+def _additions(bits: Bits, restriction: Restriction, limits: Limits, rng: Keystream) -> Entries:
     antecedent = np.stack([bits.column(item) for item in restriction.antecedent])
     consequent = np.stack([bits.column(item) for item in restriction.consequent])
     lacking = (~antecedent).sum(axis=0)
@@ -60,4 +60,4 @@ def _additions(bits: Bits, restriction: Restriction, limits: Limits, rng: Keystr
     order = np.lexsort((bits.sizes()[candidates], lacking[candidates]))
     chosen = candidates[order[:wanted]]
     position, place = np.nonzero(~antecedent[:, chosen])
-    return Cells.of(chosen[place], np.asarray(restriction.antecedent)[position])
+    return Entries.of(chosen[place], np.asarray(restriction.antecedent)[position])

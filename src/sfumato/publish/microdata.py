@@ -4,8 +4,9 @@ work on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
-from sfumato.table.table import arrow_stream
+from sfumato.publish.records import read_records
 
-__all__ = ["Binning", "Coded", "Microdata", "pattern_numbers"]
+__all__ = ["Binning", "Coded", "Microdata", "decoded", "microdata_of", "pattern_numbers"]
 
 _LARGEST_KEY = 1 << 62
 
@@ -121,55 +122,85 @@ class Microdata:
     table: pa.Table
     keys: tuple[Coded, ...]
     confidential: tuple[Coded, ...]
+    binned: tuple[Coded, ...] = ()  # the columns that were cut, keys or not
+    source: str = "these data"
 
     @classmethod
     def read(
         cls,
         data: Any,
-        confidential: Sequence[str],
+        confidential: str | Sequence[str],
         *,
         keys: Sequence[str] | None = None,
-        bins: Mapping[str, Binning] | None = None,
+        bins: Mapping[str, Binning | str] | None = None,
         nulls: Literal["value", "error"] = "value",
+        beside: Sequence[str] = (),
+        with_secret: bool = True,
+        keyless: bool = False,
     ) -> Microdata:
-        """The records of an Arrow table or a data frame; a column that is not confidential is a
-        key, unless `keys` names them.
+        """The records of a file, an Arrow table or a data frame; a column that is not confidential
+        is a key, unless `keys` names them or it stands `beside` (a sampling weight).
 
         >>> people = pa.table({"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]})
-        >>> data = Microdata.read(people, ["ill"], bins={"age": Binning.parse("40")})
+        >>> data = Microdata.read(people, "ill", bins={"age": "40"})
         >>> [(key.name, key.values) for key in data.keys]
         [('age', ('[31,40)', '[40,52]')), ('town', ('Lyon', 'Turin'))]
         """
-        table = data if isinstance(data, pa.Table) else arrow_stream(data).read_all()
-        bins = dict(bins or {})
-        confidential = tuple(confidential)
-        _check_names(table, [*confidential, *(keys or ()), *bins])
-        if not confidential:
+        table = read_records(data)
+        cuts = {name: _binning(how) for name, how in (bins or {}).items()}
+        confidential = _names("confidential", confidential)
+        chosen = None if keys is None else _names("keys", keys)
+        if nulls not in ("value", "error"):
+            raise ParameterError(
+                f"no way of treating nulls called '{nulls}'", hint="use value or error"
+            )
+        _check_names(table, [*confidential, *(chosen or ()), *cuts, *beside])
+        if with_secret and not confidential:
             raise ParameterError("no confidential column was named", hint="name one or more")
-        names = [name for name in (keys or table.column_names) if name not in confidential]
+        apart = {*confidential, *beside}
+        names = [name for name in (chosen or table.column_names) if name not in apart]
         coded = {
-            name: _encode(name, table[name], bins.get(name), nulls)
-            for name in [*names, *confidential]
+            name: _encode(name, table[name], cuts.get(name), nulls)
+            for name in dict.fromkeys([*names, *confidential, *cuts])
         }
         for name in confidential:
-            if coded[name].size < 2:
+            if with_secret and coded[name].size < 2:
                 raise DataError(
                     f"confidential column '{name}' has {coded[name].size} value(s), so there is "
                     "nothing to exchange",
                     hint="name a column with two or more values",
                 )
-        if not names:
+        if not names and not keyless:
             raise ParameterError(
                 "every column is confidential, so no record can be told apart by the others"
             )
         return cls(
-            table, tuple(coded[name] for name in names), tuple(coded[name] for name in confidential)
+            table,
+            tuple(coded[name] for name in names),
+            tuple(coded[name] for name in confidential),
+            tuple(coded[name] for name in cuts),
+            f"'{data}'" if isinstance(data, str | Path) else "these data",
         )
 
     @property
     def rows(self) -> int:
         """The number of records."""
         return int(self.table.num_rows)
+
+    def released(self, columns: Mapping[str, Coded], *, raw: bool = False) -> pa.Table:
+        """The table with these columns in place of its own, and those that were cut in their bins
+        unless they are wanted `raw`.
+        """
+        cut = {} if raw else {column.name: column for column in self.binned}
+        table = self.table
+        for name, column in {**cut, **columns}.items():
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, decoded(self.table, column))
+        return table
+
+    def check_column(self, name: str) -> None:
+        """Refuse a name that is no column."""
+        _check_names(self.table, [name])
 
     def combined(self) -> Microdata:
         """The same records with all confidential columns joined into one, whose values are the
@@ -181,13 +212,70 @@ class Microdata:
             tuple(column.values[column.codes[row]] for column in self.confidential) for row in first
         )
         name = " × ".join(column.name for column in self.confidential)
-        return Microdata(self.table, self.keys, (Coded(name, numbers.astype(np.int32), values),))
+        return replace(self, confidential=(Coded(name, numbers.astype(np.int32), values),))
+
+    def parts(self) -> tuple[NDArray[np.intp], ...]:
+        """For each confidential column the code that it has in every value of `combined`."""
+        _, first = np.unique(pattern_numbers(self.confidential), return_index=True)
+        return tuple(column.codes[first].astype(np.intp) for column in self.confidential)
 
     def alone(self, position: int) -> Microdata:
         """The same records with one of the confidential columns; the others are neither key nor
         confidential.
         """
-        return Microdata(self.table, self.keys, (self.confidential[position],))
+        return replace(self, confidential=(self.confidential[position],))
+
+
+def decoded(table: pa.Table, column: Coded) -> pa.Array:
+    """A column as an Arrow array, of the original type unless the column was binned."""
+    original = table.schema.field(column.name).type
+    kind = original.value_type if pa.types.is_dictionary(original) else original
+    try:
+        choices = pa.array(column.values, type=kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        choices = pa.array(column.values, type=pa.string())  # a binned number goes out as its bin
+    return choices.take(pa.array(column.codes))
+
+
+def microdata_of(data: Any, confidential: str | Sequence[str] | None, **how: Any) -> Microdata:
+    """The microdata themselves, or those that a file, table or frame holds."""
+    if isinstance(data, Microdata):
+        given = [name for name, value in {"confidential": confidential, **how}.items() if value]
+        if given:
+            raise ParameterError(
+                f"these microdata were read already, so {listing(given)} cannot be chosen now",
+                hint="say it to Microdata.read, or give the file or frame itself",
+            )
+        return data
+    if confidential is None:
+        raise ParameterError(
+            "no confidential column was named", hint='name one or more, as in confidential="income"'
+        )
+    chosen = {name: value for name, value in how.items() if value}
+    return Microdata.read(data, confidential, **chosen)
+
+
+def _names(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    found = tuple(names) if isinstance(names, Iterable) else (names,)
+    wrong = [name for name in found if not isinstance(name, str)]
+    if wrong:
+        raise ParameterError(
+            f"{role}={wrong[0]!r} is not the name of a column", hint="give one name, or a list"
+        )
+    return found
+
+
+def _binning(how: Binning | str) -> Binning:
+    if isinstance(how, Binning):
+        return how
+    if isinstance(how, str):
+        return Binning.parse(how)
+    raise ParameterError(
+        f"bins={how!r} does not say how to cut a column",
+        hint='write "frequency:5", "width:5" or "35,55"',
+    )
 
 
 def pattern_numbers(columns: Sequence[Coded]) -> NDArray[np.int64]:

@@ -14,24 +14,32 @@ from sfumato.bits import Bits
 from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
 
-__all__ = ["RULES_OF_REMOVAL", "Cells", "Sensitive", "add", "number_to_sanitise", "remove"]
+__all__ = [
+    "RULES_OF_REMOVAL",
+    "Entries",
+    "Sensitive",
+    "add",
+    "number_to_sanitise",
+    "numbers_to_sanitise",
+    "remove",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Entries:
     """Pairs of basket and item, each pair once: what is taken out, or put in."""
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: NDArray[np.integer], items: NDArray[np.integer]) -> Cells:
+    def of(cls, rows: NDArray[np.integer], items: NDArray[np.integer]) -> Entries:
         """The pairs, sorted and without repeats."""
         pairs = np.unique(np.stack([rows, items], axis=1).astype(np.int64).reshape(-1, 2), axis=0)
         return cls(pairs[:, 0], pairs[:, 1])
 
     @classmethod
-    def joined(cls, parts: Sequence[Cells]) -> Cells:
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
         """The pairs of all parts."""
         none = np.zeros(0, dtype=np.int64)
         return cls.of(
@@ -69,66 +77,73 @@ class Sensitive:
         return cls(tuple(restrictions), tuple(holders), conflict, bits.counts())
 
 
+def numbers_to_sanitise(sensitive: Sensitive, disclosure: float) -> list[int]:
+    """How many baskets of each restriction a rule sanitises at ψ = `disclosure`."""
+    return [number_to_sanitise(len(holders), disclosure) for holders in sensitive.holders]
+
+
 def number_to_sanitise(holders: int, disclosure: float) -> int:
     """(1 − ψ)·|T|, rounded up: at most a share ψ of the sensitive baskets is left alone."""
     return int(np.ceil((1 - disclosure) * holders - 1e-9))
 
 
-def remove(bits: Bits, cells: Cells) -> Bits:
+def remove(bits: Bits, entries: Entries) -> Bits:
     """The baskets without the removed items."""
     words = bits.words.copy()
-    mask = ~(np.uint64(1) << (cells.rows % 64).astype(np.uint64))
-    np.bitwise_and.at(words, (cells.items, cells.rows // 64), mask)
+    mask = ~(np.uint64(1) << (entries.rows % 64).astype(np.uint64))
+    np.bitwise_and.at(words, (entries.items, entries.rows // 64), mask)
     return Bits(words, bits.rows)
 
 
-def add(bits: Bits, cells: Cells) -> Bits:
+def add(bits: Bits, entries: Entries) -> Bits:
     """The baskets with the items put in."""
     words = bits.words.copy()
     np.bitwise_or.at(
-        words, (cells.items, cells.rows // 64), np.uint64(1) << (cells.rows % 64).astype(np.uint64)
+        words,
+        (entries.items, entries.rows // 64),
+        np.uint64(1) << (entries.rows % 64).astype(np.uint64),
     )
     return Bits(words, bits.rows)
 
 
-def naive(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
+def naive(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     """Every victim item leaves the sensitive basket; of a basket that would be left empty the
     commonest item stays.
     """
     sizes = bits.sizes()
     rows, items = [], []
-    for restriction, holders in zip(sensitive.restrictions, sensitive.holders, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=True)[
-            : number_to_sanitise(len(holders), disclosure)
-        ]
+    for restriction, holders, number in zip(
+        sensitive.restrictions, sensitive.holders, numbers, strict=True
+    ):
+        chosen = _by_conflict(sensitive, holders, ascending=True)[:number]
         commonest = max(restriction.victims, key=lambda item: int(sensitive.supports[item]))
         for item in restriction.victims:
             kept = item == commonest and len(restriction.victims) > 1
             leaving = chosen[sizes[chosen] > len(restriction.items)] if kept else chosen
             rows.append(leaving)
             items.append(np.full(len(leaving), item))
-    return Cells.of(np.concatenate(rows), np.concatenate(items))
+    return Entries.of(np.concatenate(rows), np.concatenate(items))
 
 
-def min_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
+def min_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     """The rarest item of the restriction leaves; baskets of least conflict first."""
     victims = [
         min(r.victims, key=lambda item: (int(sensitive.supports[item]), item))
         for r in sensitive.restrictions
     ]
-    return _one_victim_each(sensitive, victims, disclosure, ascending=True)
+    return _one_victim_each(sensitive, victims, numbers, ascending=True)
 
 
-def max_fia(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
+def max_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     """The commonest item of the restriction leaves; baskets of least conflict first."""
     victims = [
         max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item))
         for r in sensitive.restrictions
     ]
-    return _one_victim_each(sensitive, victims, disclosure, ascending=True)
+    return _one_victim_each(sensitive, victims, numbers, ascending=True)
 
 
-def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
+def item_grouping(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most
     conflict first.
     """
@@ -140,10 +155,10 @@ def item_grouping(bits: Bits, sensitive: Sensitive, disclosure: float) -> Cells:
         min(r.victims, key=lambda item: (-shared[item], int(sensitive.supports[item]), item))
         for r in sensitive.restrictions
     ]
-    return _one_victim_each(sensitive, victims, disclosure, ascending=False)
+    return _one_victim_each(sensitive, victims, numbers, ascending=False)
 
 
-RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, float], Cells]] = {
+RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, Sequence[int]], Entries]] = {
     "naive": naive,
     "minfia": min_fia,
     "maxfia": max_fia,
@@ -159,13 +174,11 @@ def _by_conflict(
 
 
 def _one_victim_each(
-    sensitive: Sensitive, victims: Sequence[int], disclosure: float, *, ascending: bool
-) -> Cells:
+    sensitive: Sensitive, victims: Sequence[int], numbers: Sequence[int], *, ascending: bool
+) -> Entries:
     rows, items = [], []
-    for victim, holders in zip(victims, sensitive.holders, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=ascending)[
-            : number_to_sanitise(len(holders), disclosure)
-        ]
+    for victim, holders, number in zip(victims, sensitive.holders, numbers, strict=True):
+        chosen = _by_conflict(sensitive, holders, ascending=ascending)[:number]
         rows.append(chosen)
         items.append(np.full(len(chosen), victim))
-    return Cells.of(np.concatenate(rows), np.concatenate(items))
+    return Entries.of(np.concatenate(rows), np.concatenate(items))

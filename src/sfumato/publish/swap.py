@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,49 +16,41 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PrivacyError
+from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, measure
-from sfumato.publish.exchange import Assignment, Exchange, least_drift, solve
+from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.microdata import Coded, Microdata
+from sfumato.publish.intruder import Intruder, intruder_of
+from sfumato.publish.microdata import Binning, Coded, Microdata, decoded, microdata_of
+from sfumato.publish.records import write_records
+from sfumato.publish.refusal import fitting_changes, refusal
+from sfumato.publish.telling import Telling, silent
+from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
 from sfumato.randomness import Keystream, secure
 
-__all__ = ["METHODS", "SwapRelease", "SwapReport", "Units", "exchange_of", "swap", "units_of"]
+__all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
 
-Progress = Callable[[str], None]
-Method = Callable[[Exchange, Keystream, Progress | None], Assignment]
+Method = Callable[[Exchange, int, Keystream, Telling], Assignment]
 MethodName = Literal["optimal", "greedy", "random"]
 
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The records that may be changed: all of U, and one member drawn from each group of V, in
-    random order.
-    """
-
-    rows: NDArray[np.int64]
-    may_stay: NDArray[np.bool_]  # True for U
-
-    @property
-    def unique(self) -> int:
-        """|U|."""
-        return int(self.may_stay.sum())
-
-    @property
-    def groups(self) -> int:
-        """The number of groups in V."""
-        return len(self.rows) - self.unique
+MAX_POSTERIOR = 0.9  # unless another limit is stated
+_FEWEST = 3  # unique records that must hold a value for the limit to be kept without being stated
 
 
 @dataclass(frozen=True)
 class SwapReport:
-    """What a swap did to one confidential column; it never says to whom."""
+    """What a swap did to one confidential column; it never says to whom.
+
+    `single` holds what can be guessed of each column on its own where several were swapped as one.
+    """
 
     confidential: str
     method: str
     proportion: float
     conditional: str
+    max_posterior: float
     records: int
     changed: int
     changed_unique: int
@@ -68,19 +61,25 @@ class SwapReport:
     optimal: bool
     seconds: float
     cost: Cost
+    single: tuple[Intruder, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def marginal_drift(self) -> int:
-        """Σ |N′ − N| over the confidential values."""
+        """How many records the totals moved by, each counted once: Σ |N′ − N| / 2."""
         return self.cost.marginal_drift
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        plain = {
-            name: value for name, value in self.__dict__.items() if name not in ("cost", "notes")
+        apart = ("cost", "single", "notes")
+        plain = {name: value for name, value in self.__dict__.items() if name not in apart}
+        single = {one.confidential: one.to_dict() for one in self.single}
+        return {
+            **plain,
+            **self.cost.to_dict(),
+            **({"single_columns": single} if single else {}),
+            "notes": list(self.notes),
         }
-        return {**plain, **self.cost.to_dict(), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +92,8 @@ class SwapRelease:
     reports: tuple[SwapReport, ...]
     released_risks: dict[str, Risk]
     changed: NDArray[np.bool_] = field(repr=False)
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # of wall time, everything included
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: one attribute's report at the top, or the sums with all reports under
@@ -104,105 +105,189 @@ class SwapRelease:
             "marginal_drift": sum(report.marginal_drift for report in self.reports),
             "optimal": all(report.optimal for report in self.reports),
             "released": {name: risk.to_dict() for name, risk in self.released_risks.items()},
+            "seconds": self.seconds,
         }
-        if len(self.reports) == 1:
-            return {**self.reports[0].to_dict(), **together}
-        return {**together, "attributes": [report.to_dict() for report in self.reports]}
+        if len(self.reports) > 1:
+            attributes = [report.to_dict() for report in self.reports]
+            return {**together, "attributes": attributes, "notes": list(self.notes)}
+        only = self.reports[0].to_dict()
+        return {**only, **together, "notes": [*self.notes, *only["notes"]]}
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
+        write_records(self.table, path, force=force)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What is asked of one swap."""
+
+    proportion: float
+    method: str
+    conditional: str
+    max_posterior: float | None
+    drift: int | None
+    classifier: ClassifierName
+    folds: int
+
+    def __post_init__(self) -> None:
+        _check_number("proportion", self.proportion)
+        if not 0 < self.proportion <= 1:
+            raise ParameterError(
+                f"proportion={self.proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
+            )
+        if self.method not in METHODS:
+            raise ParameterError(
+                f"no swapping method '{self.method}'", hint=f"use one of {', '.join(METHODS)}"
+            )
+        if self.drift is not None and (not isinstance(self.drift, int) or self.drift < 0):
+            raise ParameterError(
+                f"drift={self.drift} is no number of records",
+                hint="use 0 or more, or None to let the totals move as little as must be",
+            )
+        if self.max_posterior is not None:
+            _check_number("max_posterior", self.max_posterior)
+            PosteriorCap(self.max_posterior, (), ())
+        conditional_named(self.conditional)
+
+    @property
+    def limit(self) -> float:
+        return MAX_POSTERIOR if self.max_posterior is None else self.max_posterior
+
+    def cap(self, views: Sequence[NDArray[np.intp]], holders: NDArray[np.int64]) -> PosteriorCap:
+        """The limit; unless it was stated it leaves out what one or two unique records hold."""
+        fewest = _FEWEST if self.max_posterior is None else 0
+        return PosteriorCap.of(self.limit, views, holders, fewest)
 
 
 def swap(
-    microdata: Microdata,
+    data: Any,
     proportion: float,
     *,
+    confidential: str | Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    bins: Mapping[str, Binning | str] | None = None,
+    nulls: Literal["value", "error"] = "value",
     method: MethodName = "optimal",
     conditional: str = "bayes",
     jointly: bool = False,
-    drift: int = 0,
+    max_posterior: float | None = None,
+    drift: int | None = 0,
+    release_raw: bool = False,
     classifier: ClassifierName = "tree",
     folds: int = 5,
     rng: Keystream | None = None,
-    progress: Progress | None = None,
+    progress: Telling = silent,
 ) -> SwapRelease:
     """A copy of the records in which a proportion of U and one record of each group of V have
     another confidential value.
 
-    Li and Sarkar (2004): the totals of the confidential column are kept, and the change in p(y | x)
-    is made small; `optimal` makes it as small as can be and proves it, with totals that may move by
-    `drift` records in all (0: as little as can be). Several confidential columns are treated in
-    turn, or `jointly` as one.
+    `data` is a file, an Arrow table, a data frame or Microdata. Li and Sarkar (2004): the change in
+    p(y | x) is made small; `optimal` makes it as small as can be and proves it, with these kept:
+
+    * The totals of the confidential column stay, or move by at most `drift` records, each counted
+      once (None: as little as must be).
+    * Of the unique records that show a value, no more than `max_posterior` truly have any one
+      value, so that one who knows how the release was made is never surer. Unless stated it is
+      0.9, and leaves out values that only one or two unique records hold.
+
+    Where these cannot all hold, PrivacyError says what would do. Several confidential columns are
+    treated in turn, or `jointly` as one. Columns cut by `bins` are released in their bins, unless
+    `release_raw`.
+
+    >>> people = pa.table({"who": range(40), "ill": ["no", "no", "no", "yes"] * 10})
+    >>> release = swap(people, 0.4, confidential="ill", classifier="none")
+    >>> release.reports[0].changed, release.reports[0].cost.intruder.worst.posterior <= 0.9
+    (16, True)
     """
-    if method not in METHODS:
-        raise ParameterError(
-            f"no swapping method '{method}'", hint=f"use one of {', '.join(METHODS)}"
-        )
+    started = time.perf_counter()
+    settings = _Settings(proportion, method, conditional, max_posterior, drift, classifier, folds)
+    microdata = microdata_of(
+        data, confidential, keys=keys, bins=bins, nulls=None if nulls == "value" else nulls
+    )
     rng = rng or secure()
-    model = conditional_named(conditional)
     views = (
-        [microdata.combined()]
-        if jointly
-        else [microdata.alone(i) for i in range(len(microdata.confidential))]
+        [microdata] if jointly else [microdata.alone(i) for i in range(len(microdata.confidential))]
     )
     for view in views:
-        check_proportion(proportion, view.confidential[0])
-    chosen = _method(method, drift)
-    reports, columns = [], {}
+        _check_flipping(proportion, view)
+    reports: list[SwapReport] = []
+    columns: dict[str, Coded] = {}
     changed = np.zeros(microdata.rows, dtype=bool)
     for view in views:
-        report, codes = _swap_one(
-            view, proportion, chosen, (conditional, model), (classifier, folds), rng, progress
-        )
+        report, released = _swap_one(view, settings, rng, progress)
         reports.append(report)
-        changed |= codes != view.confidential[0].codes
-        columns.update(_released(microdata, view.confidential[0], codes, jointly))
-    table = _with_columns(microdata.table, columns)
-    return SwapRelease(table, tuple(reports), _risks_as_released(table, microdata), changed)
+        for column in released:
+            changed |= column.codes != _named(view.confidential, column.name).codes
+            columns[column.name] = column
+    table = microdata.released(columns, raw=release_raw)
+    risks, notes = _as_released(table, microdata, columns, release_raw)
+    return SwapRelease(table, tuple(reports), risks, changed, notes, time.perf_counter() - started)
 
 
-def check_proportion(proportion: float, confidential: Coded) -> None:
-    """Refuse a proportion outside (0, 1], and 1 where flipping everything back would undo it."""
-    if not 0 < proportion <= 1:
-        raise ParameterError(
-            f"proportion={proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
-        )
-    if proportion == 1 and confidential.size == 2:
+def swap_proportions(
+    data: Any, proportions: Sequence[float], *, progress: Telling = silent, **how: Any
+) -> tuple[SwapReport | None, ...]:
+    """The report of the first column for each proportion; None where a proportion cannot be had."""
+    tried: list[SwapReport | None] = []
+    for place, proportion in enumerate(proportions):
+        progress(f"trying proportion {proportion:g}", place / len(proportions))
+        try:
+            tried.append(swap(data, proportion, classifier="none", **how).reports[0])
+        except PrivacyError:
+            tried.append(None)
+    return tuple(tried)
+
+
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ParameterError(f"{name}={value!r} is no number", hint="use for instance 0.5")
+
+
+def _check_flipping(proportion: float, view: Microdata) -> None:
+    """Refuse 1 where flipping everything back would undo it."""
+    if proportion == 1 and len(view.confidential) == 1 and view.confidential[0].size == 2:
         raise PrivacyError(
-            f"'{confidential.name}' has two values, so changing every unique record can be undone "
-            "by flipping them back",
+            f"'{view.confidential[0].name}' has two values, so changing every unique record can be "
+            "undone by flipping them back",
             hint="use a proportion below 1, such as 0.5",
         )
 
 
-def units_of(microdata: Microdata, rng: Keystream) -> Units:
-    """The records of U and a random member of each group of V, shuffled so that no tie depends on
-    the order of the table.
-    """
-    status = status_of(microdata.keys, microdata.confidential[0])
-    members = np.flatnonzero(status.collective)
-    members = members[rng.permutation(len(members))]
-    _, first = np.unique(status.pattern[members], return_index=True)
-    rows = np.concatenate([np.flatnonzero(status.unique), members[first]])
-    rows = rows[rng.permutation(len(rows))]
-    return Units(rows, status.unique[rows])
-
-
-def exchange_of(microdata: Microdata, units: Units, changes: int, model: Conditional) -> Exchange:
-    """The optimisation problem of these units."""
-    confidential = microdata.confidential[0]
-    posterior = model(microdata.keys, confidential, units.rows)
+def exchange_of(
+    microdata: Microdata,
+    units: Units,
+    changes: int,
+    model: Conditional,
+    settings: _Settings | None = None,
+) -> Exchange:
+    """The optimisation problem of these units, several confidential columns being one."""
+    several = len(microdata.confidential) > 1
+    whole = microdata.combined() if several else microdata
+    confidential = whole.confidential[0]
+    parts = microdata.parts() if several else ()
+    true = confidential.codes[units.rows].astype(np.intp)
+    holders = np.bincount(true[units.may_stay], minlength=confidential.size)
+    views = [np.arange(confidential.size), *parts]
     return Exchange(
-        posterior, confidential.codes[units.rows].astype(np.intp), units.may_stay, changes
+        model(microdata.keys, confidential, units.rows),
+        true,
+        units.may_stay,
+        changes,
+        None if settings is None or settings.limit == 1 else settings.cap(views, holders),
+        barred_values(units, true, parts) if several else None,
     )
 
 
-def _optimal(exchange: Exchange, rng: Keystream, progress: Progress | None) -> Assignment:
-    return solve(exchange, progress=progress)
+def _optimal(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
+    return solve(exchange, drift=2 * drift, progress=progress)
 
 
-def _greedy(exchange: Exchange, rng: Keystream, progress: Progress | None) -> Assignment:
+def _greedy(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
     return _unproved(exchange, phase_two(exchange, phase_one(exchange, rng), progress=progress))
 
 
-def _random(exchange: Exchange, rng: Keystream, progress: Progress | None) -> Assignment:
+def _random(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
     """The paper's baseline: who changes is drawn at random, the new value from the marginal without
     the true one.
     """
@@ -211,6 +296,8 @@ def _random(exchange: Exchange, rng: Keystream, progress: Progress | None) -> As
     changing = np.concatenate([free[: exchange.changes], np.flatnonzero(~exchange.may_stay)])
     weight = np.broadcast_to(exchange.totals() + 1.0, (len(changing), exchange.values)).copy()
     weight[np.arange(len(changing)), exchange.true[changing]] = 0
+    if exchange.barred is not None:
+        weight[exchange.barred[changing]] = 0
     cumulative = np.cumsum(weight, axis=1)
     point = rng.random(len(changing)) * cumulative[:, -1]
     assigned = exchange.true.copy()
@@ -225,93 +312,135 @@ METHODS: dict[str, Method] = {
 }
 
 
-def _method(name: str, drift: int) -> tuple[str, Method]:
-    if drift < 0 or (drift and name != "optimal"):
-        raise ParameterError(
-            f"drift={drift} with method {name}",
-            hint="a drift of 0 or more is for the optimal method",
-        )
-    if drift:
-        return name, lambda exchange, rng, progress: solve(exchange, drift=drift, progress=progress)
-    return name, METHODS[name]
-
-
 def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
-    drift = np.abs(np.bincount(assigned, minlength=exchange.values) - exchange.totals()).sum()
-    return Assignment(assigned, exchange.cost(assigned), -math.inf, False, int(drift))
+    return Assignment(assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned))
 
 
-def number_of_changes(
-    units: Units, proportion: float, confidential: Coded
-) -> tuple[int, tuple[str, ...]]:
-    """p·|U| rounded up, but never all of U where the column has two values and flipping back would
-    undo it.
-    """
-    changes = math.ceil(proportion * units.unique - 1e-9)
-    if confidential.size == 2 and changes == units.unique and changes:
-        return changes - 1, (
-            f"one unique record is left as it is, or flipping all {changes} back would undo the "
-            "swap",
+def _assigned(
+    name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Telling
+) -> tuple[Assignment, tuple[str, ...]]:
+    """New values under everything that was asked, or the refusal that says what would do."""
+    notes: tuple[str, ...] = ()
+    if settings.method == "optimal":
+        holdings = exchange.holdings()
+        changes = fitting_changes(holdings, settings.drift)
+        if changes is None:
+            raise refusal(name, settings.proportion, holdings, settings.drift)
+        if changes != exchange.changes:
+            notes = (
+                f"{changes} unique records were changed, not {exchange.changes}: so the totals can stay",
+            )
+            exchange = replace(exchange, changes=changes)
+    found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
+    if settings.method != "optimal":
+        _check_found(name, exchange, found, settings)
+    return found, notes
+
+
+def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Settings) -> None:
+    """Refuse what a method that looks neither at the totals nor at guesses made of them."""
+    moved = found.drift // 2
+    rows = np.arange(exchange.units)
+    if exchange.barred is not None and exchange.barred[rows, found.assigned].any():
+        raise PrivacyError(
+            f"method {settings.method} leaves a column of '{name}' as it is in groups that share it",
+            hint="use method optimal, or swap the columns in turn",
         )
-    return changes, ()
-
-
-def _drift_notes(exchange: Exchange) -> tuple[str, ...]:
-    """A warning where so many changes cannot leave the totals alone, and how many could."""
-    drift = least_drift(exchange)
-    if drift <= exchange.values:  # an odd number of exchanges is no reason to worry
-        return ()
-    low, high = 0, exchange.changes
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high)
-            if least_drift(replace(exchange, changes=middle)) <= exchange.values
-            else (low, middle - 1)
+    if settings.drift is not None and moved > settings.drift:
+        raise PrivacyError(
+            f"method {settings.method} moved the totals of '{name}' by {moved:,} records",
+            hint=f"use method optimal, or allow it with drift={moved}",
         )
-    kept = low / max(1, int(exchange.may_stay.sum()))
-    advice = f"; up to a proportion of {kept:.2f} they can stay" if low else ""
-    return (f"one value is held by so many that the totals must move by {drift} records{advice}",)
+    flows = exchange.flows(found.assigned)
+    if exchange.cap is None or not exchange.cap.broken(flows):
+        return
+    share = (flows.max(axis=0) / np.maximum(1, flows.sum(axis=0))).max()
+    raise PrivacyError(
+        f"method {settings.method} lets '{name}' be guessed with {share:.4g}, more than "
+        f"{settings.limit:g}, from one of the values shown",
+        hint="use method optimal, or max_posterior=1 to allow it",
+    )
 
 
 def _swap_one(
-    view: Microdata,
-    proportion: float,
-    method: tuple[str, Method],
-    conditional: tuple[str, Conditional],
-    classifier: tuple[ClassifierName, int],
-    rng: Keystream,
-    progress: Progress | None,
-) -> tuple[SwapReport, NDArray[np.int32]]:
-    confidential = view.confidential[0]
+    view: Microdata, settings: _Settings, rng: Keystream, progress: Telling
+) -> tuple[SwapReport, tuple[Coded, ...]]:
+    """The report, and the confidential columns as they are released."""
     started = time.perf_counter()
+    several = len(view.confidential) > 1
+    whole = (view.combined() if several else view).confidential[0]
     units = units_of(view, rng)
-    changes, notes = number_of_changes(units, proportion, confidential)
+    changes, notes = number_of_changes(units, settings.proportion, whole)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
-    exchange = exchange_of(view, units, changes, conditional[1])
-    notes += _drift_notes(exchange)
-    assignment = method[1](exchange, rng, progress)
+    model = conditional_named(settings.conditional)
+    exchange = exchange_of(view, units, changes, model, settings)
+    assignment, more = _assigned(whole.name, exchange, settings, rng, progress)
     seconds = time.perf_counter() - started
-    codes = confidential.codes.copy()
+    codes = whole.codes.copy()
     codes[units.rows] = assignment.assigned
-    moved = codes[units.rows] != confidential.codes[units.rows]
-    if progress:
-        progress("measuring the cost")
+    shown = Coded(whole.name, codes, whole.values)
+    released = (
+        tuple(
+            Coded(column.name, part[codes].astype(np.int32), column.values)
+            for column, part in zip(view.confidential, view.parts(), strict=True)
+        )
+        if several
+        else (shown,)
+    )
+    single = _single_columns(view, released) if several else ()
+    progress("measuring the cost", None)
     cost = measure(
         view.keys,
-        confidential,
-        Coded(confidential.name, codes, confidential.values),
-        classifier=classifier[0],
-        folds=classifier[1],
+        whole,
+        shown,
+        classifier=settings.classifier,
+        folds=settings.folds,
+        progress=progress,
     )
+    report = _report(whole, shown, units, assignment, settings, cost, seconds)
+    exempt = _exempt_note(exchange, cost.intruder, settings)
+    return replace(report, single=single, notes=notes + more + exempt), released
+
+
+def _single_columns(view: Microdata, released: Sequence[Coded]) -> tuple[Intruder, ...]:
+    """What can be guessed of each column on its own."""
+    return tuple(
+        intruder_of(view.keys, status_of(view.keys, truth), truth, shown)
+        for truth, shown in zip(view.confidential, released, strict=True)
+    )
+
+
+def _exempt_note(exchange: Exchange, intruder: Intruder, settings: _Settings) -> tuple[str, ...]:
+    """A word where a value was left out of the limit because hardly anyone holds it."""
+    over = [one for one in intruder.shown if one.posterior > settings.limit + 1e-9]
+    if settings.max_posterior is not None or exchange.cap is None or not over:
+        return ()
+    return (
+        f"{len(over)} value(s) that one or two unique records hold are outside the limit of "
+        f"{settings.limit:g} ({sum(one.records for one in over)} records); state max_posterior to "
+        "hold them to it",
+    )
+
+
+def _report(
+    truth: Coded,
+    shown: Coded,
+    units: Units,
+    assignment: Assignment,
+    settings: _Settings,
+    cost: Cost,
+    seconds: float,
+) -> SwapReport:
+    moved = shown.codes[units.rows] != truth.codes[units.rows]
     proved = math.isfinite(assignment.bound)
-    report = SwapReport(
-        confidential=confidential.name,
-        method=method[0],
-        proportion=proportion,
-        conditional=conditional[0],
-        records=view.rows,
+    return SwapReport(
+        confidential=truth.name,
+        method=settings.method,
+        proportion=settings.proportion,
+        conditional=settings.conditional,
+        max_posterior=settings.limit,
+        records=len(truth.codes),
         changed=int(moved.sum()),
         changed_unique=int((moved & units.may_stay).sum()),
         changed_groups=int((moved & ~units.may_stay).sum()),
@@ -321,50 +450,37 @@ def _swap_one(
         optimal=assignment.optimal,
         seconds=seconds,
         cost=cost,
-        notes=notes,
     )
-    return report, codes
 
 
-def _released(
-    microdata: Microdata, confidential: Coded, codes: NDArray[np.int32], jointly: bool
-) -> dict[str, pa.Array]:
-    """The released columns as Arrow arrays, of the original type unless the column was binned."""
-    if not jointly:
-        return {
-            confidential.name: _decoded(
-                microdata.table, confidential.name, confidential.values, codes
-            )
-        }
-    parts = zip(*confidential.values, strict=True)
-    return {
-        column.name: _decoded(microdata.table, column.name, tuple(values), codes)
-        for column, values in zip(microdata.confidential, parts, strict=True)
-    }
+def _named(columns: Sequence[Coded], name: str) -> Coded:
+    return next(column for column in columns if column.name == name)
 
 
-def _decoded(
-    table: pa.Table, name: str, values: tuple[Any, ...], codes: NDArray[np.int32]
-) -> pa.Array:
-    original = table.schema.field(name).type
-    kind = original.value_type if pa.types.is_dictionary(original) else original
-    try:
-        choices = pa.array(values, type=kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        choices = pa.array(values, type=pa.string())  # a binned number is released as its bin
-    return choices.take(pa.array(codes))
-
-
-def _with_columns(table: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
-    for name, array in columns.items():
-        table = table.set_column(table.column_names.index(name), name, array)
-    return table
-
-
-def _risks_as_released(table: pa.Table, microdata: Microdata) -> dict[str, Risk]:
-    """Risk on the values as they go out: finer than the keys where those were binned
-    for the swap.
+def _as_released(
+    table: pa.Table, microdata: Microdata, columns: Mapping[str, Coded], raw: bool
+) -> tuple[dict[str, Risk], tuple[str, ...]]:
+    """Risk on the values as they go out, finer than the keys where those were binned for the swap
+    only; and what to say of that.
     """
     names = [column.name for column in microdata.confidential]
     again = Microdata.read(table, names, keys=[column.name for column in microdata.keys])
-    return {column.name: risk_of(again.keys, column) for column in again.confidential}
+    risks = {column.name: risk_of(again.keys, column) for column in again.confidential}
+    finer = [column.name for column in microdata.binned if column.name not in columns]
+    if not raw or not finer:
+        return risks, ()
+    unique = status_of(again.keys, again.confidential[0]).unique
+    true = np.ones(len(unique), dtype=bool)
+    for name in names:
+        true &= _same(table[name], microdata, name)
+    return risks, (
+        f"{', '.join(finer)} was cut for matching but is released as it is: {int(unique.sum()):,} "
+        f"records are unique in the file as released, {int((unique & true).sum()):,} of them with "
+        "their true value; leave release_raw out to release bins",
+    )
+
+
+def _same(released: pa.ChunkedArray, microdata: Microdata, name: str) -> NDArray[np.bool_]:
+    """Which records show their true value."""
+    truth = decoded(microdata.table, _named(microdata.confidential, name))
+    return np.array([a == b for a, b in zip(released.to_pylist(), truth.to_pylist(), strict=True)])

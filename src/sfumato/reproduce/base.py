@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.report import Block, Heading, Note, Page, Picture, Table
+from sfumato.report import Block, Heading, Listing, Note, Page, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,7 +222,7 @@ class Reproduction:
         for quantity, printed, _ in self._groups():
             columns += [f"{quantity}: paper", "ours"] if printed else [quantity]
         rows = [[*row.labels, *self._entries(row)] for row in self.rows]
-        return [Heading(self.title), Table(columns, rows), *(Note(note) for note in self.notes)]
+        return [Heading(self.title), Listing(columns, rows), *(Note(note) for note in self.notes)]
 
     def draw(self) -> list[Axes] | None:
         """The errors by length as a figure; None where rows are not lengths."""

@@ -1,28 +1,33 @@
 """Perturbing a table in memory, or a file of any size batch by batch; the noise is drawn once and
-written down.
+written down, in an order that says nothing of the truth's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure
-from sfumato.table.readers import BATCH_ROWS, Reader, reader_of
-from sfumato.table.table import Provenance, Table, join_columns
-from sfumato.table.writing import writer_to
+from sfumato.table.order import OrderWriter, order_to
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of, reader_of
+from sfumato.table.shuffling import RowForm, Shuffle, permutation
+from sfumato.table.table import Provenance, Table, join_columns, new_release
+from sfumato.table.writing import Writer, check_free, writer_to
 
 Progress = Callable[
     [int, float | None], None
-]  # rows read so far, and the part of the file they are, if known
+]  # rows read so far, and the part of the work they are, if known
+READING = 0.6  # the part of the work that reading and drawing are, where the reports are shuffled
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,22 @@ class Written:
 
 
 def perturb_table(
-    table: Table, mechanism: Mechanism, rng: Keystream | None = None, *, copies: int = 1
+    table: Table,
+    mechanism: Mechanism,
+    rng: Keystream | None = None,
+    *,
+    copies: int = 1,
+    keep_order: bool = False,
 ) -> Table:
-    """The perturbed table, its noise drawn once; from secure randomness unless an `rng`
-    is given.
+    """The perturbed table, its noise drawn once, from secure randomness unless an `rng` is given,
+    and its rows in a random order unless that is to be kept.
     """
+    rng = secure() if rng is None else rng
+    release = _in_order(table, mechanism, rng, copies)
+    return release if keep_order else shuffled(release, rng)[0]
+
+
+def _in_order(table: Table, mechanism: Mechanism, rng: Keystream, copies: int) -> Table:
     if not isinstance(table, Table):
         raise ParameterError(
             f"a table of records is perturbed, and this is a {type(table).__name__}",
@@ -51,10 +67,29 @@ def perturb_table(
             ),
         )
     check_truth("this table", table.provenance)
-    rng = secure() if rng is None else rng
     provenance = provenance_of(mechanism, rng, copies)
     columns = reports_of(table.recode(mechanism.domain).columns, mechanism, rng, copies)
     return Table(mechanism.reports, columns, provenance, table.notes)
+
+
+def shuffled(release: Table, rng: Keystream) -> tuple[Table, NDArray[np.int64]]:
+    """The same release in a random order, and the row of the truth behind each of its reports; the
+    reports of one record stay side by side.
+    """
+    if release.provenance is None:
+        raise ParameterError("only a release is shuffled; perturb the table first")
+    copies = release.copies
+    order = permutation(order_stream(rng), release.rows // copies)
+    rows = (order[:, None] * copies + np.arange(copies)).ravel()
+    provenance = replace(release.provenance, shuffled=True)
+    return replace(release.take(rows), provenance=provenance), np.repeat(order, copies)
+
+
+def order_stream(rng: Keystream) -> Keystream:
+    """The stream that an order is drawn from: a key of its own, so that no two orders are alike and
+    the noise is the same whether the order is kept or not.
+    """
+    return Keystream(rng.words(4).tobytes(), rng.secure)
 
 
 def perturb_file(
@@ -66,28 +101,97 @@ def perturb_file(
     schema: Domain | None = None,
     copies: int = 1,
     batch_rows: int = BATCH_ROWS,
+    keep_order: bool = False,
+    order: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Written:
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
     The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism
-    that must see all rows at once (swapping) is given them all.
+    that must see all rows at once (swapping) is given them all. The reports come in a random order
+    unless `keep_order`; the file `order` is told which record each came from.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
     check_truth(reader.where, reader.provenance)
+    check_order(order, target, keep_order=keep_order, force=force)
     rng = secure() if rng is None else rng
-    provenance = provenance_of(mechanism, rng, copies)
+    provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
+    drawn = _Drawn(reader, domain, mechanism, rng, copies, batch_rows, progress)
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:
-        done = 0
-        for columns in _batches(reader, domain, mechanism, batch_rows):
-            records = Table(domain, columns).recode(mechanism.domain).columns
-            writer.write(reports_of(records, mechanism, rng, copies))
-            done += rows_of(records)
-            if progress:
-                progress(done, reader.fraction)
+        if keep_order:
+            for reports in drawn.reports():
+                writer.write(reports)
+        else:
+            with nullcontext() if order is None else order_to(order, force=force) as secret:
+                _write_shuffled(drawn, writer, secret, _folder_of(target))
     return Written(writer.rows, provenance, reader.notes(domain))
+
+
+def check_order(
+    order: str | Path | None, target: str | Path, *, keep_order: bool, force: bool
+) -> None:
+    """Refuse an order that could not be written, before any work is done for it."""
+    if order is None:
+        return
+    if keep_order:
+        raise ParameterError(
+            "the order is kept, so there is no secret one to write",
+            hint="use --order or --keep-order",
+        )
+    if Path(order).absolute() == Path(target).absolute():
+        raise ParameterError("the reports and their order need a file each")
+    check_free(Path(order), force)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """The reports of a file's records, drawn batch by batch as they are read."""
+
+    reader: Reader
+    domain: Domain
+    mechanism: Mechanism
+    rng: Keystream
+    copies: int
+    batch_rows: int
+    progress: Progress | None
+
+    def reports(self, share: float = 1.0) -> Iterator[Columns]:
+        """The reports in the order of the records; reading is this share of the work."""
+        done = 0
+        for columns in _batches(self.reader, self.domain, self.mechanism, self.batch_rows):
+            records = Table(self.domain, columns).recode(self.mechanism.domain).columns
+            yield reports_of(records, self.mechanism, self.rng, self.copies)
+            done += rows_of(records)
+            if self.progress:
+                fraction = self.reader.fraction
+                self.progress(done, None if fraction is None else share * fraction)
+
+
+def _write_shuffled(
+    drawn: _Drawn, writer: Writer, order: OrderWriter | None, folder: Path | None
+) -> None:
+    form = RowForm(drawn.mechanism.reports, drawn.copies, numbered=order is not None)
+    shuffle, records = None, 0
+    for reports in drawn.reports(share=READING):
+        if shuffle is None:  # the first batch draws its noise as if the order were kept
+            shuffle = Shuffle(order_stream(drawn.rng), form.dtype, folder)
+        shuffle.add(form.pack(reports, records))
+        records += rows_of(reports) // drawn.copies
+    most = min(batch_rows_of(attribute) for attribute in drawn.mechanism.reports)
+    for rows in shuffle.batches(max(most // drawn.copies, 1)) if shuffle else ():
+        writer.write(form.unpack(rows))
+        if order is not None:
+            order.write(form.numbers(rows))
+        if drawn.progress:
+            written = writer.rows // drawn.copies
+            drawn.progress(records, READING + (1 - READING) * written / records)
+
+
+def _folder_of(target: str | Path) -> Path | None:
+    """Where there is room for the reports: beside the file to be written."""
+    return None if str(target) == STANDARD_STREAM else Path(target).absolute().parent
 
 
 def _batches(
@@ -101,7 +205,7 @@ def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenan
     """How a table comes about that this mechanism perturbs from this randomness."""
     if copies < 1:
         raise ParameterError(f"copies={copies}; a record is reported at least once")
-    return Provenance(mechanism, rng.secure, copies)
+    return Provenance(mechanism, rng.secure, copies, release=new_release())
 
 
 def check_truth(where: str, provenance: Provenance | None) -> None:

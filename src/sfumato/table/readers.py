@@ -9,10 +9,11 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.bits import WORD_BITS, Bits
-from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items, Numeric
+from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
 from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
+from sfumato.table.describing import description_of, parts_digest
 from sfumato.table.expansion import (
     SMALL_TEXT,
     Unzipped,
@@ -35,6 +37,7 @@ from sfumato.table.expansion import (
 )
 from sfumato.table.table import (
     METADATA_KEY,
+    RELEASE_KEY,
     Provenance,
     Table,
     arrow_stream,
@@ -51,6 +54,8 @@ STANDARD_STREAM = "-"
 MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
 MOST_COLUMNS = 1 << 15  # of a CSV file
 GZIP_MARK = b"\x1f\x8b"
+RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
+SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
 # What spreadsheets and data frames write for a number that is not there.
@@ -97,9 +102,14 @@ class Reader(ABC):
         if self.description is None:
             return None
         try:
-            return Provenance.from_description(self.description)
+            found = Provenance.from_description(self.description)
         except SfumatoError as error:
             raise FileError(f"{self.where}: {error.message}", hint=error.hint) from None
+        return self._checked(found)
+
+    def _checked(self, provenance: Provenance) -> Provenance:
+        """The provenance, once the rows are known to be those that it speaks of."""
+        return provenance
 
     @property
     def described_rows(self) -> int:
@@ -108,8 +118,11 @@ class Reader(ABC):
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain."""
+        # A report is a value of the domain as it stands; only of the truth a schema may say what
+        # other values, missing ones and those beyond a range are taken for.
+        wanted = domain if self.provenance is None else strict(domain)
         with self._no_true_value_told():
-            columns = join_columns(domain, list(self._in_proportion(self.batches(domain))))
+            columns = join_columns(domain, list(self._in_proportion(self.batches(wanted))))
         return Table(domain, columns, self.provenance, self.notes(domain))
 
     def _in_proportion(self, batches: Iterator[Columns]) -> Iterator[Columns]:
@@ -154,10 +167,14 @@ class RecordReader(Reader):
     ) -> Iterator[pa.RecordBatch]:
         """The values of these columns, a batch at a time."""
 
+    def word_batches(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The same, words in whatever form is encoded fastest."""
+        return self.arrow_batches(names, batch_rows)
+
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         names = self._columns_of(domain)
         first_row = 1
-        for batch in self.arrow_batches(names, batch_rows):
+        for batch in self.word_batches(names, batch_rows):
             if batch.num_rows:
                 yield self._encode(batch, domain, first_row)
             first_row += batch.num_rows
@@ -194,7 +211,15 @@ class FrameReader(RecordReader):
     @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self.frame.schema.metadata, self.where)
-        return None if found is None else {**found, "rows": self.frame.num_rows}
+        if found is None:
+            return None
+        if found.get("rows", self.frame.num_rows) != self.frame.num_rows:
+            raise _other_rows(self.where, self.frame.num_rows, found["rows"])
+        return {**found, "rows": self.frame.num_rows}
+
+    def _checked(self, provenance: Provenance) -> Provenance:
+        # Whoever hands a frame over may have changed it: what is made of it is a release anew.
+        return replace(provenance, release=None)
 
     def arrow_batches(
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
@@ -212,17 +237,23 @@ class ParquetReader(RecordReader):
 
     @cached_property
     def _file(self) -> Any:
+        file = self._opened(())
+        self._check_size(file.metadata)
+        return file
+
+    def _opened(self, words: Sequence[str]) -> Any:
         import pyarrow.parquet as pq
 
         with _readable_parquet(self.where):
-            file = pq.ParquetFile(self.path, buffer_size=1 << 20)
-            check_rows(file.metadata.num_rows, self.size, self.where)
-            for group in range(file.metadata.num_row_groups):
-                chunks = file.metadata.row_group(group)
-                for place in range(chunks.num_columns):
-                    unpacked = chunks.column(place).total_uncompressed_size
-                    check_unpacked(unpacked, self.size, self.where)
-            return file
+            return pq.ParquetFile(self.path, buffer_size=1 << 20, read_dictionary=list(words))
+
+    def _check_size(self, metadata: Any) -> None:
+        check_rows(metadata.num_rows, self.size, self.where)
+        for group in range(metadata.num_row_groups):
+            chunks = metadata.row_group(group)
+            for place in range(chunks.num_columns):
+                unpacked = chunks.column(place).total_uncompressed_size
+                check_unpacked(unpacked, self.size, self.where)
 
     @cached_property
     def size(self) -> int:
@@ -243,16 +274,44 @@ class ParquetReader(RecordReader):
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
 
+    @property
+    def release(self) -> str | None:
+        """The release id that the rows carry."""
+        return release_in(self._file.metadata.metadata or {})
+
+    def _checked(self, provenance: Provenance) -> Provenance:
+        provenance.check_rows(self.release, self.where)
+        return provenance
+
     def arrow_batches(
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
+        yield from self._batches_of(self._file, names, batch_rows)
+
+    def word_batches(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self._batches_of(self._words, names, batch_rows)
+
+    @cached_property
+    def _words(self) -> Any:
+        """The file, its words read as numbers into a list of different ones."""
+        words = [
+            place.name
+            for place in self._file.schema_arrow
+            if pa.types.is_string(place.type) or pa.types.is_large_string(place.type)
+        ]
+        return self._opened(words)
+
+    def _batches_of(
+        self, file: Any, names: Sequence[str], batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
         self._read = 0
         with _readable_parquet(self.where):
-            for batch in self._file.iter_batches(
-                batch_rows, columns=list(names), use_threads=False
-            ):
-                self._read += batch.num_rows
-                yield batch
+            for groups in _runs_of_groups(file.metadata):
+                for batch in file.iter_batches(
+                    batch_rows, row_groups=groups, columns=list(names), use_threads=False
+                ):
+                    self._read += batch.num_rows
+                    yield batch
 
     @property
     def fraction(self) -> float | None:
@@ -308,14 +367,27 @@ class FolderReader(RecordReader):
             )
         return found
 
+    def _checked(self, provenance: Provenance) -> Provenance:
+        if provenance.release is not None and self.description is not None:
+            names = parts_digest(entry.name for entry in self.path.iterdir())
+            same = names == self.description.get("parts", names)
+            for part in self.parts:
+                provenance.check_rows(part.release if same else None, part.where)
+        return provenance
+
     def arrow_batches(
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
+        yield from self._counted(part.arrow_batches(names, batch_rows) for part in self.parts)
+
+    def word_batches(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self._counted(part.word_batches(names, batch_rows) for part in self.parts)
+
+    def _counted(self, parts: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         self._read = 0
-        for part in self.parts:
-            for batch in part.arrow_batches(names, batch_rows):
-                self._read += batch.num_rows
-                yield batch
+        for batch in chain.from_iterable(parts):
+            self._read += batch.num_rows
+            yield batch
 
     @property
     def fraction(self) -> float | None:
@@ -385,20 +457,11 @@ class TextReader(Reader):
 
     @cached_property
     def description(self) -> Mapping[str, Any] | None:
-        if isinstance(self.path, bytes):
-            return None
-        side = side_file(self.path)
-        if not side.exists():
-            return None
-        return parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
+        return None if isinstance(self.path, bytes) else description_of(self.path)
 
     def _check_rows(self, rows: int) -> None:
         if self.description is not None and rows != self.described_rows:
-            raise FileError(
-                f"{self.where} has {rows} rows, but its description speaks of "
-                f"{self.described_rows}",
-                hint="it was cut short or changed after it was perturbed",
-            )
+            raise _other_rows(self.where, rows, self.described_rows)
 
 
 @dataclass(eq=False)
@@ -650,11 +713,6 @@ def kind_of(path: Path) -> str:
     )
 
 
-def side_file(path: Path) -> Path:
-    """The JSON file that describes a perturbed text file."""
-    return path.with_name(path.name + ".sfumato.json")
-
-
 def _check_readable(path: Path) -> None:
     if not path.exists():
         folder = path.parent
@@ -682,6 +740,55 @@ def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mappin
     if not metadata or METADATA_KEY not in metadata:
         return None
     return parsed_json(metadata[METADATA_KEY], f"the description in {where}")
+
+
+def release_in(metadata: Mapping[bytes, bytes]) -> str | None:
+    """The release id that a Parquet file's metadata hold: as Sfumato writes it, or as Spark does,
+    with the schema of its rows.
+    """
+    if RELEASE_KEY in metadata:
+        return metadata[RELEASE_KEY].decode("utf-8", "replace")
+    try:
+        fields = parsed_json(metadata[SPARK_SCHEMA_KEY], "Spark's schema")["fields"]
+        return str(fields[0]["metadata"][RELEASE_KEY.decode()])
+    except (KeyError, IndexError, TypeError, FileError):
+        return None
+
+
+def _runs_of_groups(metadata: Any) -> Iterator[list[int]]:
+    """Row groups in runs of about a million rows: Arrow opens the columns of all groups that it is
+    asked for at once, and would hold more the longer a file is.
+    """
+    run: list[int] = []
+    rows = 0
+    for group in range(metadata.num_row_groups):
+        run.append(group)
+        rows += metadata.row_group(group).num_rows
+        if rows >= RUN_ROWS:
+            yield run
+            run, rows = [], 0
+    if run:
+        yield run
+
+
+def strict(domain: Domain) -> Domain:
+    """The same domain without leave to take one value for another."""
+    return Domain(tuple(map(_strict, domain)), domain.title)
+
+
+def _strict(attribute: Attribute) -> Attribute:
+    if isinstance(attribute, Category):
+        return replace(attribute, other=None, missing=None)
+    if isinstance(attribute, Bins | Numeric):
+        return replace(attribute, missing=None, clip=False)
+    return attribute
+
+
+def _other_rows(where: str, found: int, described: object) -> FileError:
+    return FileError(
+        f"{where} has {found} rows, but its description speaks of {described}",
+        hint="it was cut short or changed after it was perturbed",
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -31,18 +35,26 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
 
 METADATA_KEY = b"sfumato"
-DESCRIPTION_FORMAT = 1  # of the JSON that travels with a perturbed file
+RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
+DESCRIPTION_FORMAT = 2  # of the JSON that travels with a perturbed file
+RELEASE_ID = re.compile("[0-9a-f]{32}")
+FIRST_FORMAT = 1  # of version 0.1.0: no release id, and the order of the truth
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a table was perturbed: by which mechanism, whether from secure randomness, and how many
-    reports a record made.
+    """How a table was perturbed: by which mechanism, whether from secure randomness, how many
+    reports a record made, and whether they stand in a random order.
+
+    `release` is a random name that stands with the rows as well, so that no description is taken
+    for that of other rows; None for rows that were changed, or written by version 0.1.0.
     """
 
     mechanism: Mechanism
     secure: bool
     copies: int = 1
+    shuffled: bool = False
+    release: str | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -51,22 +63,74 @@ class Provenance:
 
     def describe(self) -> dict[str, Any]:
         """The JSON description that travels with a perturbed file."""
-        head = {"format": DESCRIPTION_FORMAT, "version": __version__}
-        return head | self.mechanism.spec() | {"secure": self.secure, "copies": self.copies}
+        head = {"format": DESCRIPTION_FORMAT, "version": __version__, "release": self.release}
+        how = {"secure": self.secure, "copies": self.copies, "shuffled": self.shuffled}
+        return head | self.mechanism.spec() | how
+
+    @property
+    def unnamed(self) -> Provenance:
+        """How rows came about that were made of these, but are not the same rows."""
+        return replace(self, release=None)
+
+    @property
+    def named(self) -> Provenance:
+        """The same, with a release id where there is none."""
+        return self if self.release is not None else replace(self, release=new_release())
+
+    def alike(self, other: Provenance | None) -> bool:
+        """Whether both came about in the same way, whichever rows and in whichever order."""
+        if other is None:
+            return False
+        return (self.mechanism, self.secure, self.copies) == (
+            other.mechanism,
+            other.secure,
+            other.copies,
+        )
+
+    def joined(self, other: Provenance) -> Provenance:
+        """How the rows of both came about, taken together."""
+        return replace(self.unnamed, shuffled=self.shuffled and other.shuffled)
+
+    def check_rows(self, found: str | None, where: str) -> None:
+        """Refuse rows that carry another release id than their description."""
+        if self.release is not None and found != self.release:
+            raise FileError(
+                f"the rows of {where} are not those that its description speaks of",
+                hint="they were replaced or written again after they were perturbed",
+            )
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Provenance:
         """The provenance that a perturbed file describes."""
         given = Received(description, "this file's description")
-        if given["format"].value != DESCRIPTION_FORMAT:
+        form = given["format"].value
+        if form not in (FIRST_FORMAT, DESCRIPTION_FORMAT):
             raise FileError(
-                f"this file's description has format {shown(description['format'])}; this Sfumato "
-                f"({__version__}) reads {DESCRIPTION_FORMAT}",
+                f"this file's description has format {shown(form)}; this Sfumato "
+                f"({__version__}) reads {FIRST_FORMAT} to {DESCRIPTION_FORMAT}",
                 hint="read it with the version that wrote it",
             )
         secure, copies = given["secure"].flag(), given["copies"].whole(1, MOST_COPIES)
+        shuffled, release = False, None
+        if form != FIRST_FORMAT:
+            shuffled, release = given["shuffled"].flag(), _release_in(given)
         with slips_told("this file's description"):
-            return cls(from_spec(description), secure, copies)
+            return cls(from_spec(description), secure, copies, shuffled, release)
+
+
+def new_release() -> str:
+    """A random name for a release; it is no noise, so that it comes from no stream of noise."""
+    return secrets.token_hex(16)
+
+
+def _release_in(given: Received) -> str | None:
+    """The release id of a description; a table whose rows were chosen from another's has none."""
+    if given["release"].value is None:
+        return None
+    found = given["release"].word()
+    if not RELEASE_ID.fullmatch(found):
+        raise FileError("this file's description names no release id as Sfumato writes it")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +220,7 @@ class Table:
             attribute.decode(column)
             for attribute, column in zip(self.domain, self.columns, strict=True)
         ]
-        return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance))
+        return pa.table(arrays, schema=arrow_schema(self.domain, self.provenance, self.rows))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow C stream, so that pandas, polars and DuckDB read a table directly."""
@@ -168,7 +232,12 @@ class Table:
             _recoded(self.domain[attribute.name], self.column(attribute.name), attribute)
             for attribute in domain
         )
-        return replace(self, domain=domain, columns=columns)
+        return replace(
+            self,
+            domain=domain,
+            columns=columns,
+            provenance=self.provenance and self.provenance.unnamed,
+        )
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
@@ -176,7 +245,9 @@ class Table:
             column.slice(start, stop) if isinstance(column, Bits) else column[start:stop]
             for column in self.columns
         )
-        return replace(self, columns=columns)
+        return replace(
+            self, columns=columns, provenance=self.provenance and self.provenance.unnamed
+        )
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
@@ -186,6 +257,7 @@ class Table:
                 column.take(rows) if isinstance(column, Bits) else column[rows]
                 for column in self.columns
             ),
+            provenance=self.provenance and self.provenance.unnamed,
         )
 
     @classmethod
@@ -194,11 +266,19 @@ class Table:
         if not parts:
             raise DataError("there is no table to join; give at least one")
         first = parts[0]
-        if any(
-            part.domain != first.domain or part.provenance != first.provenance for part in parts
-        ):
+        if any(part.domain != first.domain or not alike(part, first) for part in parts):
             raise DataError("tables to join must have the same domain and the same mechanism")
-        return replace(first, columns=join_columns(first.domain, [part.columns for part in parts]))
+        columns = join_columns(first.domain, [part.columns for part in parts])
+        origins = [part.provenance for part in parts if part.provenance is not None]
+        origin = reduce(Provenance.joined, origins).unnamed if origins else None
+        return replace(first, columns=columns, provenance=origin)
+
+
+def alike(one: Table, other: Table) -> bool:
+    """Whether two tables came about in the same way."""
+    if one.provenance is None:
+        return other.provenance is None
+    return one.provenance.alike(other.provenance)
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
@@ -226,16 +306,20 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
     )
 
 
-def arrow_schema(domain: Domain, provenance: Provenance | None) -> pa.Schema:
+def arrow_schema(
+    domain: Domain, provenance: Provenance | None, rows: int | None = None
+) -> pa.Schema:
     """The Arrow types of a domain's columns, with the description of a perturbed table in the
-    metadata.
+    metadata, and how many rows it speaks of where that is known.
     """
     # No value is ever missing; to say so lets engines compare three times faster.
     fields = [
         pa.field(attribute.name, _arrow_type(attribute), nullable=False) for attribute in domain
     ]
-    metadata = {METADATA_KEY: json.dumps(provenance.describe())} if provenance else None
-    return pa.schema(fields, metadata=metadata)
+    if provenance is None:
+        return pa.schema(fields)
+    description = provenance.describe() | ({} if rows is None else {"rows": rows})
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(description)})
 
 
 def _arrow_type(attribute: Attribute) -> pa.DataType:
@@ -253,9 +337,18 @@ def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Colum
     for attribute, column in zip(domain, columns, strict=True):
         _check_kind(attribute, column)
     return tuple(
-        attribute.encode(column, first_row)
+        _encode(attribute, column, first_row)
         for attribute, column in zip(domain, columns, strict=True)
     )
+
+
+def _encode(attribute: Attribute, column: pa.Array, first_row: int) -> Codes | Bits:
+    """The codes of a column; of one that lists its different words, those are encoded once."""
+    if pa.types.is_dictionary(column.type) and not column.null_count:
+        with suppress(DataError):  # which row is wrong is known by looking at every row
+            codes = np.asarray(attribute.encode(column.dictionary))
+            return codes[column.indices.to_numpy(zero_copy_only=False)]
+    return attribute.encode(column, first_row)
 
 
 def _check_kind(attribute: Attribute, column: pa.Array) -> None:

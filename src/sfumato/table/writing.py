@@ -5,8 +5,6 @@ complete.
 from __future__ import annotations
 
 import gzip
-import json
-import os
 import shutil
 import sys
 import tempfile
@@ -15,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +22,12 @@ import pyarrow.compute as pc
 from sfumato.bits import Bits
 from sfumato.domain import Attribute, Codes, Columns, Domain
 from sfumato.errors import FileError, SfumatoError
+from sfumato.files import appearing, settle
 from sfumato.mechanisms.base import rows_of
 from sfumato.table.baskets import Universe, format_baskets
-from sfumato.table.readers import (
-    BATCH_ROWS,
-    STANDARD_STREAM,
-    batch_rows_of,
-    flat_names,
-    kind_of,
-    side_file,
-)
-from sfumato.table.table import Provenance, Table, arrow_schema
+from sfumato.table.describing import Digested, side_file, switching, unfinished
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, batch_rows_of, flat_names, kind_of
+from sfumato.table.table import RELEASE_KEY, Provenance, Table, arrow_schema
 
 
 @dataclass(eq=False)
@@ -101,6 +94,9 @@ class ParquetWriter(Writer):
     def finish(self) -> None:
         if self._waiting.num_rows:
             self._write_group(self._waiting)
+        if self.provenance is not None and self.provenance.release is not None:
+            # Beside the schema, where whoever writes other rows under this schema does not take it.
+            self._file.add_key_value_metadata({RELEASE_KEY: self.provenance.release})
         self._file.close()
 
     def abandon(self) -> None:
@@ -184,20 +180,33 @@ def writer_to(
     or FIMI.
     """
     if str(target) == STANDARD_STREAM:
-        with _written("standard output"):
+        with _written(Path("standard output")):
             yield from _to_standard_output(domain, provenance)
         return
     check_target(target, force)
     path = Path(target)
-    kind = _WRITERS[kind_of(path)]
-    with _written(f"'{path}'"), _replacing(path) as raw:
-        with _compressed(raw, path) as stream:
-            writer = kind(stream, domain, provenance)
+    with (
+        _written(path),
+        switching(path, force=force) as switch,
+        appearing(path, force=force) as raw,
+    ):
+        kind = _WRITERS[kind_of(path)]
+        digested = Digested(raw)
+        text = _compressed(cast(BinaryIO, digested), path)
+        with nullcontext(raw) if kind.describes_itself else text as stream:
+            writer = kind(stream, domain, provenance and provenance.named)
             with _finished(writer):
                 yield writer
-        raw.flush()  # a disk that is full says so here, before the description changes
-        os.fsync(raw.fileno())
-        _describe(path, writer)
+        settle(raw)  # a disk that is full says so here, before the description changes
+        if not kind.describes_itself:
+            switch.announce(_side_description(writer), digested.digest)
+
+
+def _side_description(writer: Writer) -> dict[str, Any] | None:
+    """What the side file of what was written says; None for the truth, which has none."""
+    if writer.provenance is None:
+        return None
+    return {**writer.provenance.describe(), "rows": writer.rows}
 
 
 def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterator[Writer]:
@@ -208,7 +217,7 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
         )
     kind = "parquet" if provenance else "dat" if domain.baskets else "csv"
     with _whole(sys.stdout.buffer) if provenance else nullcontext(sys.stdout.buffer) as stream:
-        writer = _WRITERS[kind](stream, domain, provenance)
+        writer = _WRITERS[kind](stream, domain, provenance and provenance.named)
         with _finished(writer):
             yield writer
     sys.stdout.buffer.flush()
@@ -243,9 +252,9 @@ def check_target(target: str | Path, force: bool) -> None:
         check_free(Path(target), force)
 
 
-def write_text(text: str, path: Path) -> None:
+def write_text(text: str, path: Path, *, force: bool = True) -> None:
     """Write a text file, which is there whole or not at all."""
-    with _written(f"'{path}'"), _replacing(path) as stream:
+    with _written(path), appearing(path, force=force) as stream:
         stream.write(text.encode())
 
 
@@ -255,24 +264,16 @@ def check_free(path: Path, force: bool) -> None:
         raise FileError(f"'{path}' is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise FileError(f"no folder '{path.parent}' to write '{path.name}' to")
-    in_the_way = [found for found in (path, side_file(path)) if found.exists()]
-    if in_the_way and not force:
-        raise FileError(f"'{in_the_way[0]}' exists already", hint="use --force to overwrite it")
+    if force:
+        return
+    side = side_file(path)
+    if path.exists() or (side.exists() and not unfinished(path)):
+        raise in_the_way(path if path.exists() else side)
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file under a temporary name beside `path`, which takes that name at the end of a block that
-    ends well.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def in_the_way(path: Path) -> FileError:
+    """The refusal to overwrite a file."""
+    return FileError(f"'{path}' exists already", hint="use --force to overwrite it")
 
 
 @contextmanager
@@ -284,28 +285,17 @@ def _compressed(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         yield zipped  # type: ignore[misc]
 
 
-def _describe(path: Path, writer: Writer) -> None:
-    """Write the side file of a perturbed text file just before the file itself appears; remove a
-    stale one.
-    """
-    side = side_file(path)
-    if writer.provenance is None or writer.describes_itself:
-        side.unlink(missing_ok=True)
-        return
-    with _replacing(side) as stream:
-        description = {**writer.provenance.describe(), "rows": writer.rows}
-        stream.write((json.dumps(description, indent=1, ensure_ascii=False) + "\n").encode())
-
-
 @contextmanager
-def _written(where: str) -> Iterator[None]:
+def _written(path: Path) -> Iterator[None]:
     try:
         yield
+    except FileExistsError as error:
+        raise in_the_way(Path(error.filename2 or error.filename or path)) from None
     except OSError as error:
         if isinstance(error, SfumatoError | BrokenPipeError):
             raise
         raise FileError(
-            f"cannot write {where}: {error.strerror or error}", hint="nothing was changed"
+            f"cannot write '{path}': {error.strerror or error}", hint="nothing was changed"
         ) from None
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.base import Baskets
+from sfumato.counting.spreads import combined
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
 from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Cells, Columns, Domain, Items
@@ -131,12 +132,7 @@ class SqlCounter:
         """Numbers that came with the keys of their cells, in their places; several groups may be of
         one cell.
         """
-        places = tuple(
-            _cells_of_keys(found.column(f"k{axis}"), part)
-            if part.size > 1
-            else np.zeros(found.num_rows, dtype=np.intp)
-            for axis, part in axes.items()
-        )
+        places = self._places(found, axes)
         table = np.zeros(
             [*(part.size for part in axes.values()), *numbers.shape[1:]], dtype=numbers.dtype
         )
@@ -144,6 +140,16 @@ class SqlCounter:
             np.add.at(table, places, numbers)
             return table
         return table + numbers.sum(axis=0)
+
+    @staticmethod
+    def _places(found: pa.Table, axes: Mapping[int, Cells]) -> tuple[NDArray[Any], ...]:
+        """The cell of each group on each axis."""
+        return tuple(
+            _cells_of_keys(found.column(f"k{axis}"), part)
+            if part.size > 1
+            else np.zeros(found.num_rows, dtype=np.intp)
+            for axis, part in axes.items()
+        )
 
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
@@ -154,6 +160,17 @@ class SqlCounter:
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
         )
         return self._spread(found, dict(enumerate(cells)), sums)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
+        sizes = [part.size for part in cells]
+        found = self._fetch(self._writer.spreads(cells, cells[axis].name))
+        rows, total, centre, variance = (
+            _floats(found.column(name)) for name in ("n", "s", "m", "v")
+        )
+        places = self._places(found, dict(enumerate(cells)))
+        spreads = np.stack([rows, total, centre, rows * variance], axis=1)
+        index = np.ravel_multi_index(places, sizes)
+        return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
 
     def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
         return ItemsetCounter(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -19,6 +20,33 @@ from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
 
 DESCRIPTIONS = "sfumato_release"
+RELEASE_MARK = "sfumato release"  # what stands before the release id in a table's comment
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as the catalogue spells it."""
+
+    schema: str
+    table: str
+    current: str  # the schema of names without one
+
+    @property
+    def key(self) -> str:
+        """What it is called here: its name, with its schema before it if that is another than the
+        current one.
+        """
+        return self.table if self.schema == self.current else f"{self.schema}.{self.table}"
+
+    @property
+    def tree(self) -> Tree:
+        """The table in a statement."""
+        return exp.table_(self.table, db=self.schema, quoted=True)
+
+    @property
+    def descriptions(self) -> Tree:
+        """The table that notes how this one was perturbed."""
+        return exp.table_(DESCRIPTIONS, db=self.current, quoted=True)
 
 
 class Database(ABC):
@@ -30,8 +58,16 @@ class Database(ABC):
     # What every database must say.
 
     @abstractmethod
-    def relation(self, name: str) -> Relation:
+    def relation(self, table: TableName) -> Relation:
         """The rows of a table."""
+
+    @abstractmethod
+    def spelled(self, schema: str, table: str) -> tuple[str, str]:
+        """A table's schema and name as the catalogue has them, or would have them."""
+
+    @abstractmethod
+    def comment(self, table: TableName) -> str | None:
+        """What is noted with a table in the catalogue."""
 
     @abstractmethod
     def fetch(self, statement: str) -> pa.Table:
@@ -46,7 +82,7 @@ class Database(ABC):
         """A block whose changes are there together, or not at all."""
 
     @abstractmethod
-    def create(self, name: str, table: Table) -> None:
+    def create(self, name: TableName, table: Table) -> None:
         """Make a table that holds these reports."""
 
     @abstractmethod
@@ -63,37 +99,61 @@ class Database(ABC):
 
     def counter(self, name: str) -> tuple[SqlCounter, Provenance]:
         """The counter of a release, and how it was perturbed."""
-        description = self.description(name)
+        table = self.resolve(name)
+        description = self.description(table)
+        where = f"table '{table.key}' of {self.where}"
         try:
             provenance = Provenance.from_description(description)
+            provenance.check_rows(self._release_of(table), where)
         except SfumatoError as error:
-            raise ServerError(
-                f"table '{name}' of {self.where}: {error.message}", hint=error.hint
-            ) from None
-        rows = Received(description, f"the description of '{name}'")["rows"].whole()
-        return SqlCounter(provenance.mechanism.reports, self.relation(name), rows), provenance
+            raise ServerError(f"{where}: {error.message}", hint=error.hint) from None
+        rows = Received(description, f"the description of '{table.key}'")["rows"].whole()
+        return SqlCounter(provenance.mechanism.reports, self.relation(table), rows), provenance
 
-    def description(self, name: str) -> dict[str, Any]:
+    def _release_of(self, table: TableName) -> str | None:
+        """The release id that stands with a table's rows."""
+        mark, _, release = (self.comment(table) or "").partition(": ")
+        return release if mark == RELEASE_MARK else None
+
+    def resolve(self, name: str) -> TableName:
+        """The table that a name means, spelled as the catalogue spells it: a schema may stand
+        before it with a dot between them.
+        """
+        schema, dot, table = name.rpartition(".")
+        if not table or (dot and not schema) or "." in schema:
+            raise ServerError(
+                f"'{name}' is no name of a table",
+                hint="write TABLE, or SCHEMA.TABLE for one of another schema",
+            )
+        current = self._current_schema()
+        return TableName(*self.spelled(schema or current, table), current)
+
+    def _current_schema(self) -> str:
+        found = self.fetch("SELECT current_schema() AS name").column("name")[0].as_py()
+        if found is None:
+            raise ServerError(f"{self.where} has no schema to look for tables in")
+        return str(found)
+
+    def description(self, table: TableName) -> dict[str, Any]:
         """What a release says about itself."""
         known = self.tables()
-        if name not in known:
+        if table.key not in known:
             # A view is no table: whoever made the database decides what it runs.
-            raise ServerError(f"no table '{name}' in {self.where}", hint=near_miss(name, known))
-        found = self._descriptions(name) if DESCRIPTIONS in known else []
+            raise ServerError(
+                f"no table '{table.key}' in {self.where}", hint=near_miss(table.key, known)
+            )
+        found = self._descriptions(table) if DESCRIPTIONS in known else []
         if not found:
             raise ServerError(
-                f"table '{name}' of {self.where} carries no mechanism, so how it was perturbed, "
-                "or whether, is not known",
+                f"table '{table.key}' of {self.where} carries no mechanism, so how it was "
+                "perturbed, or whether, is not known",
                 hint=(
                     f"write releases with save_release, which notes it in the table {DESCRIPTIONS}"
                 ),
             )
-        return parsed_json(found[0], f"the description of '{name}' in {self.where}")
+        return parsed_json(found[0], f"the description of '{table.key}' in {self.where}")
 
-    def _descriptions(self, name: str) -> list[str]:
-        same = exp.EQ(
-            this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name)
-        )
+    def _descriptions(self, table: TableName) -> list[str]:
         # No more is fetched than will be read: whoever made the database chose what stands there.
         whole = exp.Cast(this=exp.column("description", quoted=True), to=exp.DataType.build("text"))
         few = exp.Substring(
@@ -103,8 +163,8 @@ class Database(ABC):
         )
         statement = (
             exp.select(exp.alias_(few, "description", quoted=True))
-            .from_(table_of(DESCRIPTIONS))
-            .where(same)
+            .from_(table.descriptions)
+            .where(_described(table))
             .limit(1)
         )
         return list(
@@ -115,11 +175,13 @@ class Database(ABC):
         """The names of the tables, those of other schemas than the current one with
         their schema.
         """
+        return self._names(" AND table_type = 'BASE TABLE'")
+
+    def _names(self, which: str = "") -> list[str]:
         found = self.fetch(
             "SELECT CASE WHEN table_schema = current_schema() THEN CAST(table_name AS VARCHAR)"
             " ELSE table_schema || '.' || table_name END AS name FROM information_schema.tables"
-            " WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
-            " AND table_type = 'BASE TABLE'"
+            f" WHERE table_schema NOT IN ('pg_catalog', 'information_schema'){which}"
         )
         return list(found.column("name").to_pylist())
 
@@ -129,36 +191,45 @@ class Database(ABC):
             raise EstimationError(
                 "this table carries no mechanism, so it is not a release", hint="perturb it first"
             )
-        if name == DESCRIPTIONS:
+        provenance = table.provenance.named
+        description = json.dumps({**provenance.describe(), "rows": table.rows})
+        with self.transaction():
+            place = self.resolve(name)
+            self._clear(place, force)
+            self.create(place, table)
+            note = exp.Literal.string(f"{RELEASE_MARK}: {provenance.release}")
+            self.execute(f"COMMENT ON TABLE {self._sql(place.tree)} IS {self._sql(note)}")
+            self._run(exp.insert(exp.values([(place.key, description)]), place.descriptions))
+
+    def _clear(self, table: TableName, force: bool) -> None:
+        """Make way for a table, where that is allowed."""
+        if table.key.casefold() == DESCRIPTIONS:
             raise ServerError(
                 f"the table {DESCRIPTIONS} notes how the others were perturbed; choose another name"
             )
-        description = json.dumps({**table.provenance.describe(), "rows": table.rows})
-        with self.transaction():
-            self._clear(name, force)
-            self.create(name, table)
-            self._run(exp.insert(exp.values([(name, description)]), table_of(DESCRIPTIONS)))
-
-    def _clear(self, name: str, force: bool) -> None:
-        """Make way for a table, where that is allowed."""
-        if name in self.tables() and not force:
+        there = table.key in self._names()
+        if there and not force:
             raise ServerError(
-                f"{self.where} has a table '{name}' already", hint="use --force to overwrite it"
+                f"{self.where} has a table '{table.key}' already",
+                hint="use --force to overwrite it",
             )
-        self.execute(f"DROP TABLE IF EXISTS {table_of(name).sql(dialect=self.dialect)}")
+        if there:
+            self.execute(f"DROP TABLE {self._sql(table.tree)}")
         self.execute(
-            f'CREATE TABLE IF NOT EXISTS "{DESCRIPTIONS}" ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
+            f"CREATE TABLE IF NOT EXISTS {self._sql(table.descriptions)}"
+            ' ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
         )
-        same = exp.EQ(
-            this=exp.column("table_name", quoted=True), expression=exp.Literal.string(name)
-        )
-        self._run(exp.delete(table_of(DESCRIPTIONS)).where(same))
+        self._run(exp.delete(table.descriptions).where(_described(table)))
+
+    def _sql(self, tree: Tree) -> str:
+        return tree.sql(dialect=self.dialect)
 
     def _run(self, statement: Tree) -> None:
         self.execute(statement.sql(dialect=self.dialect))
 
 
-def table_of(name: str) -> Tree:
-    """A table by its name, or by its schema and name with a dot between them."""
-    schema, dot, plain = name.partition(".")
-    return exp.table_(plain, db=schema, quoted=True) if dot else exp.table_(name, quoted=True)
+def _described(table: TableName) -> Tree:
+    """Whether a line of the descriptions speaks of this table."""
+    return exp.EQ(
+        this=exp.column("table_name", quoted=True), expression=exp.Literal.string(table.key)
+    )

@@ -85,6 +85,17 @@ class Writer:
             power = exp.Mul(this=power.copy(), expression=_column("z"))
         return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
 
+    def spreads(self, cells: Sequence[Cells], name: str) -> exp.Select:
+        """Rows, sum, mean and variance of a number, for every combination of cells that occurs."""
+        number = _column("x")
+        selected = [
+            _named(_count(), "n"),
+            _named(exp.Sum(this=number.copy()), "s"),
+            _named(exp.Avg(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "m"),
+            _named(exp.VariancePop(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "v"),
+        ]
+        return self._grouped(dict(enumerate(cells)), selected, [_named(self.column(name), "x")])
+
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
         left out.

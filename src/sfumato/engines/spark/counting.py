@@ -18,8 +18,8 @@ from sqlglot import exp
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.domain import Cells, Domain, Items, Numeric
-from sfumato.engines.spark.perturbing import told
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
+from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
 from sfumato.table.readers import flat_names
@@ -63,13 +63,13 @@ def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Prove
     """The rows of a perturbed file or folder, how they were perturbed, and how many it says they
     are.
     """
-    description = Place(session, url).description()
-    if description is None:
+    place = Place(session, url)
+    description, provenance = place.description(), place.provenance()
+    if description is None or provenance is None:
         raise FileError(
             f"'{url}' carries no mechanism, so how it was perturbed, or whether, is not known",
             hint="perturb it first: sfumato perturb … --engine",
         )
-    provenance = Provenance.from_description(description)
     return (
         spark_relation(session, url, provenance.mechanism.reports),
         provenance,
@@ -98,7 +98,7 @@ def _typed(frame: DataFrame, domain: Domain) -> DataFrame:
             column = quoted(name)
             if isinstance(attribute, Numeric):
                 column = (
-                    f"CAST({column} AS {'BIGINT' if attribute.whole else 'DOUBLE'}) AS {column}"
+                    f"TRY_CAST({column} AS {'BIGINT' if attribute.whole else 'DOUBLE'}) AS {column}"
                 )
             columns.append(column)
     return frame.selectExpr(*columns)
@@ -108,7 +108,7 @@ def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
     """The lines of a FIMI file as lists of item ids."""
     words = r"filter(split(value, '\\s+'), word -> word <> '')"
     return frame.selectExpr(
-        f"transform({words}, word -> CAST(word AS BIGINT)) AS {quoted(domain.names[0])}"
+        f"transform({words}, word -> TRY_CAST(word AS BIGINT)) AS {quoted(domain.names[0])}"
     )
 
 
@@ -147,10 +147,15 @@ class Packing:
         return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
         most = max(64, PACKED_BITS // max(self.items, 1))
         for batch in batches:
             for start in range(0, batch.num_rows, most):
-                bits = self.pack(batch.slice(start, most))
+                with without_values(part):
+                    bits = self.pack(batch.slice(start, most))
                 yield pa.record_batch(
                     [pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"]
                 )

@@ -5,32 +5,30 @@ read it.
 from __future__ import annotations
 
 import json
-import re
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
-from sfumato.engines.spark.records import Form, Records, map_in_arrow
-from sfumato.engines.spark.storage import Place
-from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
+from sfumato.engines.spark.records import Form, Records, map_in_arrow, quoted
+from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.storage import Place, appearing
+from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream, secure
 from sfumato.table.perturbing import Written, provenance_of, reports_of
 from sfumato.table.readers import FOLDER_DESCRIPTION, SUFFIXES
-from sfumato.table.table import Table, arrow_schema
+from sfumato.table.table import RELEASE_KEY, Table, arrow_schema
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-REFUSED = "sfumato refused: "  # what stands before the JSON of an error that a worker raises
 COMPRESSION = "zstd"
+ORDER = "sfumato order"  # the column of random numbers that the reports are sorted by
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,27 @@ class Work:
     form: Form
     names: tuple[str, ...]  # of the columns
     copies: int
+    keep_order: bool = False
 
-    def reports(self, batch: pa.RecordBatch, first_row: int, rng: Keystream) -> pa.RecordBatch:
-        """The reports of a batch of records."""
-        columns = self.form.encode(batch.rename_columns(list(self.names)), self.domain, first_row)
+    def reports(
+        self, batch: pa.RecordBatch, first_row: int, rng: Keystream, order: Keystream
+    ) -> pa.RecordBatch:
+        """The reports of a batch of records, with a random number to sort each record by."""
+        sound = self.form.sound(batch, first_row)
+        columns = self.form.encode(sound.rename_columns(list(self.names)), self.domain, first_row)
         records = Table(self.domain, columns).recode(self.mechanism.domain)
-        return decoded(
-            reports_of(records.columns, self.mechanism, rng, self.copies), self.mechanism.reports
-        )
+        drawn = reports_of(records.columns, self.mechanism, rng, self.copies)
+        reports = decoded(drawn, self.mechanism.reports)
+        if self.keep_order:
+            return reports
+        numbers = np.repeat(order.words(records.rows).view(np.int64), self.copies)
+        return reports.append_column(self.order_name, pa.array(numbers))
+
+    @property
+    def order_name(self) -> str:
+        """The column to sort by: a name that no report has."""
+        taken = max((len(name) for name in self.mechanism.reports.names), default=0)
+        return ORDER.ljust(taken + 1, "_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +83,10 @@ class PartitionReports:
         assert context is not None
         part = context.partitionId()
         rng, work, rows = Keystream(self.key, self.secure).derive(part), self.work.value, 0
+        order = rng.derive(0)
         for batch in batches:
-            with _without_values(part):
-                reports = work.reports(batch, rows + 1, rng)
+            with without_values(part):
+                reports = work.reports(batch, rows + 1, rng, order)
             rows += batch.num_rows
             yield reports
 
@@ -103,18 +115,12 @@ def perturb_with_spark(
     target: str,
     mechanism: Mechanism,
     rng: Keystream | None = None,
-    *,
-    schema: Domain | None = None,
-    copies: int = 1,
-    force: bool = False,
+    **options: Any,
 ) -> Written:
     """Perturb a file or folder into a folder of Parquet parts; records are read by `schema`, else
     the mechanism's domain.
     """
-    records = Records.at(session, source)
-    return perturb_records(
-        records, target, mechanism, rng, schema=schema, copies=copies, force=force
-    )
+    return perturb_records(Records.at(session, source), target, mechanism, rng, **options)
 
 
 def perturb_frame(
@@ -136,43 +142,64 @@ def perturb_records(
     *,
     schema: Domain | None = None,
     copies: int = 1,
+    keep_order: bool = False,
+    order: object = None,
     force: bool = False,
 ) -> Written:
     """Perturb true records into a folder of Parquet parts, which appears when all of it
     is written.
     """
     place = Place(records.frame.sparkSession, target)
-    _check_possible(records, mechanism)
+    _check_possible(records, mechanism, order)
     check_free(place, force)
     rng = secure() if rng is None else rng
-    provenance = provenance_of(mechanism, rng, copies)
+    provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
-    work = Work(mechanism, domain, records.form, records.names(domain), copies)
-    with _appearing(place) as temporary, told(records.where):
-        _write(records, work, rng, temporary)
+    work = Work(mechanism, domain, records.form, records.names(domain), copies, keep_order)
+    with appearing(place) as temporary, told(records.where):
+        _write(records, work, rng, temporary, provenance.release)
         rows = records.frame.sparkSession.read.parquet(temporary.url).count()
         if not rows:
             raise DataError(f"{records.where} has no rows")
-        description = {**provenance.describe(), "rows": rows}
+        description = {**provenance.describe(), "rows": rows, "parts": temporary.parts}
         temporary.within(FOLDER_DESCRIPTION).write_text(
             json.dumps(description, indent=1, ensure_ascii=False) + "\n"
         )
     return Written(rows, provenance, records.notes(domain))
 
 
-def _write(records: Records, work: Work, rng: Keystream, temporary: Place) -> None:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
+def _write(
+    records: Records, work: Work, rng: Keystream, temporary: Place, release: str | None
+) -> None:
     public = records.frame.sparkSession.sparkContext.broadcast(work)
     # A key of its own, drawn from the stream: two frames perturbed from one stream share no noise.
     reports = PartitionReports(rng.words(4).astype(np.uint64).tobytes(), rng.secure, public)
-    schema = from_arrow_schema(plain_schema(work.mechanism.reports))
-    frame = map_in_arrow(records.selected(work.domain), reports, schema)
+    frame = map_in_arrow(records.selected(work.domain), reports, _schema(work, release))
+    if not work.keep_order:
+        # Where a report goes, and how large a part is, depends on random numbers alone; the parts
+        # of the truth follow the bytes of its records.
+        order = quoted(work.order_name)
+        frame = frame.repartition(frame[order]).sortWithinPartitions(order).drop(work.order_name)
     frame.write.parquet(temporary.url, compression=COMPRESSION)
     public.destroy()
 
 
-def _check_possible(records: Records, mechanism: Mechanism) -> None:
+def _schema(work: Work, release: str | None) -> Any:
+    """The types of the reports, the first of which carries the release id into every part."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import LongType
+
+    schema = from_arrow_schema(plain_schema(work.mechanism.reports))
+    schema.fields[0].metadata = {RELEASE_KEY.decode(): release}
+    return schema if work.keep_order else schema.add(work.order_name, LongType(), False)
+
+
+def _check_possible(records: Records, mechanism: Mechanism, order: object) -> None:
+    if order is not None:
+        raise ParameterError(
+            "Spark's workers see parts of the records and not their rows, so they know no order",
+            hint="perturb without --engine to write one",
+        )
     if mechanism.needs_all_rows:
         raise ParameterError(
             f"{mechanism.name} must see all records at once, and Spark gives each worker a part "
@@ -201,74 +228,3 @@ def check_free(place: Place, force: bool) -> None:
         )
     if place.exists and not force:
         raise FileError(f"'{place.url}' exists already", hint="use --force to overwrite it")
-
-
-@contextmanager
-def _appearing(place: Place) -> Iterator[Place]:
-    """A folder under a temporary name, which takes its own at the end of a block that ends well."""
-    temporary = place.beside(f".{place.name}.{uuid.uuid4().hex[:12]}.part")
-    try:
-        yield temporary
-        if place.exists:
-            place.delete()
-        temporary.rename(place)
-    except BaseException:
-        temporary.delete()
-        raise
-
-
-@contextmanager
-def _without_values(part: int) -> Iterator[None]:
-    """Errors about records told by row and column alone: a cluster's logs are read by others than
-    the owner.
-    """
-    try:
-        yield
-    except Exception as error:
-        known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
-        facts = {name: known[name] for name in ("row", "line", "column", "kind") if name in known}
-        raise RuntimeError(REFUSED + json.dumps({"part": part, **facts})) from None
-
-
-@contextmanager
-def told(where: str) -> Iterator[None]:
-    """What went wrong in a worker, told in one line."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
-        if found:
-            raise _refusal(where, json.loads(found[1])) from None
-        raise ServerError(
-            f"Spark failed on {where}: {str(error).strip().splitlines()[0]}"
-        ) from None
-
-
-def _whole(error: BaseException | None) -> str:
-    """The messages of an error and of those that caused it."""
-    words = []
-    while error is not None:
-        words.append(str(error))
-        error = getattr(error, "_cause", None) or error.__cause__
-    return "\n".join(words)
-
-
-def _refusal(where: str, facts: dict[str, Any]) -> SfumatoError:
-    if "kind" in facts:
-        return ServerError(
-            f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts
-        )
-    row = facts.get("row") or facts.get("line")
-    at = f"row {row} of part {facts['part']}" if row else f"part {facts['part']}"
-    column = f", column '{facts['column']}'" if "column" in facts else ""
-    return DataError(
-        f"{at} of {where}{column}: a value that the schema does not take",
-        hint=(
-            "it is not shown here because Spark keeps a log; perturb a sample without --engine "
-            "to see it"
-        ),
-        **facts,
-    )

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.domain import Attribute, Columns, Domain
+from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
-from sfumato.errors import FileError
+from sfumato.errors import DataError, FileError
 from sfumato.table.baskets import Universe, basket_domain, parse_baskets
 from sfumato.table.perturbing import check_truth
 from sfumato.table.readers import SUFFIXES, encode_words, flat_names
@@ -23,6 +24,7 @@ from sfumato.table.table import check_names, dropped_notes, encode_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+BROKEN = "sfumato broken line"  # the column in which Spark puts a line that it cannot take apart
 LINES = "value"  # the column in which Spark puts the lines of a text file
 
 
@@ -34,6 +36,19 @@ class Form(Enum):
     VALUES = "values"
     WORDS = "words"
     BASKETS = "baskets"
+
+    def sound(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """A batch without its last column, which says of the words of a CSV file whether a line had
+        as many fields as the header.
+        """
+        if self is not Form.WORDS:
+            return batch
+        sound = np.asarray(batch.columns[-1].to_numpy(zero_copy_only=False), dtype=bool)
+        if not sound.all():
+            row = int(np.argmin(sound)) + first_row
+            found = "a line with more or fewer fields than the header"
+            raise DataError(f"row {row} is {found}", row=row, found=found)
+        return batch.select(list(range(batch.num_columns - 1)))
 
     def encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
         """The codes of a batch."""
@@ -87,9 +102,10 @@ class Records:
         """
         names = self.names(domain)
         check_names(names, self.frame.columns, self.where)
-        return self.frame.select([quoted(name) for name in names]).toDF(
-            *map(str, range(len(names)))
-        )
+        columns = [quoted(name) for name in names]
+        if self.form is Form.WORDS:
+            columns.append(f"isnull({quoted(BROKEN)})")
+        return self.frame.selectExpr(*columns).toDF(*map(str, range(len(columns))))
 
     def _names(self, attribute: Attribute) -> tuple[str, ...]:
         return flat_names(attribute) if self.form is Form.WORDS else (attribute.name,)
@@ -98,12 +114,13 @@ class Records:
         """What the owner should know about how these records are read."""
         if self.form is Form.BASKETS:
             return ()
-        wanted = self.names(domain)
+        wanted = {*self.names(domain), BROKEN}
         return dropped_notes(domain, [name for name in self.frame.columns if name not in wanted])
 
     def found_items(self) -> Domain:
         """The domain of the item ids that occur in baskets, found by the engine."""
-        found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
+        with told(self.where):
+            found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
         if not found.num_rows:
             raise FileError(
                 f"{self.where} holds no item; a basket file has one basket of item ids a line"
@@ -112,17 +129,32 @@ class Records:
 
 
 def read_csv(session: SparkSession, url: str) -> DataFrame:
-    """The words of a CSV file; an empty field is a null, a quoted empty one is an empty word."""
+    """The words of a CSV file; an empty field is a null, a quoted empty one is an empty word. A
+    line that cannot be read is put whole into the column BROKEN: to fail would put it into Spark's
+    log.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
     # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something
     # that no field holds.
-    return session.read.csv(
-        url, header=True, escape='"', nullValue="\0", emptyValue="", mode="FAILFAST"
-    )
+    reader = session.read.options(header=True, escape='"', nullValue="\0", emptyValue="")
+    names = [*reader.csv(url).columns, BROKEN]
+    schema = StructType([StructField(name, StringType()) for name in names])
+    # Only a line that is taken apart whole is known to have as many fields as the header.
+    whole = reader.options(columnPruning=False, columnNameOfCorruptRecord=BROKEN)
+    return whole.schema(schema).csv(url, mode="PERMISSIVE")
 
 
 def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    part, lines = context.partitionId() if context else 0, 0
     for batch in batches:
-        yield pa.record_batch([pa.array(np.unique(parse_baskets(_text(batch)).ids))], ["id"])
+        with without_values(part):
+            ids = np.unique(parse_baskets(_text(batch), lines + 1).ids)
+        lines += batch.num_rows
+        yield pa.record_batch([pa.array(ids)], ["id"])
 
 
 def map_in_arrow(frame: DataFrame, function: Callable[..., Any], schema: Any) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -80,6 +81,8 @@ def spark_session(
         warnings.simplefilter(
             "ignore", FutureWarning
         )  # Spark doubts the newest pandas, which is not used here
+        # What fails is raised; this log would repeat it with the values that it failed on.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         builder = SparkSession.builder.master(master).appName("sfumato")
         for name, value in {**_settings(master, Path(folder)), **(settings or {})}.items():
             builder = builder.config(name, value)

@@ -4,14 +4,17 @@ path or URL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import FileError
 from sfumato.received import parsed_json
+from sfumato.table.describing import ALGORITHM, described_by, parts_digest
 from sfumato.table.readers import FOLDER_DESCRIPTION
-from sfumato.table.table import METADATA_KEY, Provenance
+from sfumato.table.table import METADATA_KEY, RELEASE_KEY, Provenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +62,23 @@ class Place:
                 f"cannot write '{other.url}'", hint="is its folder there, and may it be written?"
             )
 
+    @property
+    def parts(self) -> str:
+        """A digest of the names of a folder's parts, each of which Spark gave a random name: a part
+        that was lost, added or exchanged changes it.
+        """
+        found = [status.getPath().getName() for status in self._system.listStatus(self._path)]
+        return parts_digest(found)
+
+    def digest(self) -> str:
+        """The digest of a file's bytes, as a side file notes it."""
+        stream = self._system.open(self._path)
+        try:
+            codec = self._java.org.apache.commons.codec.digest.DigestUtils
+            return f"{ALGORITHM}:{codec.sha256Hex(stream)}"
+        finally:
+            stream.close()
+
     def read_text(self) -> str:
         """What a text file holds."""
         stream = self._system.open(self._path)
@@ -79,41 +99,51 @@ class Place:
         """What a perturbed folder or file says about itself; None for the truth."""
         if not self.exists:
             raise FileError(f"nothing is found at '{self.url}'")
-        text = self._description_text()
-        if text is None:
-            return None
-        return parsed_json(text, f"the description of '{self.url}'")
+        if self.folder:
+            return self._parsed(self.within(FOLDER_DESCRIPTION))
+        if self.url.lower().endswith(".parquet"):
+            text = self._parquet_metadata().get(METADATA_KEY.decode())
+            return None if text is None else parsed_json(text, self._described)
+        found = self._parsed(self.beside(self.name + ".sfumato.json"))
+        return None if found is None else described_by(found, self.digest, self._described)
+
+    @property
+    def _described(self) -> str:
+        return f"the description of '{self.url}'"
+
+    def _parsed(self, side: Place) -> Mapping[str, Any] | None:
+        return parsed_json(side.read_text(), self._described) if side.exists else None
 
     def provenance(self) -> Provenance | None:
-        """The mechanism that perturbed what is here; None for the truth."""
+        """The mechanism that perturbed what is here, once the rows are known to be those that the
+        description speaks of; None for the truth.
+        """
         description = self.description()
-        return None if description is None else Provenance.from_description(description)
+        if description is None:
+            return None
+        provenance = Provenance.from_description(description)
+        if self.folder and provenance.release is not None:
+            provenance.check_rows(self._release_of_parts(description), f"'{self.url}'")
+        elif self.url.lower().endswith(".parquet"):
+            release = self._parquet_metadata().get(RELEASE_KEY.decode())
+            provenance.check_rows(release, f"'{self.url}'")
+        return provenance
 
-    def _description_text(self) -> str | None:
-        side = (
-            self.within(FOLDER_DESCRIPTION)
-            if self.folder
-            else self.beside(self.name + ".sfumato.json")
-        )
-        if side.exists:
-            return side.read_text()
-        return (
-            None if self.folder or not self.url.endswith(".parquet") else self._parquet_metadata()
-        )
+    def _release_of_parts(self, description: Mapping[str, Any]) -> str | None:
+        """The release id that the parts carry, if they are those that the description knows."""
+        if description.get("parts") != self.parts:
+            return None
+        fields = self.session.read.parquet(self.url).schema.fields
+        return fields[0].metadata.get(RELEASE_KEY.decode()) if fields else None
 
-    def _parquet_metadata(self) -> str | None:
-        """The description in the footer of a Parquet file."""
+    def _parquet_metadata(self) -> Any:
+        """What the footer of a Parquet file says beside its schema, by name."""
         hadoop = self._java.org.apache.parquet.hadoop
         opened = hadoop.ParquetFileReader.open(
             hadoop.util.HadoopInputFile.fromPath(self._path, self._configuration)
         )
         try:
-            return (
-                opened.getFooter()
-                .getFileMetaData()
-                .getKeyValueMetaData()
-                .get(METADATA_KEY.decode())
-            )
+            return opened.getFooter().getFileMetaData().getKeyValueMetaData()
         finally:
             opened.close()
 
@@ -132,3 +162,32 @@ class Place:
     @property
     def _system(self) -> Any:
         return self._path.getFileSystem(self._configuration)
+
+
+@contextmanager
+def appearing(place: Place) -> Iterator[Place]:
+    """A folder under a temporary name, which takes its own at the end of a block that ends well.
+
+    What has that name is set aside first and deleted last, so that a crash between the two leaves
+    the old folder, the new one or both.
+    """
+    token = uuid.uuid4().hex[:12]
+    temporary, aside = (place.beside(f".{place.name}.{token}.{end}") for end in ("part", "old"))
+    try:
+        yield temporary
+        if place.exists:
+            place.rename(aside)
+        _take_place(temporary, place, aside)
+    except BaseException:
+        temporary.delete()
+        raise
+    aside.delete()
+
+
+def _take_place(temporary: Place, place: Place, aside: Place) -> None:
+    try:
+        temporary.rename(place)
+    except BaseException:
+        if aside.exists:
+            aside.rename(place)
+        raise

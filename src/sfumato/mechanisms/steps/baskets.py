@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, product
 from math import comb
 
@@ -18,6 +18,7 @@ from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.privacy.guarantee import Gamma
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
+EXACT_BITS = 1 << 16  # of a gamma that is the product of different ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +88,12 @@ class Flip(Baskets):
 
     @property
     def gamma(self) -> Gamma:
-        odds = [item_odds(*pair) for pair in self.keeps]
         if self.sizes is None:
-            return power_product(Counter(max(pair) for pair in odds))
+            gammas: Counter[Gamma] = Counter()
+            for pair, items in Counter(self.keeps).items():
+                gammas[max(item_odds(*pair))] += items
+            return power_product(gammas)
+        odds = [item_odds(*pair) for pair in self.keeps]
         ends = zip(self._starts, self._starts[1:], strict=False)
         return power_product(Counter(worst_exchange(odds[start:end]) for start, end in ends))
 
@@ -238,9 +242,9 @@ class Collide(Action):
     def __post_init__(self) -> None:
         self.check_columns()
         self.check(
-            1 <= self.cap < self.buckets and self.seeds >= 1,
-            f"cap {self.cap} of {self.buckets} buckets and {self.seeds} seeds",
-            "use 1 <= cap < buckets and at least one seed",
+            1 <= self.cap < self.buckets and self.pool.isascii(),
+            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
+            "use 1 <= cap < buckets and a pool named in ASCII",
         )
         check_weights(self, self.a, self.b, self.total)
 
@@ -315,11 +319,17 @@ def unflipped(held: Ints, keeps: Rows) -> Fraction:
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def item_odds(keep_ones: int, keep_zeros: int) -> tuple[Gamma, Gamma]:
     """How much likelier a report bit can be under a one than under a zero, and the reverse."""
-    bits = ((keep_ones, SCALE - keep_zeros), (SCALE - keep_ones, keep_zeros))
-    up = max(quotient(one, zero) for one, zero in bits)
-    return up, max(quotient(zero, one) for one, zero in bits)
+    p, q, not_p, not_q = keep_ones, keep_zeros, SCALE - keep_ones, SCALE - keep_zeros
+    if p == not_q:
+        return Fraction(1), Fraction(1)
+    # Where p + q > 1, a reported item speaks for a one and a missing one against it; below, the
+    # reverse.
+    if p > not_q:
+        return quotient(p, not_q), quotient(q, not_p)
+    return quotient(not_p, q), quotient(not_q, p)
 
 
 def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
@@ -335,12 +345,33 @@ def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
 
 
 def power_product(gammas: Counter[Gamma]) -> Gamma:
-    """The product of these, each as often as counted."""
+    """The product of these, each as often as counted.
+
+    It is exact, unless it takes more than EXACT_BITS to write many different ones: then rounded up
+    in its 256th binary digit, for no one reads further.
+    """
     if math.inf in gammas:
         return math.inf
-    return math.prod(
-        (Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1)
-    )
+    powers = [Fraction(gamma) ** times for gamma, times in gammas.items()]
+    if len(powers) == 1:
+        return powers[0]
+    if sum(power.numerator.bit_length() for power in powers) > EXACT_BITS:
+        return _rounded_up(powers)
+    return math.prod(powers, start=Fraction(1))
+
+
+def _rounded_up(powers: Sequence[Fraction]) -> Fraction:
+    """A fraction not below their product, and equal to it in the first 256 binary digits: 512 are
+    carried along, rounded up above the line and down below it.
+    """
+    above, below, shift = 1, 1, 0  # the product so far is not above `above / below` times 2^shift
+    for power in powers:
+        above, below = above * power.numerator, below * power.denominator
+        if (spare := above.bit_length() - 512) > 0:
+            above, shift = (above >> spare) + 1, shift + spare
+        if (spare := below.bit_length() - 512) > 0:
+            below, shift = below >> spare, shift - spare
+    return Fraction(above << max(shift, 0), below << max(-shift, 0))
 
 
 def cut_law(cutoff: int, size: int) -> list[Fraction]:

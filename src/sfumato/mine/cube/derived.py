@@ -1,11 +1,10 @@
-"""Numbers computed from one column, such as age // 10 or income / 1000: known at every value the
-column can take.
+"""Derived: a number computed from one column, such as age // 10 or income / 1000, as a condition or
+a group: known at every value the column can take.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,174 +12,152 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Numeric
+from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import (
-    KEYED_VALUES,
-    Column,
-    Columns,
-    Grid,
-    Holds,
-    compares,
-    numbers_of,
+from sfumato.mine.cube.columns import KEYED_VALUES, Axis, Codes, Cut, Mask
+from sfumato.mine.cube.constants import bare, is_constant, is_number, plain
+from sfumato.mine.cube.numbers import (
+    NEAR,
+    Kind,
+    Terms,
+    axis_numbers,
+    check_casts,
+    check_clear,
+    evaluated,
+    is_arithmetic,
 )
 
-Numbers = NDArray[Any]
+EVALUATED = 1 << 20  # a column of at most so many values is computed with value by value
+RISING_OR_FALLING = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Floor, exp.Ceil, exp.Round),
+    *(exp.Cast, exp.Paren, exp.Column, exp.Literal),
+)
 
-STEPS: dict[type[exp.Expression], Callable[[Numbers, Numbers], Numbers]] = {
-    exp.Add: np.add,
-    exp.Sub: np.subtract,
-    exp.Mul: np.multiply,
-    exp.Div: np.divide,
-    exp.IntDiv: lambda left, right: np.trunc(left / right),
-    exp.Mod: np.fmod,
-    exp.Pow: np.power,
-}
-FUNCTIONS: dict[type[exp.Expression], Callable[[Numbers], Numbers]] = {
-    exp.Neg: np.negative,
-    exp.Abs: np.abs,
-    exp.Floor: np.floor,
-    exp.Ceil: np.ceil,
-    exp.Sqrt: np.sqrt,
-}
-WHOLE_TYPES = {
-    "INT",
-    "BIGINT",
-    "SMALLINT",
-    "TINYINT",
-    "INT128",
-    "UINT",
-    "UBIGINT",
-    "USMALLINT",
-    "UTINYINT",
-}
-REAL_TYPES = {"DOUBLE", "FLOAT", "DECIMAL"}
+Classify = Callable[[Codes], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """A number computed from one column: its value at each of the column's codes."""
+    """A number computed from one column and constants."""
 
-    column: Column
-    values: Numbers
+    axis: Axis
+    expression: exp.Expression
 
     @classmethod
-    def of(cls, expression: exp.Expression, columns: Columns) -> Derived | None:
-        """The number that an expression of one column and constants is; None where it is something
-        else.
-        """
+    def of(cls, expression: exp.Expression, domain: Domain) -> Derived | None:
+        """The number that an expression is; None where it is something else."""
         names = {column.name for column in expression.find_all(exp.Column)}
-        known = (
-            *STEPS,
-            *FUNCTIONS,
-            exp.Round,
-            exp.Cast,
-            exp.Paren,
-            exp.Column,
-            exp.Identifier,
-            exp.Literal,
-            exp.DataType,
-        )
-        if len(names) != 1 or not all(isinstance(node, known) for node in expression.walk()):
+        if len(names) != 1 or not is_arithmetic(expression):
             return None
-        column = columns.column(names.pop())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.asarray(
-                _evaluated(expression, numbers_of(column, np.arange(column.attribute.size)))
-            )
-        if not np.isfinite(values).all():
-            raise QueryError(f"{expression.sql()} has no value for some {column.name}")
-        return cls(column, np.round(values, 9))  # so that 0.7 * 10 is 7
+        check_casts(expression, domain)
+        return cls(Axis.of(domain, names.pop()), expression)
 
-    def condition(self, operator: str, constants: list[Any]) -> Callable[[Grid], NDArray[np.bool_]]:
-        """A comparison with constants, cell by cell."""
-        if not all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in constants
-        ):
+    def at(self, codes: Codes) -> Terms:
+        """The number at some codes of the column."""
+        found = evaluated(self.expression, {self.axis.name: axis_numbers(self.axis, codes)})
+        if not np.isfinite(found.start).all():
+            raise QueryError(f"{self.expression.sql()} has no value for some {self.axis.name}")
+        return found
+
+    def condition(self, operator: str, constants: Sequence[Any]) -> Cut:
+        """The cut of a comparison with constants."""
+        if not all(is_number(value) for value in constants):
             raise QueryError(
-                f"a number computed from '{self.column.name}' is compared with {constants}"
+                f"a number computed from '{self.axis.name}' is compared with "
+                f"{', '.join(repr(plain(value)) for value in constants)}"
             )
-        table = compares(operator, self.values, constants)
-        holds: Holds = lambda codes: table[codes]  # noqa: E731
-        self._cut(table)
-        self.column.conditions.append(holds)
-        return lambda grid: holds(grid.axis(self.column.name))
+        marks = np.unique([float(value) for value in constants])
 
-    def groups(self) -> tuple[tuple[Any, ...], Callable[[Grid], NDArray[Any]]]:
-        """The different values, and which of them each cell has."""
-        found, place = np.unique(self.values, return_inverse=True)
+        def place(codes: Codes) -> NDArray[Any]:  # twice the marks below, and one if on a mark
+            terms = self.at(codes)
+            for mark in marks:
+                check_clear(terms, mark)
+            below, upto = (np.searchsorted(marks, terms.start, side) for side in ("left", "right"))
+            return below + upto
+
+        wanted = _wanted(operator, marks, [float(value) for value in constants])
+        return Cut(self.axis, lambda codes: wanted[place(codes)], self._starts(place))
+
+    def groups(self) -> tuple[tuple[Any, ...], Cut]:
+        """The different values, and the cut that tells of a code which of them it has."""
+        starts = self._starts(lambda codes: self.at(codes).start)
+        every = (
+            np.arange(self.axis.size) if not isinstance(self.axis.attribute, Numeric) else starts
+        )
+        terms = self.at(np.asarray(every))
+        found = np.unique(terms.start)
         if len(found) > KEYED_VALUES:
             raise QueryError(
                 f"{len(found):,} groups are too many", hint="group by a coarser number"
             )
-        self._cut(place)
-        self.column.fine = True
-        self.column.keyed |= not isinstance(self.column.attribute, Numeric)
+        gaps = np.diff(found)
+        if terms.kind is Kind.STEPPED and (gaps < NEAR * np.maximum(1, np.abs(found[1:]))).any():
+            raise QueryError(f"{self.expression.sql()} has groups that differ by rounding alone")
         whole = (found == np.rint(found)).all()
-        return tuple((found.astype(np.int64) if whole else found).tolist()), lambda grid: place[
-            grid.axis(self.column.name)
-        ]
-
-    def _cut(self, table: NDArray[Any]) -> None:
-        self.column.cuts |= set((np.flatnonzero(table[1:] != table[:-1]) + 1).tolist())
-
-    def line(self) -> tuple[float, float] | None:
-        """(a, b) with value = a·number + b, where that is so."""
-        numbers = numbers_of(self.column, np.arange(self.column.attribute.size))
-        if len(numbers) < 2:
-            return 0.0, float(self.values[0])
-        slope = (self.values[-1] - self.values[0]) / (numbers[-1] - numbers[0])
-        start = self.values[0] - slope * numbers[0]
-        straight = np.allclose(slope * numbers + start, self.values, rtol=1e-9, atol=1e-8)
-        return (float(slope), float(start)) if straight else None
-
-
-def _evaluated(expression: exp.Expression, numbers: Numbers) -> Numbers:
-    if isinstance(expression, exp.Column):
-        return numbers
-    if isinstance(expression, exp.Literal):
-        return _number(expression)
-    if isinstance(expression, exp.Paren):
-        return _evaluated(expression.this, numbers)
-    if isinstance(expression, exp.Cast):
-        return _cast(expression, _evaluated(expression.this, numbers))
-    if isinstance(expression, exp.Round):
-        decimals = expression.args.get("decimals")
-        return _rounded(
-            _evaluated(expression.this, numbers),
-            0 if decimals is None else _evaluated(decimals, numbers),
+        labels = tuple((found.astype(np.int64) if whole else found).tolist())
+        return labels, Cut(
+            self.axis, lambda codes: np.searchsorted(found, self.at(codes).start), starts
         )
-    if type(expression) in FUNCTIONS:
-        return FUNCTIONS[type(expression)](_evaluated(expression.this, numbers))
-    left, right = _evaluated(expression.this, numbers), _evaluated(expression.expression, numbers)
-    return STEPS[type(expression)](left, right)
+
+    def _starts(self, classify: Classify) -> NDArray[np.int64]:
+        """The codes of a number at which something told of them changes."""
+        size = self.axis.size
+        if size <= EVALUATED:
+            told = classify(np.arange(size))
+            return np.append(0, np.flatnonzero(told[1:] != told[:-1]) + 1)
+        if not self._rises_or_falls:
+            raise QueryError(
+                f"'{self.axis.name}' has {size:,} values, too many to compute "
+                f"{self.expression.sql()} for each",
+                hint="compare the column itself with constants",
+            )
+        return _changes(classify, size)
+
+    @property
+    def _rises_or_falls(self) -> bool:
+        """Whether the number never turns back as the column grows: the column stands in it once,
+        under nothing but steps that keep an order.
+        """
+        expression = self.expression
+        nodes: Iterator[Any] = expression.walk()
+        parts = (node for node in nodes if not is_constant(bare(node)))
+        once = len(list(expression.find_all(exp.Column))) == 1
+        known = (*RISING_OR_FALLING, exp.Identifier, exp.DataType, exp.DataTypeParam)
+        divided = any(
+            not is_constant(node.expression) for node in expression.find_all(exp.Div, exp.IntDiv)
+        )
+        return once and not divided and all(isinstance(node, known) for node in parts)
 
 
-def _number(literal: exp.Literal) -> Numbers:
-    if literal.is_string:
-        raise QueryError(f"{literal.sql()} is not a number")
-    return np.asarray(float(literal.name))
+def _changes(classify: Classify, size: int) -> NDArray[np.int64]:
+    """Where something that never turns back changes: every run whose ends differ is halved."""
+    first, last = np.array([0], dtype=np.int64), np.array([size - 1], dtype=np.int64)
+    starts = [np.zeros(1, dtype=np.int64)]
+    while len(first):
+        differ = classify(first) != classify(last)
+        first, last = first[differ], last[differ]
+        if len(first) > KEYED_VALUES:
+            raise QueryError(
+                f"more than {KEYED_VALUES:,} groups are too many", hint="group by a coarser number"
+            )
+        done = last - first == 1
+        starts.append(last[done])
+        first, last = first[~done], last[~done]
+        middle = (first + last) // 2
+        first, last = np.concatenate([first, middle]), np.concatenate([middle, last])
+    return np.unique(np.concatenate(starts))
 
 
-def _cast(expression: exp.Cast, values: Numbers) -> Numbers:
-    if not keeps_numbers(expression) and not (
-        is_whole_type(expression) and (values == np.rint(values)).all()
-    ):
-        raise QueryError(f"{expression.sql()} changes the numbers", hint="use FLOOR, CEIL or ROUND")
-    return values
-
-
-def is_whole_type(cast: exp.Cast) -> bool:
-    """Whether this casts to whole numbers."""
-    return cast.to.this.name in WHOLE_TYPES
-
-
-def keeps_numbers(cast: exp.Cast) -> bool:
-    """Whether a cast leaves numbers as they are, but for their last digits."""
-    return cast.to.this.name in REAL_TYPES
-
-
-def _rounded(values: Numbers, decimals: Any) -> Numbers:
-    """Halves away from zero, as SQL rounds."""
-    scale = math.pow(10.0, float(decimals))
-    return np.copysign(np.floor(np.abs(values) * scale + 0.5 + 1e-9), values) / scale
+def _wanted(operator: str, marks: NDArray[Any], constants: Sequence[float]) -> Mask:
+    """Of each place among the marks (twice the marks below, and one on a mark), whether a
+    comparison holds there.
+    """
+    places = np.arange(2 * len(marks) + 1)
+    of = [2 * int(np.searchsorted(marks, value)) + 1 for value in constants]
+    if operator in ("in", "not in"):
+        return np.isin(places, of) == (operator == "in")
+    if operator == "between":
+        return (places >= of[0]) & (places <= of[1])
+    return {"<": places < of[0], "<=": places <= of[0], ">": places > of[0], ">=": places >= of[0]}[
+        operator
+    ]

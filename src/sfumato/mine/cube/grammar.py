@@ -14,40 +14,12 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from sfumato.errors import QueryError
+from sfumato.mine.cube.accepted import NAMES, check
+from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, is_aggregate
+from sfumato.mine.cube.constants import bare
+from sfumato.mine.cube.filters import flattened
 
-AGGREGATES: tuple[type[exp.Expression], ...] = (
-    exp.Count,
-    exp.CountIf,
-    exp.Sum,
-    exp.Avg,
-    exp.Variance,
-    exp.VariancePop,
-    exp.Stddev,
-    exp.StddevSamp,
-    exp.StddevPop,
-    exp.Median,
-    exp.PercentileCont,
-    exp.PercentileDisc,
-    exp.Quantile,
-)
-REFUSED: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.Join: (
-        "a join",
-        "put the columns into one table before they are perturbed, or join releases on a key in "
-        "Python",
-    ),
-    exp.Subquery: ("a subquery", "ask one SELECT of aggregates at a time"),
-    exp.With: ("a WITH clause", "ask one SELECT of aggregates at a time"),
-    exp.Union: ("a UNION", "ask one SELECT at a time"),
-    exp.Window: ("a window function", "use GROUP BY, CUBE or ROLLUP"),
-    exp.Distinct: ("DISTINCT", "use GROUP BY and COUNT(*)"),
-    exp.Max: ("MAX", "an extreme is one person's value; use PERCENTILE_CONT"),
-    exp.Min: ("MIN", "an extreme is one person's value; use PERCENTILE_CONT"),
-    exp.Like: ("LIKE", "use = or IN with the values themselves"),
-    exp.TableSample: ("a sample", "all reports are counted at once; leave it out"),
-    exp.Null: ("NULL", "perturbed records have no nulls"),
-}
-CLAUSES = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset"}
+ROWS = "ask for COUNT(*), SUM, AVG, … instead"
 
 
 @dataclass(frozen=True)
@@ -92,15 +64,12 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     >>> [output.name for output in parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"]).outputs]
     ['sex', 'count']
     """
-    select = _spelt(_parsed(sql), names)
-    _check(select)
+    select = _spelt(flattened(_parsed(sql), names), names)
+    _check_clauses(select)
     outputs = _outputs(select)
     keys, sets = _groups(select, outputs, names)
     if not any(is_aggregate(output.expression) for output in outputs) and not keys:
-        raise QueryError(
-            "this selects rows, and a perturbed table has none to show",
-            hint="ask for COUNT(*), SUM, AVG, … instead",
-        )
+        raise QueryError("this selects rows, and a perturbed table has none to show", hint=ROWS)
     where, having = select.args.get("where"), select.args.get("having")
     return Query(
         outputs,
@@ -114,18 +83,6 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     )
 
 
-def is_aggregate(expression: exp.Expression) -> bool:
-    """Whether an expression holds an aggregate."""
-    return expression.find(*AGGREGATES) is not None
-
-
-def bare(expression: exp.Expression) -> exp.Expression:
-    """An expression without the parentheses around it."""
-    while isinstance(expression, exp.Paren):
-        expression = expression.this
-    return expression
-
-
 def _parsed(sql: str) -> exp.Select:
     try:
         statements = [
@@ -137,9 +94,10 @@ def _parsed(sql: str) -> exp.Select:
         raise QueryError(f"one SELECT is answered at a time; found {len(statements)} statements")
     statement = statements[0]
     if isinstance(statement, exp.SetOperation):
-        raise QueryError("a UNION cannot be answered", hint=REFUSED[exp.Union][1])
+        raise QueryError("a UNION cannot be answered", hint=NAMES[exp.Union][1])
     if not isinstance(statement, exp.Select):
         raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
+    check(statement)
     return statement
 
 
@@ -181,38 +139,31 @@ def _where(sql: str, error: Any) -> str:
     )
 
 
-def _check(select: exp.Select) -> None:
-    found = [
-        node for node in select.walk() if isinstance(node, tuple(REFUSED)) and not _is_result(node)
-    ]
-    for kind, (name, hint) in REFUSED.items():
-        if any(isinstance(node, kind) for node in found):
-            raise QueryError(f"{name} cannot be answered from perturbed counts", hint=hint)
-    for clause, content in select.args.items():
-        if content and clause not in CLAUSES:
+def _check_clauses(select: exp.Select) -> None:
+    """Refuse what is known, but not where it stands."""
+    for node in select.walk():
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             raise QueryError(
-                f"{clause.upper()} cannot be answered from perturbed counts", hint="leave it out"
+                "SELECT * selects rows, and a perturbed table has none to show", hint=ROWS
             )
-    tables = [table for table in select.find_all(exp.Table)]
-    if len(tables) > 1:
-        raise QueryError(
-            "a join cannot be answered from perturbed counts", hint=REFUSED[exp.Join][1]
-        )
-    if any(isinstance(entry, exp.Star) for entry in select.expressions):
-        raise QueryError(
-            "SELECT * selects rows, and a perturbed table has none to show",
-            hint="ask for COUNT(*), SUM, AVG, … instead",
-        )
+        if isinstance(node, exp.Null) and not _is_result(node):
+            raise QueryError("NULL cannot be answered from counts", hint=NAMES[exp.Null][1])
+        if isinstance(node, exp.Rollup) and not node.expressions:
+            raise QueryError("WITH ROLLUP is not understood", hint="write GROUP BY ROLLUP (…)")
+    for clause in ("where", "group", "having"):
+        found = select.args.get(clause)
+        if found is not None and found.find(exp.Window) is not None:
+            raise QueryError(f"{clause.upper()} cannot use a window function")
+        if clause == "where" and found is not None and is_aggregate(found):
+            raise QueryError("WHERE cannot use an aggregate", hint="use HAVING")
 
 
 def _is_result(expression: Any) -> bool:
     """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an
     aggregate.
     """
-    return isinstance(expression, exp.Null) and (
-        isinstance(expression.parent, exp.Case)
-        or (isinstance(expression.parent, exp.If) and expression.arg_key == "true")
-    )
+    place = (type(expression.parent), expression.arg_key)
+    return place in ((exp.Case, "default"), (exp.If, "true"), (exp.If, "false"))
 
 
 def _outputs(select: exp.Select) -> tuple[Output, ...]:
@@ -230,16 +181,18 @@ def _outputs(select: exp.Select) -> tuple[Output, ...]:
 def _default_name(expression: exp.Expression) -> str:
     if isinstance(expression, exp.Column):
         return expression.name
-    aggregate = expression.find(*AGGREGATES)
+    aggregate = expression.find(*KINDS)
     if aggregate is None or (
         aggregate.parent is not None
         and not isinstance(aggregate.parent, exp.Select | exp.Filter | exp.WithinGroup)
     ):
         return expression.sql(dialect="duckdb").lower()
-    column = expression.find(exp.Column)
-    word = aggregate.key.replace("variance", "var").replace("percentilecont", "percentile")
-    star = isinstance(aggregate, exp.Count | exp.CountIf) or column is None
-    return word if star else f"{word}_{column.name}" if column is not None else word
+    word = AGGREGATES[type(aggregate)].word.lower()
+    columns = dict.fromkeys(column.name for column in aggregate.find_all(exp.Column))
+    if isinstance(aggregate.parent, exp.WithinGroup):
+        columns = dict.fromkeys(column.name for column in aggregate.parent.find_all(exp.Column))
+    counts = isinstance(aggregate, exp.Count | exp.CountIf)
+    return word if counts else "_".join((word, *columns))
 
 
 def _groups(
@@ -268,7 +221,7 @@ def _groups(
     for part in parts:
         choices = _choices(part, keys, outputs)
         crossed = [(*chosen, *more) for chosen in crossed for more in choices]
-    return tuple(keys), tuple(dict.fromkeys(tuple(sorted(set(chosen))) for chosen in crossed))
+    return tuple(keys), tuple(tuple(sorted(set(chosen))) for chosen in crossed)
 
 
 def _choices(
@@ -336,7 +289,11 @@ def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expre
 
     def replaced(node: exp.Expression) -> exp.Expression:
         name = _alike(node.name, meant) if isinstance(node, exp.Column) else None
-        if name is None or node.find_ancestor(*AGGREGATES, exp.Filter, exp.WithinGroup) is not None:
+        if (
+            name is None
+            or node == meant[name]
+            or node.find_ancestor(*KINDS, exp.Filter, exp.WithinGroup) is not None
+        ):
             return node
         return exp.paren(meant[name].copy()) if node.parent is not None else meant[name].copy()
 
@@ -346,10 +303,7 @@ def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expre
 def _number(clause: Any) -> int | None:
     if clause is None:
         return None
-    options = clause.args.get("limit_options")
-    try:
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise ValueError
-        return int(clause.expression.name)
-    except (AttributeError, ValueError):
-        raise QueryError(f"{clause.sql()} needs a whole number") from None
+    number = clause.expression
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
+        raise QueryError(f"{clause.sql().strip()} needs a whole number")
+    return int(number.name)

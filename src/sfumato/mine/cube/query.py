@@ -3,355 +3,289 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.errors import EstimationError, ParameterError, QueryError, listing, near_miss
-from sfumato.estimation.estimate import Answer, Estimate
-from sfumato.estimation.evidence import CountEvidence
-from sfumato.estimation.moments import own_factor
-from sfumato.mine.cube.aggregates import Comparison, Distribution, Mask, Measures, Sheet, Tables
-from sfumato.mine.cube.columns import Columns, Grid
-from sfumato.mine.cube.conditions import (
-    COMPARISONS,
-    Condition,
-    Key,
-    condition,
-    constant,
-    is_constant,
-    key,
+from sfumato.domain import Numeric
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.estimation.estimate import Answer
+from sfumato.estimation.noise import is_lost, too_noisy
+from sfumato.estimation.quantiles import Counted as CountedCells
+from sfumato.estimation.quantiles import quantiles
+from sfumato.mine.cube.aggregates import is_aggregate
+from sfumato.mine.cube.columns import Codes, Mask
+from sfumato.mine.cube.constants import bare
+from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
+from sfumato.mine.cube.grammar import Order, parse
+from sfumato.mine.cube.plan import (
+    Entry,
+    Estimated,
+    Fixed,
+    Frame,
+    Group,
+    KeyEntry,
+    Plan,
+    Quantile,
 )
-from sfumato.mine.cube.grammar import Order, Query, bare, is_aggregate, parse
 from sfumato.mine.cube.result import CubeResult, Row
+from sfumato.mine.cube.sheet import Scope, Sheet, is_nobody
 from sfumato.source import Source
 
-KEYED_CELLS = (
-    512  # numbers with more values are summed by their powers instead of counted value by value
-)
-LARGEST_GRID = 1 << 22  # cells
+METHODS = ("invert", "em")
 COMPARED_CELLS = 1 << 8  # grids up to this size are also solved by maximum likelihood, to compare
-COMPARED_STEPS = 600
-
-Entry = Callable[["Group"], Any]  # what an output is in a group: an Answer, or a label
 
 
 def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """The answer to one SELECT of aggregates over a source, perturbed or true.
 
-    COUNT, COUNT_IF, FILTER, SUM, AVG, VAR, STDDEV, MEDIAN, PERCENTILE_CONT and arithmetic of these;
-    WHERE with any Boolean combination of comparisons with constants; GROUP BY columns, items, CASE,
-    WIDTH_BUCKET, CUBE, ROLLUP; HAVING, ORDER BY, LIMIT on the reconstructed result. Every column is
-    cut just where the question cuts it, the cells are counted in one scan and undone factor by
-    factor (OLAP §4); `method="em"` takes the counts of maximum likelihood (iterative Bayes).
+    COUNT, COUNT_IF, SUM, AVG, VAR, STDDEV, COVAR, CORR, MEDIAN, PERCENTILE, FILTER and arithmetic
+    of these; WHERE with any Boolean combination of comparisons with constants; GROUP BY columns,
+    items, CASE, WIDTH_BUCKET, CUBE, ROLLUP; SUM(…) OVER () for shares of a total; HAVING, ORDER BY,
+    LIMIT on the reconstructed result. Every column is cut just where the question cuts it, the
+    cells are counted in one scan and undone factor by factor (OLAP §4); `method="em"` takes the
+    counts of maximum likelihood (iterative Bayes).
     """
-    if method not in ("invert", "em"):
-        raise ParameterError(
-            f"no method '{method}' (invert, em)", hint=near_miss(method, ("invert", "em"))
-        )
-    return _Question(
-        source, parse(sql, [axis.name for axis in source.domain.axes]), method
-    ).answer()
+    if method not in METHODS:
+        raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
+    plan = Plan.of(parse(sql, [axis.name for axis in source.domain.axes]), source.domain)
+    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
 
 
-@dataclass(frozen=True)
-class Group:
-    """One group of a grouping: which label each of its keys has, by position."""
+@dataclass(frozen=True, eq=False)
+class _Answering:
+    """A question whose cells have been counted, on its way to an answer."""
 
-    labels: dict[int, int]
+    source: Source
+    plan: Plan
+    method: str
+    counted: Counted
 
-
-@dataclass(eq=False)
-class Frame:
-    """The columns that one output needs beside those of WHERE and GROUP BY, and what was counted
-    over them.
-    """
-
-    columns: Columns
-    where: Condition | None
-    keys: list[Key]
-    measure: str | None = None  # a number whose sums are needed
-    tables: Tables | None = None
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The joint cells; asked for only when all conditions are known."""
-        return Grid.of(self.columns.found.values())
-
-    @cached_property
-    def key(self) -> tuple[Any, ...]:
-        """What tells the cells of this frame from those of another."""
-        return tuple(part.key for part in self.grid.cells)
-
-    @property
-    def inside(self) -> Mask:
-        """The cells for which WHERE holds."""
-        return (
-            np.ones((1,) * len(self.grid.columns), dtype=bool)
-            if self.where is None
-            else self.where(self.grid)
-        )
-
-    def mask(self, group: Group) -> Mask:
-        """The cells of a group."""
-        mask = self.inside
-        for place, label in group.labels.items():
-            mask = mask & (self.keys[place].index(self.grid) == label)
-        return mask
-
-    def counted(self) -> Tables:
-        """What was counted."""
-        assert self.tables is not None
-        return self.tables
-
-
-class _Question:
-    """A parsed query on its way to an answer."""
-
-    def __init__(self, source: Source, asked: Query, method: str) -> None:
-        self.source, self.asked, self.method = source, asked, method
-        self.frames: list[Frame] = []
-        self.notes: list[str] = []
-        self.base = self._frame()
-        self.entries = {output.name: self._entry(output.expression) for output in asked.outputs}
-        self.having = self._predicate(asked.having) if asked.having is not None else None
-        self.order = [(self._entry(order.expression), order) for order in asked.order]
-
-    def _frame(self) -> Frame:
-        columns = Columns(self.source.domain)
-        where = condition(self.asked.where, columns) if self.asked.where is not None else None
-        self.frames.append(
-            Frame(columns, where, [key(expression, columns) for expression in self.asked.keys])
-        )
-        return self.frames[-1]
-
-    def answer(self) -> CubeResult:
-        """Count, reconstruct, group, filter, sort."""
-        self._count()
-        groups = [group for grouping in self.asked.sets for group in self._groups(grouping)]
-        if self.having is not None:
-            groups = [group for group in groups if self.having(group)]
-        for entry, order in reversed(self.order):
-            keys = [_sortable(entry(group), order) for group in groups]
-            places = sorted(range(len(groups)), key=keys.__getitem__, reverse=order.descends)
-            groups = [groups[place] for place in places]
-        stop = None if self.asked.limit is None else self.asked.offset + self.asked.limit
-        groups = groups[self.asked.offset : stop]
-        rows = tuple(
-            {name: entry(group) for name, entry in self.entries.items()} for group in groups
-        )
+    def result(self) -> CubeResult:
+        """Group, filter, sort, and say what is to be said."""
+        groups = self._sorted(self._kept(list(self._groups())))
+        asked = self.plan.asked
+        stop = None if asked.limit is None else asked.offset + asked.limit
+        shown = groups[asked.offset : stop]
+        columns = [
+            self._values(self.plan.entry(each.expression), shown, groups) for each in asked.outputs
+        ]
+        names = tuple(output.name for output in asked.outputs)
+        rows = tuple(dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
         self._check_errors(rows)
-        self._compare(groups)
-        names = tuple(output.name for output in self.asked.outputs)
         return CubeResult(
             names,
             rows,
             self.method,
             self.source.rows,
-            tuple(dict.fromkeys(self.notes)),
+            tuple(dict.fromkeys(self._notes(shown))),
             self._keep(),
+            frozenset(each.name for each in asked.outputs if _counts(each.expression)),
         )
+
+    def _groups(self) -> Iterator[Group]:
+        """Every group that may occur; one that surely does not is left out, as in SQL."""
+        for grouping in self.plan.asked.sets:
+            yield from self._of_grouping(grouping) if grouping else [Group()]
+
+    def _of_grouping(self, grouping: tuple[int, ...]) -> Iterator[Group]:
+        base = self.plan.base
+        grid, tables = base.grid, self.counted.tables[base]
+        sizes = [len(base.keys[place].labels) for place in grouping]
+        indices = [np.broadcast_to(base.indices[place], grid.shape) for place in grouping]
+        number = np.ravel_multi_index(indices, sizes) if grid.axes else np.zeros((), dtype=np.intp)
+        inside = np.broadcast_to(base.inside, grid.shape)
+        records = tables.rows if tables.counts is None else tables.value
+        weights = np.broadcast_to(inside * records, grid.shape).ravel()
+        counts = np.bincount(number.ravel(), weights=weights, minlength=math.prod(sizes))
+        for each in np.unique(number[inside]):
+            labels = np.unravel_index(int(each), sizes)
+            group = Group(tuple(zip(grouping, map(int, labels), strict=True)))
+            if abs(counts[each]) >= 0.5 or not self._is_empty(group):
+                yield group
+
+    def _is_empty(self, group: Group) -> bool:
+        sheet = Sheet(self.counted.tables[self.plan.base])
+        return is_nobody(sheet, sheet.linear(self.plan.base.mask(group)))
+
+    def _kept(self, groups: list[Group]) -> list[Group]:
+        having = self.plan.having
+        if having is None:
+            return groups
+        needed = {entry: self._values(entry, groups, groups) for entry in self.plan.conditions}
+        return [
+            group
+            for place, group in enumerate(groups)
+            if having(lambda entry, place=place: _plain(needed[entry][place])) is True  # type: ignore[misc]
+        ]
+
+    def _sorted(self, groups: list[Group]) -> list[Group]:
+        for order in reversed(self.plan.asked.order):
+            entry = self.plan.entry(order.expression)
+            values = self._values(entry, groups, groups)
+            if isinstance(entry, KeyEntry):
+                values = [self._rank(entry.place, group) for group in groups]
+            keys = [_sortable(value, order) for value in values]
+            places = sorted(range(len(groups)), key=keys.__getitem__, reverse=order.descends)
+            groups = [groups[place] for place in places]
+        return groups
+
+    def _rank(self, place: int, group: Group) -> Any:
+        key = self.plan.base.keys[place]
+        return (key.ranks or key.labels)[group.at[place]] if place in group.at else None
+
+    def _values(
+        self, entry: Entry, groups: Sequence[Group], all_groups: Sequence[Group]
+    ) -> list[Any]:
+        """What an output is in some of the groups of the answer."""
+        if isinstance(entry, Fixed):
+            return [entry.value] * len(groups)
+        if isinstance(entry, KeyEntry):
+            labels, place = self.plan.base.keys[entry.place].labels, entry.place
+            return [labels[group.at[place]] if place in group.at else None for group in groups]
+        if isinstance(entry, Quantile):
+            return list(self._quantiles(entry, groups))
+        return self._estimates(entry, groups, all_groups)
+
+    def _estimates(
+        self, entry: Estimated, groups: Sequence[Group], all_groups: Sequence[Group]
+    ) -> list[Answer]:
+        tables, totals = (
+            self.counted.tables[entry.frame],
+            _Totals(self.plan, entry.frame, all_groups),
+        )
+        found = []
+        for group in groups:
+            sheet = Sheet(tables)
+            scope = Scope(sheet, entry.frame.mask(group), totals.sharing(group))
+            found.append(sheet.answer(entry.measure.compute(scope)))
+        return found
+
+    def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:
+        distribution = entry.distribution
+
+        def count(starts: Codes, chosen: Sequence[int]) -> CountedCells:
+            frame = entry.frame.cut([distribution.cut(starts)])
+            check_size(frame)
+            (estimate,) = self.source.marginals([frame.grid.cells])
+            place = frame.grid.place(distribution.axis.name)
+            owner = np.searchsorted(starts, frame.grid.codes[place], side="right") - 1
+            masks = [_filtered(frame, groups[each], entry) for each in chosen]
+            weights = [np.broadcast_to(mask, frame.grid.shape).astype(float) for mask in masks]
+            return CountedCells(estimate, place, owner, weights)
+
+        others = max(1, entry.frame.grid.size)
+        return quantiles(distribution.attribute, distribution.wanted, len(groups), others, count)
 
     def _keep(self) -> float | None:
         """The keep of the one perturbed column, where all that is asked are counts by one."""
-        counts = self.base.counted().counts
-        only_counts = all(
-            isinstance(expression, exp.Count)
-            for _, expression in self._outputs()
-            if is_aggregate(expression)
-        )
-        if counts is None or not only_counts or not isinstance(counts.evidence, CountEvidence):
+        counts = self.counted.tables[self.plan.base].counts
+        outputs = [output.expression for output in self.plan.asked.outputs]
+        estimates = [each for each in outputs if is_aggregate(each)]
+        if counts is None or not all(isinstance(each, exp.Count) for each in estimates):
             return None
-        keeps = [own_factor(counts.evidence.channel, axis) for axis in range(len(counts.cells))]
-        perturbed = [keep for keep in keeps if keep != 1]
+        perturbed = [keep for keep in counts.evidence.keeps if keep != 1]
         return perturbed[0] if len(perturbed) == 1 else None
-
-    def _count(self) -> None:
-        """One scan for the counts of all outputs, and one for each number that is summed."""
-        for frame in self.frames:
-            if frame.grid.size > LARGEST_GRID:
-                raise QueryError(
-                    f"this question needs {frame.grid.size:,} cells, more than {LARGEST_GRID:,}",
-                    hint="group by fewer columns, or coarser bins",
-                )
-        asked = {frame.key: frame.grid.cells for frame in self.frames if frame.columns.found}
-        counted = dict(zip(asked, self.source.marginals(list(asked.values())), strict=True))
-        for frame in self.frames:
-            frame.tables = self._tables(frame, counted.get(frame.key))
-
-    def _tables(self, frame: Frame, counts: Estimate | None) -> Tables:
-        if counts is None:
-            return Tables(frame.grid, self.source.rows, None, {}, np.zeros(()))
-        if frame.measure is None:
-            value = counts.value if self.method == "invert" else self._likelihood(counts)
-            return Tables(frame.grid, self.source.rows, counts, {}, value)
-        if self.method == "em":
-            raise QueryError(
-                f"em needs counts, and '{frame.measure}' has too many values to count each",
-                hint="use --method invert",
-            )
-        moments = self.source.moments(frame.grid.cells, frame.grid.place(frame.measure))
-        return Tables(frame.grid, self.source.rows, counts, {frame.measure: moments}, counts.value)
-
-    def _likelihood(self, counts: Estimate) -> NDArray[Any]:
-        found = counts.likelihood()
-        if not found.converged:
-            self.notes.append(
-                f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a "
-                "report of its goal"
-            )
-        return found.value
-
-    def _groups(self, grouping: tuple[int, ...]) -> Iterator[Group]:
-        if not grouping:
-            yield Group({})
-            return
-        grid, keys = self.base.grid, self.base.keys
-        sizes = [len(keys[place].labels) for place in grouping]
-        indices = [np.broadcast_to(keys[place].index(grid), grid.shape) for place in grouping]
-        number = np.ravel_multi_index(indices, sizes)
-        for group in np.unique(number[np.broadcast_to(self.base.inside, grid.shape)]):
-            places = np.unravel_index(int(group), sizes)
-            yield Group({place: int(label) for place, label in zip(grouping, places, strict=True)})
-
-    def _entry(self, expression: exp.Expression) -> Entry:
-        """What an expression is in a group: a label where it is a key, itself where it is constant,
-        else an estimate.
-        """
-        expression = bare(expression)
-        if expression in self.asked.keys:
-            place = self.asked.keys.index(expression)
-            labels = self.base.keys[place].labels
-            return lambda group: labels[group.labels[place]] if place in group.labels else None
-        if is_constant(expression):
-            value = constant(expression)
-            return lambda group: value
-        if isinstance(expression, exp.Column) or not is_aggregate(expression):
-            raise self._not_grouped(expression)
-        frame = self._frame()
-        quantile = Distribution.of(expression, frame.columns)
-        if quantile is not None:
-            return lambda group: quantile.answer(frame.counted(), frame.mask(group))
-        measures = Measures(frame.columns, KEYED_CELLS)
-        compute = measures.compute(expression)
-        frame.measure = measures.measure()
-
-        def estimate(group: Group) -> Answer:
-            sheet = Sheet(frame.counted(), frame.measure)
-            return sheet.answer(compute(sheet, frame.mask(group)))
-
-        return estimate
-
-    def _not_grouped(self, expression: exp.Expression) -> Exception:
-        if isinstance(expression, exp.Column):
-            self.base.columns.column(
-                expression.name
-            )  # an unknown column says so, with its near miss
-            return QueryError(
-                f"column '{expression.name}' is neither grouped nor aggregated",
-                hint="add it to GROUP BY",
-            )
-        return QueryError(f"{expression.sql()} is neither grouped nor an aggregate")
-
-    def _predicate(self, expression: exp.Expression) -> Callable[[Group], bool]:
-        """A condition on the answers of a group."""
-        if isinstance(expression, exp.Paren):
-            return self._predicate(expression.this)
-        if isinstance(expression, exp.Not):
-            inner = self._predicate(expression.this)
-            return lambda group: not inner(group)
-        if isinstance(expression, exp.And | exp.Or):
-            left, right = self._predicate(expression.this), self._predicate(expression.expression)
-            both = isinstance(expression, exp.And)
-            return lambda group: (
-                (left(group) and right(group)) if both else (left(group) or right(group))
-            )
-        if isinstance(expression, exp.Between):
-            value, low, high = (
-                self._entry(expression.args[word]) for word in ("this", "low", "high")
-            )
-            return lambda group: (
-                _compares(">=", value(group), low(group))
-                and _compares("<=", value(group), high(group))
-            )
-        if isinstance(expression, exp.In):
-            value, listed = (
-                self._entry(expression.this),
-                [self._entry(entry) for entry in expression.expressions],
-            )
-            return lambda group: any(
-                _compares("in", value(group), entry(group)) for entry in listed
-            )
-        for kind, (operator, _) in COMPARISONS.items():
-            if type(expression) is kind and expression not in self.asked.keys:
-                first, second = self._entry(expression.this), self._entry(expression.expression)
-                return lambda group, operator=operator: _compares(
-                    operator, first(group), second(group)
-                )  # type: ignore[misc]
-        if expression in self.asked.keys or isinstance(expression, exp.Boolean):
-            truth = self._entry(expression)
-            return lambda group: truth(group) is True
-        raise QueryError(f"HAVING {expression.sql()} is not a comparison")
 
     def _check_errors(self, rows: tuple[Row, ...]) -> None:
         """Refuse a question whose every count is lost in its error."""
-        counts = [name for name, expression in self._outputs() if isinstance(expression, exp.Count)]
-        answers = [row[name] for row in rows for name in counts if isinstance(row[name], Answer)]
-        if answers and all(answer.stderr > self.source.rows for answer in answers):
+        outputs = self.plan.asked.outputs
+        counts = [each.name for each in outputs if isinstance(bare(each.expression), exp.Count)]
+        answers = [row[name] for row in rows for name in counts]
+        if answers and all(is_lost(answer.stderr, self.source.rows) for answer in answers):
+            columns = [axis.name for axis in self.plan.base.grid.axes]
             least = min(answer.stderr for answer in answers)
-            raise EstimationError(
-                f"{len(self.base.columns.found)} columns leave a standard error of {least:,.3g} "
-                f"on {self.source.rows:,} rows",
-                hint="ask about fewer columns at once, or collect more rows",
-            )
+            raise too_noisy(columns, least, self.source.rows)
 
-    def _outputs(self) -> list[tuple[str, exp.Expression]]:
-        return [(output.name, output.expression) for output in self.asked.outputs]
+    def _notes(self, groups: Sequence[Group]) -> Iterator[str]:
+        yield from self.counted.notes
+        entries = self.plan.entries.values()
+        if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
+            yield "quantiles are those of the inversion, whose errors are known"
+        yield from self._rounding()
+        yield from self._comparison(groups)
 
-    def _compare(self, groups: list[Group]) -> None:
-        """Say where inversion and maximum likelihood disagree, if the inversion left
-        the simplex.
-        """
-        tables = self.base.counted()
-        evidence = None if tables.counts is None else tables.counts.evidence
-        if (
-            self.method != "invert"
-            or tables.counts is None
-            or not isinstance(evidence, CountEvidence)
-        ):
+    def _rounding(self) -> Iterator[str]:
+        """Numbers that were read on a grid which no one stated are not the file's own."""
+        for entry in self.plan.entries.values():
+            axis = entry.frame.fine if isinstance(entry, Estimated) else None
+            axis = entry.distribution.axis if isinstance(entry, Quantile) else axis
+            number = None if axis is None else axis.attribute
+            if isinstance(number, Numeric) and not number.whole and number.step is None:
+                yield (
+                    f"'{number.name}' is read in steps of {number.grid_step:.4g}; state a step in "
+                    "the schema if its values lie closer"
+                )
+
+    def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
+        """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
+        counts = self.counted.tables[self.plan.base].counts
+        if self.method != "invert" or counts is None or not is_outside(counts):
             return
-        comparison = Comparison(tables.counts, evidence)
-        if not comparison.outside:
-            return
-        likely = comparison.likely(COMPARED_STEPS) if tables.grid.size <= COMPARED_CELLS else None
+        likely = most_likely(counts) if counts.value.size <= COMPARED_CELLS else None
         if likely is None:
-            self.notes.append(
+            yield (
                 "some cells are estimated well below 0, so that maximum likelihood may differ "
                 "(try --method em)"
             )
             return
         for group in groups:
-            mask = np.broadcast_to(self.base.mask(group), tables.grid.shape).astype(float)
-            plain = tables.counts.dot(mask)
-            other = float((likely * mask).sum())
-            if abs(other - plain.value) > plain.stderr > 0:
-                self.notes.append(
-                    f"{self._named(group)}: inversion counts {plain.value:,.1f} ± "
-                    f"{plain.stderr:,.1f}, maximum likelihood "
-                    f"{other:,.1f}; some cells were estimated below 0 (try --method em)"
-                )
+            mask = np.broadcast_to(self.plan.base.mask(group), counts.value.shape).astype(float)
+            yield from self._difference(group, counts.dot(mask), float((likely * mask).sum()))
 
-    def _named(self, group: Group) -> str:
-        keys = (
-            (self.asked.keys[place].sql(), self.base.keys[place].labels[label])
-            for place, label in group.labels.items()
-        )
-        return listing(f"{name} = {label}" for name, label in keys) or "the whole"
+    def _difference(self, group: Group, plain: Answer, other: float) -> Iterator[str]:
+        if abs(other - plain.value) > plain.stderr > 0:
+            keys = self.plan.asked.keys
+            labels = self.plan.base.keys
+            named = [
+                f"{keys[place].sql()} = {labels[place].labels[at]}" for place, at in group.labels
+            ]
+            yield (
+                f"{listing(named) or 'the whole'}: inversion counts {plain.value:,.1f} ± "
+                f"{plain.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were estimated "
+                "below 0 (try --method em)"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """The cells of all groups of an answer together, for windows."""
+
+    plan: Plan
+    frame: Frame
+    groups: Sequence[Group]
+
+    def sharing(self, group: Group) -> Any:
+        """How often each cell counts in the groups that share labels with this one."""
+
+        def weights(places: tuple[int, ...]) -> NDArray[Any]:
+            wanted = self._labels(group, places)
+            chosen = [each for each in self.groups if self._labels(each, places) == wanted]
+            masks = (self.frame.mask(each).astype(float) for each in chosen)
+            return sum(masks, self.frame.grid.full(0.0))
+
+        return weights
+
+    def _labels(self, group: Group, places: tuple[int, ...]) -> list[Any]:
+        keys = self.plan.base.keys
+        return [
+            keys[place].labels[group.at[place]] if place in group.at else None for place in places
+        ]
+
+
+def _filtered(frame: Frame, group: Group, entry: Quantile) -> Mask:
+    holds = entry.distribution.holds
+    return frame.mask(group) if holds is None else frame.mask(group) & holds.holds(frame.grid)
+
+
+def _counts(expression: exp.Expression) -> bool:
+    inner = bare(expression)
+    inner = inner.this if isinstance(inner, exp.Filter) else inner
+    return isinstance(inner, exp.Count | exp.CountIf)
 
 
 def _sortable(value: Any, order: Order) -> tuple[bool, int, Any]:
@@ -367,23 +301,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Answer):
         return value.value if math.isfinite(value.value) else None
     return value
-
-
-def _compares(operator: str, first: Any, second: Any) -> bool:
-    """A comparison of two answers or labels; with NULL none holds."""
-    left, right = _plain(first), _plain(second)
-    if left is None or right is None:
-        return False
-    if operator in ("in", "not in"):
-        return (left == right) == (operator == "in")
-    try:
-        return bool(
-            {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[
-                operator
-            ]
-        )
-    except TypeError:
-        raise QueryError(f"cannot compare {left!r} with {right!r}") from None
-
-
-__all__ = ["CubeResult", "Key", "query"]

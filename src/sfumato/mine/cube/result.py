@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from sfumato.errors import ParameterError
+from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.privacy.samples import retention_rows
 
@@ -26,6 +27,7 @@ class CubeResult:
     population: int  # the rows of the table
     notes: tuple[str, ...] = ()
     keep: float | None = None  # of the one perturbed column, where the question is about one
+    counts: frozenset[str] = frozenset()  # the outputs that count, and so are whole if exact
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -33,8 +35,14 @@ class CubeResult:
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """The outputs that are estimates."""
+        first = self.rows[0] if self.rows else {}
+        return tuple(name for name in self.columns if isinstance(first.get(name), Answer))
+
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """The JSON shape of `sfumato query`."""
+        """The JSON shape of `sfumato query`; what is undefined is null."""
         rows = [{name: _plain(value, level) for name, value in row.items()} for row in self.rows]
         return {
             "columns": list(self.columns),
@@ -44,38 +52,68 @@ class CubeResult:
             "notes": list(self.notes),
         }
 
-    def to_arrow(self) -> Any:
-        """A table with a column for each output, and for each estimate one more with its standard
-        error.
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """A table with a column for each output, and for each estimate three more: `n_stderr`,
+        `n_low` and `n_high` for `n`. What is undefined is null; exact counts are whole.
         """
         import pyarrow as pa
 
         data: dict[str, Any] = {}
         for name in self.columns:
             values = [row[name] for row in self.rows]
-            if any(isinstance(value, Answer) for value in values):
-                data[name] = [value.value for value in values]
-                data[f"{name} stderr"] = [value.stderr for value in values]
-            else:
-                data[name] = values
+            if name not in self.estimates:
+                data[_free(name, data)] = pa.array(values)
+                continue
+            plain = [_plain(value, level) for value in values]
+            for part, ending in _PARTS.items():
+                found = [each[part] for each in plain]
+                data[_free(f"{name}{ending}", data)] = pa.array(found, pa.float64())
+            if name in self.counts and all(value.stderr == 0 for value in values):
+                data[name] = pa.array([round(value.value) for value in values], pa.int64())
         return pa.table(data)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, level: float = 0.95) -> Any:
         """A data frame of the same columns."""
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(level).to_pandas()
+
+    def to_polars(self, level: float = 0.95) -> Any:
+        """A Polars data frame of the same columns."""
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtraError(
+                "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
+            ) from None
+        return polars.from_arrow(self.to_arrow(level))
+
+    def _repr_html_(self) -> str:
+        """The table as notebooks show it."""
+        shown = [(name, name in self.estimates) for name in self.columns]
+        heads = "".join(
+            f"<th>{escape(name)}</th>" + ("<th>95 % interval</th>" if estimate else "")
+            for name, estimate in shown
+        )
+        lines = (
+            "".join(
+                f"<td>{escape(text)}</td>" for name in self.columns for text in _cells(row[name])
+            )
+            for row in self.rows
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
         """How many rows would bring every count of the answer within this relative error, at this
         level (normal law).
 
-        Errors fall with the square root of the rows. None where an answer is not above 0.
+        Errors fall with the square root of the rows. None where an answer is not above 0, or has no
+        error.
         """
         if not 0 < within < 1:
             raise ParameterError(f"within={within:g} must lie strictly between 0 and 1")
-        answers = [
-            value for row in self.rows for value in row.values() if isinstance(value, Answer)
-        ]
-        if not answers or any(answer.value <= 0 for answer in answers):
+        answers = self._answers
+        if not answers or not all(_is_known(answer) and answer.value > 0 for answer in answers):
             return None
         worst = max((answer.interval(level)[1] - answer.value) / answer.value for answer in answers)
         return math.ceil(self.population * (worst / within) ** 2)
@@ -87,17 +125,34 @@ class CubeResult:
         n ≥ 4 ln(2/δ) / (pε)², ε the error as a share of all rows; None unless the question is about
         one perturbed column.
         """
-        answers = [
-            value for row in self.rows for value in row.values() if isinstance(value, Answer)
-        ]
+        answers = self._answers
         if (
             self.keep is None
             or not answers
-            or any(not 0 < answer.value <= self.population for answer in answers)
+            or not all(0 < answer.value <= self.population for answer in answers)
         ):
             return None
         least = min(answer.value for answer in answers) / self.population
         return retention_rows(self.keep, within * least, 1 - level)
+
+    @property
+    def _answers(self) -> list[Answer]:
+        return [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
+
+
+_PARTS = {"value": "", "stderr": "_stderr", "low": "_low", "high": "_high"}
+
+
+def _is_known(answer: Answer) -> bool:
+    return math.isfinite(answer.value) and math.isfinite(answer.stderr)
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """The name, or the first numbered one that is free: an output may be called n_low itself."""
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
 
 
 def _plain(value: Any, level: float) -> Any:
@@ -105,5 +160,28 @@ def _plain(value: Any, level: float) -> Any:
         return value
     if not math.isfinite(value.value):
         return {"value": None, "stderr": None, "low": None, "high": None}
+    if not math.isfinite(value.stderr):
+        return {"value": value.value, "stderr": None, "low": None, "high": None}
     low, high = value.interval(level)
     return {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
+
+
+def _cells(value: Any) -> list[str]:
+    """A value as text; an estimate as two, with its error and its interval."""
+    if not isinstance(value, Answer):
+        return ["all" if value is None else str(value)]
+    return list(shown(value))
+
+
+def shown(answer: Answer, level: float = 0.95) -> tuple[str, str]:
+    """An answer in words: its value with its error, and its interval."""
+    if not math.isfinite(answer.value):
+        return "unknown", ""
+    if not math.isfinite(answer.stderr):
+        return f"{answer.value:,.6g}", ""
+    if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
+        return f"{answer.value:,.10g} exact", ""
+    digits = min(15, max(0, 1 - math.floor(math.log10(answer.stderr))))
+    numbers = (answer.value, answer.stderr, *answer.interval(level))
+    value, error, low, high = (f"{number:,.{digits}f}" for number in numbers)
+    return f"{value} ± {error}", f"[{low}, {high}]"

@@ -1,0 +1,134 @@
+"""Reports in other columns than the records: judged by their tallies and by their likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.check import Check, counted, worst_of
+from sfumato.audit.paired import Paired, judged_cells
+from sfumato.bits import Bits
+from sfumato.counting.tables import TableCounter
+from sfumato.domain import Cells, Columns
+from sfumato.errors import Unanswerable
+from sfumato.mechanisms.base import Mechanism
+
+MOST_COLUMNS = 24  # columns judged one by one and in neighbouring pairs
+MOST_TRUTHS = 64  # the most frequent true cells, whose reports are judged apart
+LEAST_ROWS = 50  # a true cell with fewer reports is not judged on its own
+BINS = 64  # steps of a likelihood ratio that are told apart
+
+Floats = NDArray[np.float64]
+
+
+def observed_checks(paired: Paired) -> list[Check]:
+    """Whether reports, true cell by true cell, are tallied as the observation says."""
+    columns = [judged_cells(a) for a in list(paired.private)[:MOST_COLUMNS]]
+    questions = [(part,) for part in columns] + list(pairwise(columns))
+    found = (_tally_check(paired, cells) for cells in questions)
+    return [check for check in found if check is not None]
+
+
+def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
+    try:
+        seen = paired.mechanism.observe(cells)
+    except Unanswerable:
+        return None
+    truth = _true_cells(paired, seen.cells)
+    if truth is None:
+        return None
+    names = " and ".join(f"'{part.name}'" for part in cells)
+    values: list[Floats] = []
+    details: list[str] = []
+    shape = seen.channel.inputs
+    sizes = np.bincount(truth, minlength=int(np.prod(shape)))
+    for cell in np.argsort(-sizes, kind="stable")[:MOST_TRUTHS]:
+        if sizes[cell] < LEAST_ROWS:
+            break
+        rows = np.flatnonzero(truth == cell)
+        tally = seen.tally.count(TableCounter.of(paired.release.take(rows)))
+        place = np.unravel_index(int(cell), shape)
+        chances = _column_of(seen.channel, shape, place)
+        mean, variance = len(rows) * chances, len(rows) * chances * (1 - chances)
+        p_values = counted(tally.ravel(), len(rows), mean, variance)
+        impossible = (chances <= 1e-12) & (tally.ravel() > 0)
+        values.append(np.where(impossible, 0.0, p_values))
+        details += [f"true cell {cell + 1}, entry {entry + 1}" for entry in range(chances.size)]
+    if not values:
+        return None
+    return worst_of(f"reports of {names} follow their channel", np.concatenate(values), details)
+
+
+def _column_of(channel: Any, shape: tuple[int, ...], place: tuple[Any, ...]) -> Floats:
+    """The expected tally of one true cell: probabilities, as each entry counts a report at most
+    once.
+    """
+    one = np.zeros(shape)
+    one[place] = 1
+    return np.clip(np.asarray(channel.apply(one)).ravel(), 0.0, 1.0)
+
+
+def _true_cells(paired: Paired, cells: Sequence[Cells]) -> NDArray[np.intp] | None:
+    """The true cell of each report; None where the observation holds columns of the reports only."""
+    names = paired.mechanism.domain.names
+    if any(part.attribute.name not in names for part in cells):
+        return None
+    codes = []
+    for part in cells:
+        column = paired.repeated(part.attribute.name)
+        codes.append(np.asarray(part.assign(column)).astype(np.intp))
+    return np.ravel_multi_index(tuple(codes), tuple(part.size for part in cells))
+
+
+def ratio_view(
+    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
+) -> Iterator[tuple[str, NDArray[np.intp], NDArray[np.intp], int]]:
+    """What tells two records apart best: how much likelier a report is under one than the other."""
+    private = [place for place, a in enumerate(mechanism.domain) if not a.public]
+    cells = [mechanism.domain.attributes[place].cells() for place in private]
+    within = [
+        np.eye(part.size)[[int(np.asarray(record[place])[0]) for record in (first, second)]]
+        for part, place in zip(cells, private, strict=True)
+    ]
+    try:
+        logs = [mechanism.likelihood(part, cells, within) for part in (left, right)]
+    except Unanswerable:
+        return
+    ratios = [np.round(each[:, 0] - each[:, 1], 6) for each in logs]
+    steps = np.unique(np.concatenate(ratios))
+    if len(steps) > BINS:
+        steps = np.quantile(steps, np.linspace(0, 1, BINS))
+    codes = [np.searchsorted(steps, each).clip(0, len(steps) - 1) for each in ratios]
+    yield "how much likelier the report is under either record", codes[0], codes[1], len(steps)
+
+
+def report_tables(
+    paired: Paired,
+) -> Iterator[tuple[NDArray[np.int64], list[str], list[str]]]:
+    """Counts of (report, true value) for each column of reports and each private column."""
+    for attribute, column in zip(paired.release.domain, paired.release.columns, strict=True):
+        if attribute.public:
+            continue
+        shown = _shown(attribute, column)
+        for place, private in enumerate(paired.private):
+            cells = judged_cells(private)
+            truth = np.asarray(cells.assign(paired.truths[place])).astype(np.intp)
+            values = [f"{private.name}={label}" for label in cells.labels]
+            for names, codes in shown:
+                table = np.bincount(codes * cells.size + truth, minlength=len(names) * cells.size)
+                yield table.reshape(len(names), cells.size), names, values
+
+
+def _shown(attribute: Any, column: Any) -> list[tuple[list[str], NDArray[np.intp]]]:
+    """A column of reports as codes with names: a bit an item, or its own values."""
+    if isinstance(column, Bits):
+        items = attribute.labels[:MOST_TRUTHS]
+        return [
+            ([f"no {label}", label], column.column(item).astype(np.intp))
+            for item, label in enumerate(items)
+        ]
+    return [(list(attribute.labels), np.asarray(column).astype(np.intp))]

@@ -1,0 +1,163 @@
+"""`sfumato campaign`: write, check and verify campaigns, and the form as one file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.mechanism import MechanismOptions
+from sfumato.cli.options import (
+    Epsilon,
+    Force,
+    Gamma,
+    Json,
+    Output,
+    Rho1,
+    Rho2,
+    check_drawing_target,
+)
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.checking import Check
+from sfumato.collect.checking import check as check_campaign
+from sfumato.collect.choosing import best_mechanism
+from sfumato.collect.drafting import draft
+from sfumato.collect.form import single_file
+from sfumato.collect.verifying import verify as verify_server
+from sfumato.domain import Domain
+from sfumato.files import write_whole
+
+campaign = typer.Typer(
+    help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
+)
+
+File = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="A campaign file (TOML).")]
+DIFFERENT = 3  # exit code of `verify` where a server hands out other files
+
+
+@campaign.command()
+def init(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What is asked (TOML).")],
+    output: Output,
+    gamma: Gamma = None,
+    epsilon: Epsilon = None,
+    rho1: Rho1 = None,
+    rho2: Rho2 = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a campaign file for a schema, the best mechanism filled in; gamma is 19 unless said
+    otherwise.
+
+    Example: sfumato campaign init survey.toml -o c.toml --gamma 19
+    """
+    check_drawing_target(output, force)
+    given = {"gamma": gamma, "epsilon": epsilon, "rho1": rho1, "rho2": rho2}
+    stated = {key: value for key, value in given.items() if value is not None} or {"gamma": 19.0}
+    asked = MechanismOptions(
+        gamma=stated.get("gamma"), epsilon=epsilon, rho1=rho1, rho2=rho2
+    ).guarantee()
+    assert asked is not None
+    domain = Domain.load(schema)
+    mechanism = best_mechanism(domain, asked)
+    text = draft(domain, schema, output, stated, mechanism.name)
+    write_whole(output, text.encode(), force=force)
+    if json:
+        print_json({"output": str(output), "mechanism": mechanism.name, "promise": stated})
+        return
+    print_facts(
+        [
+            ("written", str(output)),
+            ("mechanism", mechanism.name),
+            ("next", f"edit its texts, then sfumato campaign check {output}"),
+        ]
+    )
+
+
+@campaign.command()
+def check(file: File, json: Json = False) -> None:
+    """Check a campaign: what it promises, from the integers that are drawn; how many people each
+    question needs, what a forged answer could do, which texts are missing.
+
+    Example: sfumato campaign check c.toml
+    """
+    found = check_campaign(CampaignFile.load(file).campaign)
+    if json:
+        print_json(asdict(found))
+        return
+    _print_check(found)
+    print_notes([*found.missing, *found.warnings])
+
+
+def _print_check(found: Check) -> None:
+
+    rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
+    print_facts(
+        [
+            ("campaign", found.name),
+            ("hash", found.hash),
+            ("mechanism", found.mechanism),
+            ("gamma", found.gamma.removesuffix("/1")),
+            ("epsilon", f"{found.epsilon:.4g}"),
+            ("promises", f"who believed {rho1:.0%} before believes at most {rho2:.1%} after"),
+            ("as it was", f"a report equals the truth in {found.truthful:.1%} of cases"),
+        ]
+    )
+    print()
+    lines = [
+        [
+            each.name,
+            "–" if each.people is None else f"{each.people:,}",
+            "–" if each.leverage is None else f"{each.leverage:.3g}",
+            each.limit or "",
+        ]
+        for each in found.questions
+    ]
+    headings = ["question", "people for ± 2 points", "people a forged report moves", ""]
+    print_table(headings, lines, left=1)
+
+
+@campaign.command()
+def verify(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
+    json: Json = False,
+) -> None:
+    """Hold what a server hands out against this installed version: 0 the same, 3 different.
+
+    Example: sfumato campaign verify https://example.org/health-2027
+    """
+    found = verify_server(url)
+    if json:
+        print_json(asdict(found))
+    elif not found.differences:
+        print(f"the same: {found.files} files and the form's page, as in this version")
+    else:
+        print("\n".join(found.differences))
+    if found.differences:
+        raise typer.Exit(DIFFERENT)
+
+
+@campaign.command()
+def form(
+    file: File,
+    output: Output,
+    server: Annotated[
+        str, typer.Option("--server", metavar="URL", help="Where the answers are sent.")
+    ],
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write the form as one HTML file, to be served from anywhere or opened from a disk.
+
+    Example: sfumato campaign form c.toml --server https://example.org -o form.html
+    """
+    check_drawing_target(output, force)
+    text = single_file(CampaignFile.load(file).campaign.document(), server)
+    write_whole(output, text.encode(), force=force)
+    if json:
+        print_json({"output": str(output), "bytes": len(text.encode())})
+        return
+    print(f"written to {output}")

@@ -1,0 +1,83 @@
+"""Which commands there are, what each is for, and how one is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+# Name -> what it does: the first sentence of the command's own help, which a test holds against it.
+COMMANDS = {
+    "demo": (
+        "See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish."
+    ),
+    "schema": "Propose a schema for a file: its columns, their values, ranges and cuts.",
+    "plan": (
+        "Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to "
+        "expect, people needed."
+    ),
+    "perturb": "Perturb the records of a file and write them with their mechanism.",
+    "describe": (
+        "Describe a perturbed file: its mechanism, what it promises in words, its domain and rows."
+    ),
+    "mine": "Find frequent itemsets and rules in perturbed (or true) data, with standard errors.",
+    "query": (
+        "Answer SQL aggregates as if the truth were there, each with its standard error and "
+        "interval."
+    ),
+    "classify": "Learn a classifier from perturbed (or true) records without seeing a true one.",
+    "identify": "Which records can be told apart by their keys, and which columns give them away.",
+    "swap": (
+        "Release records with confidential values exchanged so that no one's keys give theirs "
+        "away (Li and Sarkar 2004)."
+    ),
+    "suppress": (
+        "Release records with single cells blanked so that K people share every combination of "
+        "keys."
+    ),
+    "pram": (
+        "Release records with values replaced at random so that every expected count stays "
+        "(invariant PRAM)."
+    ),
+    "hide": "Release baskets from which chosen itemsets and rules can no longer be mined.",
+    "audit": (
+        "Attack a release with the truth at hand, and check it against what its mechanism promises."
+    ),
+    "reproduce": (
+        "Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, "
+        "and what cannot be met."
+    ),
+    "generate": "Generate synthetic data: quest (baskets) or survey (records).",
+    "campaign": "Write, check and verify a campaign, or make its form one file.",
+    "serve": "Serve campaigns: forms for respondents, a dashboard for owners.",
+    "token": "Tokens of a store: read figures, send without limits, or both (admin).",
+    "send": "Blur each record of a file here, and send only the reports.",
+    "export": "Write a campaign's reports, in the order of their random ids and without them.",
+    "simulate": (
+        "Let synthetic people answer a campaign through the real client and HTTP, and hold the "
+        "estimates against what they truly said."
+    ),
+}
+
+
+def placeholder(name: str) -> TyperCommand:
+    """The command as the list of commands shows it, without loading it."""
+    return TyperCommand(name, help=COMMANDS[name], rich_markup_mode="rich")
+
+
+def loaded(name: str) -> Any:
+    """The command itself, imported now: a function, or a group with commands of its own."""
+    found = getattr(import_module(f"sfumato.cli.{name}"), name)
+    command: Any
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_group(found)
+    else:
+        alone = typer.Typer(
+            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+        )
+        alone.command(name)(found)
+        command = typer.main.get_command(alone)
+    command.name = name
+    return command

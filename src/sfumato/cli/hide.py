@@ -1,0 +1,235 @@
+"""`sfumato hide`: a copy of true baskets from which chosen patterns cannot be mined, and what that
+cost the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
+from sfumato.cli.options import Force, Items, Json, Output, check_output
+from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, telling
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.errors import ParameterError
+from sfumato.publish.baskets import baskets_of
+from sfumato.publish.dossier import hiding_dossier
+from sfumato.publish.hide import HideReport, hide_disclosures
+from sfumato.publish.hide import hide as hide_patterns
+from sfumato.publish.records import write_json
+from sfumato.report import Page, Picture, save_figure
+
+DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
+SHOWN = 10
+
+
+def hide(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="True baskets: .dat, .dat.gz or .parquet; - is standard input."
+        ),
+    ],
+    output: Output,
+    patterns: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="What to hide, one a line: 39 48 an itemset, 39 48 -> 41 a rule."
+        ),
+    ],
+    min_support: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="From which share of baskets a pattern is found."),
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="From which number of baskets, instead.")
+    ] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(metavar="C", help="From which confidence a rule holds.")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "cover (ours: starts from the others and never loses more), iga, minfia, maxfia "
+                "or naive."
+            )
+        ),
+    ] = "cover",
+    margin: Annotated[
+        str,
+        typer.Option(
+            metavar="M",
+            help=(
+                "Hide each pattern so many baskets (20) or that share of the threshold (5%) below "
+                "it, and a random part of as much again."
+            ),
+        ),
+    ] = "0",
+    disclosure: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PSI", help="The share of a pattern's baskets that may be left alone."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="How long cover may look for a better answer.")
+    ] = 5.0,
+    items: Items = None,
+    seed: Seed = None,
+    reveal: Reveal = None,
+    dossier: DossierFile = None,
+    plot: Plot = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Release baskets from which chosen itemsets and rules can no longer be mined.
+
+    Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
+    """
+    started = time.perf_counter()
+    check_output(output, force, json)
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
+    how: dict[str, Any] = {
+        "min_support": min_support,
+        "min_count": min_count,
+        "min_confidence": min_confidence,
+        "seconds": seconds,
+        "rng": chance(seed),
+    }
+    with telling() as progress:
+        table = baskets_of(data, items)
+        release = hide_patterns(
+            table,
+            patterns,
+            method=method,
+            disclosure=disclosure,
+            margin=wanted_margin(margin),
+            progress=progress,
+            **how,
+        )
+        tried = (
+            hide_disclosures(table, patterns, DISCLOSURES, progress=progress, **how)
+            if plot is not None and plot.suffix == ".html"
+            else {}
+        )
+    if plot is not None:
+        draw_hiding(release.report, tried, plot)
+    release.save(output, force=force)
+    if reveal is not None:
+        write_json(release.revealed(), reveal, force=force)
+    write_dossier(
+        hiding_dossier(release),
+        dossier,
+        settings={
+            **{name: value for name, value in how.items() if name != "rng"},
+            "method": method,
+            "margin": margin,
+            "disclosure": disclosure,
+            "randomness": "secure" if seed is None else f"seed {seed}",
+        },
+        files={"input": data, "output": output, "patterns": patterns, "changed": reveal},
+        force=force,
+    )
+    report = replace(release.report, seconds=time.perf_counter() - started)
+    print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *report.notes])
+    if json:
+        print_json({**report.to_dict(), "output": str(output)})
+    elif str(output) != "-":
+        print_hiding(report, output)
+
+
+def wanted_margin(text: str) -> int | float:
+    """A margin written as a number of baskets, a share, or per cent."""
+    words = text.strip()
+    try:
+        value = float(words.removesuffix("%"))
+    except ValueError:
+        raise ParameterError(f"--margin {text} is no margin", hint="as in 20 or 5%") from None
+    return value / 100 if words.endswith("%") else int(value) if value == int(value) else value
+
+
+def print_hiding(report: HideReport, output: Path) -> None:
+    """What was hidden and what it cost."""
+    print(f"written: {output}")
+    print_facts(_facts(report))
+    lines = [
+        (
+            hidden.pattern,
+            str(hidden.count_before),
+            str(hidden.count_after),
+            _change(hidden.confidence_before, hidden.confidence_after),
+            _change(hidden.reverse_before, hidden.reverse_after),
+            "" if hidden.company is None else f"{hidden.company:,}",
+            "found" if hidden.found_after else "hidden",
+        )
+        for hidden in report.patterns
+    ]
+    headings = ("pattern", "count", "after", "confidence", "reverse", "company", "")
+    print_table(headings, lines, left=1)
+    if report.lost:
+        shown = "; ".join(" ".join(items) for items in report.lost[:SHOWN])
+        rest = (
+            f" and {len(report.lost) - SHOWN} more (--json for all)"
+            if len(report.lost) > SHOWN
+            else ""
+        )
+        print(f"lost: {shown}{rest}")
+
+
+def _facts(report: HideReport) -> list[tuple[str, str]]:
+    return [
+        ("hiding failure", f"{report.hiding_failure:.1%}"),
+        ("misses cost", f"{report.misses_cost:.2%} of {report.lawful:,} lawful itemsets"),
+        ("artifactual", f"{report.artifactual:.2%}"),
+        (
+            "dissimilarity",
+            f"{report.dissimilarity:.3%} ({report.removed:,} items removed, {report.added:,} "
+            "added)",
+        ),
+        ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
+        (
+            "frequent itemsets",
+            f"{report.frequent_before:,} before, {report.frequent_after:,} after",
+        ),
+        ("time", f"{report.seconds:.2f} s ({report.hiding_seconds:.2f} s of it for the choice)"),
+    ]
+
+
+def _change(before: float | None, after: float | None) -> str:
+    return "" if before is None else f"{before:.3f} → {after or 0:.3f}"
+
+
+def draw_hiding(report: HideReport, tried: Mapping[str, Sequence[HideReport]], path: Path) -> None:
+    """The counts of the patterns before and after, and on a page also what other ψ would cost."""
+    axes = plots.risk(
+        [hidden.pattern for hidden in report.patterns],
+        [hidden.count_before for hidden in report.patterns],
+        [hidden.count_after for hidden in report.patterns],
+        quantity="baskets with the pattern",
+    )
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    panels = {
+        "misses cost": [
+            plots.Series(method, [one.misses_cost for one in reports])
+            for method, reports in tried.items()
+        ],
+        "hiding failure": [
+            plots.Series(method, [one.hiding_failure for one in reports])
+            for method, reports in tried.items()
+        ],
+    }
+    drawn = plots.trade_off(DISCLOSURES, panels, across="disclosure threshold ψ")
+    blocks = [
+        Picture.of(axes, "Patterns before and after"),
+        Picture.of(drawn[0], "What other ψ cost and hide"),
+    ]
+    Page("Hidden patterns", blocks).save(path)

@@ -1,0 +1,158 @@
+"""`sfumato identify`: which of a data owner's records can be told apart, and by what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
+from sfumato.cli.options import Force, Json
+from sfumato.cli.owner import (
+    Bin,
+    Confidential,
+    Data,
+    Keys,
+    Nulls,
+    Plot,
+    check_targets,
+    read_microdata,
+    telling,
+)
+from sfumato.cli.printing import print_facts, print_json, print_table
+from sfumato.publish.dossier import identification_dossier
+from sfumato.publish.identify import Identification
+from sfumato.publish.identify import identify as identify_records
+from sfumato.publish.population import PopulationRisk
+from sfumato.report import save_figure
+
+DRAWN = 8
+
+
+def identify(
+    data: Data,
+    confidential: Confidential,
+    keys: Keys = None,
+    bin: Bin = None,
+    nulls: Nulls = "value",
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A", help="The column that says how many people each record stands for."
+        ),
+    ] = None,
+    population: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="How many people the records are a sample of."),
+    ] = None,
+    bins: Annotated[
+        int, typer.Option(help="How many bins to try when asking what binning a column would save.")
+    ] = 4,
+    dossier: DossierFile = None,
+    plot: Plot = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Which records can be told apart by their keys, and which columns give them away.
+
+    Where the records are a sample, --weights or --population also tells how many are unique in the
+    population, and how often a match would be right.
+
+    Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
+    """
+    check_targets([plot, *dossier_files(dossier)], force)
+    beside = [] if weights is None else [weights]
+    microdata = read_microdata(data, confidential, keys, bin, nulls, beside=beside)
+    with telling() as progress:
+        found = identify_records(
+            microdata,
+            weights=weights,
+            population=population,
+            try_bins=bins,
+            progress=progress,
+        )
+    write_dossier(
+        identification_dossier(found),
+        dossier,
+        settings={
+            "confidential": confidential,
+            "keys": [column.name for column in microdata.keys],
+            "bins": bin,
+            "nulls": nulls,
+            "weights": weights,
+            "population": population,
+        },
+        files={"input": data},
+        force=force,
+    )
+    if plot is not None:
+        draw_identification(found, plot)
+    print_json(found.to_dict()) if json else print_identification(found)
+
+
+def print_identification(found: Identification) -> None:
+    """Risk by confidential column, and what each key gives away."""
+    for name, risk in zip(found.confidential, found.risks, strict=True):
+        print(f"{risk.records:,} records, confidential: {name}")
+        print_facts(
+            [
+                ("unique", f"{risk.unique:,}"),
+                ("collective", f"{risk.collective:,} in {risk.groups:,} groups"),
+                ("unidentifiable", f"{risk.unidentifiable:,}"),
+                ("k-anonymity", str(risk.k_anonymity)),
+                ("l-diversity", f"{risk.l_diversity} (by entropy {risk.entropy_l_diversity:.2f})"),
+                ("sample uniques", f"{risk.sample_uniques:,}"),
+                ("mean group", f"{risk.mean_group:.2f}"),
+            ]
+        )
+    if found.population is not None:
+        print_population(found.population)
+    lines = [
+        (
+            role.name,
+            str(role.values),
+            f"{role.saved_by_dropping:,}",
+            "–"
+            if role.saved_by_binning is None
+            else f"{role.saved_by_binning:,} ({role.bins} bins)",
+        )
+        for role in found.columns
+    ]
+    print("\nidentifiable records that each key would save")
+    print_table(("key", "values", "if dropped", "if binned"), lines, left=1)
+
+
+def print_population(population: PopulationRisk) -> None:
+    """What the keys of a sample say of its population."""
+    right = population.right_matches
+    print(f"\nas a sample of {population.size:,.0f} people ({population.fraction:.3%})")
+    print_facts(
+        [
+            (
+                "a unique match is right with",
+                "–" if right is None else f"{right.value:.3f} ± {right.stderr:.3f}",
+            ),
+            (
+                "unique in the population",
+                f"about {population.population_uniques:,.0f} of {population.sample_uniques:,} "
+                "(were keys independent)",
+            ),
+            ("right matches expected", f"about {population.expected_matches:,.0f}"),
+            ("chance above a tenth", f"{population.risky:,} records"),
+            ("right matches by weights alone", f"{population.weighted_matches:,.1f}"),
+        ]
+    )
+
+
+def draw_identification(found: Identification, path: Path) -> None:
+    """What each key gives away: identifiable records with it, and without it."""
+    telling_most = found.columns[:DRAWN]
+    axes = plots.risk(
+        [f"without {role.name}" for role in telling_most],
+        [found.risk.identifiable] * len(telling_most),
+        [role.identifiable_if_dropped for role in telling_most],
+        quantity="identifiable records",
+    )
+    save_figure(axes, path, title="Identifiable records")

@@ -1,0 +1,177 @@
+"""What the commands of a data owner share: their options, chance, and progress with a fraction."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from sfumato.cli.options import check_drawing_target
+from sfumato.cli.printing import console, print_notes
+from sfumato.errors import ParameterError
+from sfumato.printable import one_line
+from sfumato.publish.cost import ClassifierName
+from sfumato.publish.microdata import Binning, Microdata
+from sfumato.publish.telling import Telling, silent
+from sfumato.randomness import Keystream, secure, seeded
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="True records: .csv, .csv.gz or .parquet; - is standard input."
+    ),
+]
+Confidential = Annotated[
+    list[str],
+    typer.Option(
+        "--confidential",
+        metavar="A",
+        help="A column that must not be told from the others; may be repeated.",
+    ),
+]
+Keys = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B", help="What an intruder may know; else every column that is not confidential."
+    ),
+]
+Bin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bin",
+        metavar="A=HOW",
+        help="Cut a number: age=frequency:5, age=width:5 or age=35,55; may be repeated.",
+    ),
+]
+Nulls = Annotated[
+    str,
+    typer.Option(metavar="HOW", help="value: a null is a value of its own; error: refuse nulls."),
+]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Draw from this seed: an experiment, not for release.")
+]
+Reveal = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write which rows were changed to this JSON file: for the owner alone."
+    ),
+]
+
+SEEDED = "drawn from a seed: an experiment, not for release"
+
+
+def check_targets(paths: Sequence[Path | None], force: bool) -> None:
+    """Refuse files that exist, or are named twice, before any work is done for them."""
+    named = [path for path in paths if path is not None]
+    twice = [path for path in named if named.count(path) > 1]
+    if twice:
+        raise ParameterError(
+            f"'{twice[0]}' is to hold two things", hint="name one of them otherwise"
+        )
+    for path in paths:
+        check_drawing_target(path, force)
+
+
+def chance(seed: int | None) -> Keystream:
+    """Secure randomness, or that of a seed."""
+    return secure() if seed is None else seeded(seed)
+
+
+def read_microdata(
+    data: str,
+    confidential: Sequence[str],
+    keys: str | None,
+    bins: Sequence[str] | None,
+    nulls: str,
+    *,
+    beside: Sequence[str] = (),
+) -> Microdata:
+    """The true records of a file with their columns coded, as the options say."""
+    return Microdata.read(
+        data,
+        listed(confidential),
+        keys=columns(keys),
+        bins=cuts(bins),
+        nulls=nulls_named(nulls),
+        beside=beside,
+    )
+
+
+def nulls_named(text: str) -> Literal["value", "error"]:
+    """How nulls are to be treated."""
+    if text not in ("value", "error"):
+        raise ParameterError(f"--nulls {text}", hint="use value or error")
+    return "error" if text == "error" else "value"
+
+
+def listed(texts: Sequence[str]) -> list[str]:
+    """The names in options that were repeated, or hold several with commas."""
+    return [name.strip() for text in texts for name in text.split(",")]
+
+
+def columns(text: str | None) -> list[str] | None:
+    """The names that one option holds with commas; None where it was not given."""
+    return None if text is None else listed([text])
+
+
+def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
+    """The binnings written as COLUMN=HOW."""
+    found = {}
+    for text in texts or ():
+        name, equals, how = text.partition("=")
+        if not equals:
+            raise ParameterError(
+                f"--bin {text} does not say how",
+                hint="write --bin age=frequency:5 or --bin age=35,55",
+            )
+        found[name] = Binning.parse(how)
+    return found
+
+
+def classifier_named(name: str) -> ClassifierName:
+    """The classifier asked for; bayes where the tree's library is not installed."""
+    if name == "tree" and find_spec("sklearn") is None:
+        print_notes(
+            ["scikit-learn is not installed, so naive Bayes judges the release instead of a tree"]
+        )
+        return "bayes"
+    found: dict[str, ClassifierName] = {"tree": "tree", "bayes": "bayes", "none": "none"}
+    if name not in found:
+        raise ParameterError(f"no classifier '{name}'", hint="use tree, bayes or none")
+    return found[name]
+
+
+@contextmanager
+def telling() -> Iterator[Telling]:
+    """A function that shows on a terminal what is being done and how much of it; silent
+    elsewhere.
+    """
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[share]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading …", total=None, share="")
+
+        def tell(words: str, share: float | None = None) -> None:
+            known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
+            if share is not None:
+                known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
+            bar.update(task, description=f"{one_line(words)} …", **known)
+
+        yield tell

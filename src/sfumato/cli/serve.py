@@ -1,0 +1,60 @@
+"""`sfumato serve`: the collector's server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json
+from sfumato.cli.printing import print_json
+from sfumato.collect.server.running import Settings
+from sfumato.collect.server.running import serve as run
+from sfumato.collect.store import new_token, open_store
+
+STORE = "campaign.db"
+
+
+def serve(
+    campaigns: Annotated[
+        list[str], typer.Argument(metavar="CAMPAIGN…", help="Campaign files (TOML).")
+    ],
+    store: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Where reports are kept: a file, or postgresql://…"),
+    ] = STORE,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen at; 0 takes any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes that take reports; PostgreSQL only.")] = 1,
+    limit: Annotated[
+        bool, typer.Option("--limit/--no-limit", help="60 reports a minute from one network.")
+    ] = True,
+    trust_proxy: Annotated[
+        bool,
+        typer.Option("--trust-proxy", help="Take the sender's network from X-Forwarded-For."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Serve campaigns: forms for respondents, a dashboard for owners. Stops at Ctrl-C.
+
+    Example: sfumato serve c.toml --store campaign.db --port 8000
+    """
+    settings = Settings(campaigns, store, host, port, workers, limit, trust_proxy)
+    with_token = open_store(store, create=True)
+    secret = None
+    if not with_token.tokens():
+        secret, token = new_token("admin", "first")
+        with_token.add_token(token)
+    with_token.close()
+
+    def started(address: str) -> None:
+        if json:
+            print_json({"address": address, "token": secret})
+        else:
+            print(f"serving at {address}", flush=True)
+            if secret is not None:
+                print(f"the owner's token, shown once: {secret}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+
+    run(settings, started)

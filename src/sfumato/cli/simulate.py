@@ -1,0 +1,90 @@
+"""`sfumato simulate`: synthetic people answer a campaign through the real client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.printing import print_facts, print_json, print_table, progress_bar
+from sfumato.cli.serve import STORE
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
+from sfumato.randomness import secure, seeded
+from sfumato.table import save
+
+SHOWN = 20  # lines of the comparison
+
+
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="A campaign file (TOML).")],
+    people: Annotated[int, typer.Option(help="How many answer.")] = 10_000,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A running server; else one is run for the purpose."),
+    ] = None,
+    store: Annotated[
+        str, typer.Option(metavar="FILE", help="Where a server of our own keeps the reports.")
+    ] = STORE,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SFUMATO_TOKEN", help="A token of role send, for a running server."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same people again; their noise is fresh.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", help="Write what the people truly said."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Let synthetic people answer a campaign through the real client and HTTP, and hold the
+    estimates against what they truly said.
+
+    Example: sfumato simulate c.toml --people 10000 --store campaign.db
+    """
+    if output is not None:
+        check_output(output, force, json)
+    campaign = CampaignFile.load(file).campaign
+    truth = synthetic_truth(campaign, people, secure() if seed is None else seeded(seed))
+    with progress_bar("answering") as progress:
+        found = simulated(str(file), truth, server, store, token, progress)
+    if output is not None:
+        save(truth, output, force=force)
+    _print(found, json)
+
+
+def _print(found: Simulated, json: bool) -> None:
+
+    if json:
+        rows = [
+            {
+                "question": e.question,
+                "answer": e.answer,
+                "truth": e.truth,
+                "value": e.value,
+                "low": e.low,
+                "high": e.high,
+            }
+            for e in found.compared
+        ]
+        done = {"people": found.people, "stored": found.stored, "seconds": found.seconds}
+        print_json({**done, "coverage": found.coverage, "answers": rows})
+        return
+    facts = [("people", f"{found.people:,}"), ("stored", f"{found.stored:,}")]
+    if not found.compared:
+        print_facts(facts)
+        return
+    inside = sum(each.covered for each in found.compared)
+    facts.append(("intervals that hold the truth", f"{inside} of {len(found.compared)}"))
+    print_facts(facts)
+    print()
+    lines = [
+        [e.question, e.answer, f"{e.truth:.1%}", f"{e.value:.1%}", f"{e.low:.1%} – {e.high:.1%}"]
+        for e in found.compared[:SHOWN]
+    ]
+    print_table(["question", "answer", "truth", "estimate", "95 % interval"], lines, left=2)

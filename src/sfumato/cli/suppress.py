@@ -1,0 +1,134 @@
+"""`sfumato suppress`: a copy of true records with as few key cells blanked as k-anonymity needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
+from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.owner import (
+    SEEDED,
+    Bin,
+    Data,
+    Keys,
+    Nulls,
+    Reveal,
+    Seed,
+    chance,
+    check_targets,
+    columns,
+    cuts,
+    listed,
+    nulls_named,
+    telling,
+)
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.publish.dossier import suppression_dossier
+from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.suppress import SuppressRelease
+from sfumato.publish.suppress import suppress as suppress_cells
+
+
+def suppress(
+    data: Data,
+    output: Output,
+    k: Annotated[
+        int, typer.Option("--k", metavar="K", help="How many records must share their keys.")
+    ] = 3,
+    keys: Keys = None,
+    confidential: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--confidential",
+            metavar="A",
+            help="A column that is no key and is judged for what groups share; may be repeated.",
+        ),
+    ] = None,
+    bin: Bin = None,
+    nulls: Nulls = "value",
+    seconds: Annotated[
+        float, typer.Option(help="How long to look for fewer cells after a first answer.")
+    ] = 10.0,
+    seed: Seed = None,
+    reveal: Reveal = None,
+    dossier: DossierFile = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Release records with single cells blanked so that K people share every combination of keys.
+
+    A blank is a value of its own. Says how few cells any answer needs, and whether this one is
+    proved to have the fewest.
+
+    Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education --bin
+    age=frequency:5 --k 5
+    """
+    check_output(output, force, json)
+    check_record_target(output, force=force)
+    check_targets([output, reveal, *dossier_files(dossier)], force)
+    with telling() as progress:
+        release = suppress_cells(
+            data,
+            k,
+            keys=columns(keys),
+            confidential=listed(confidential) if confidential else None,
+            bins=cuts(bin),
+            nulls=nulls_named(nulls),
+            seconds=seconds,
+            rng=chance(seed),
+            progress=progress,
+        )
+    release.save(output, force=force)
+    if reveal is not None:
+        write_json(release.revealed(), reveal, force=force)
+    write_dossier(
+        suppression_dossier(release),
+        dossier,
+        settings={
+            "k": k,
+            "keys": list(release.report.keys),
+            "confidential": confidential,
+            "bins": bin,
+            "nulls": nulls,
+            "seconds": seconds,
+            "randomness": "secure" if seed is None else f"seed {seed}",
+        },
+        files={"input": data, "output": output, "blanked cells": reveal},
+        force=force,
+    )
+    if seed is not None:
+        print_notes([f"the search was {SEEDED}"])
+    if json:
+        print_json({**release.to_dict(), "output": str(output)})
+    elif str(output) != "-":
+        print_suppression(release, output)
+
+
+def print_suppression(release: SuppressRelease, output: Path) -> None:
+    """How many cells were blanked, where, and what that leaves."""
+    report = release.report
+    proof = (
+        "proved to be the fewest" if report.proved else f"none needs fewer than {report.bound:,}"
+    )
+    print(f"written: {output}")
+    print_facts(
+        [
+            ("cells blanked", f"{report.cells:,} ({proof})"),
+            ("records with a blank", f"{report.blanked_records:,} of {report.records:,}"),
+            (
+                "smallest group",
+                f"{report.smallest_after} (before: {report.smallest_before}; "
+                f"{report.small_before:,} records were in groups of fewer than {report.k})",
+            ),
+            *(
+                (f"{name} still told", f"{told:,} records whose whole group has one value")
+                for name, told in report.still_told.items()
+            ),
+            ("time", f"{report.seconds:.2f} s"),
+        ]
+    )
+    lines = [(name, f"{cells:,}") for name, cells in report.by_column.items()]
+    print_table(("key", "cells blanked"), lines, left=1)

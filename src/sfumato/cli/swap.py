@@ -1,0 +1,311 @@
+"""`sfumato swap`: a copy of true records with confidential values exchanged, and what that cost
+and bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato import plots
+from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
+from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.owner import (
+    SEEDED,
+    Bin,
+    Confidential,
+    Data,
+    Keys,
+    Nulls,
+    Plot,
+    Reveal,
+    Seed,
+    chance,
+    check_targets,
+    classifier_named,
+    read_microdata,
+    telling,
+)
+from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.errors import ParameterError
+from sfumato.publish.dossier import swap_dossier
+from sfumato.publish.intruder import Intruder
+from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
+from sfumato.publish.swap import swap as swap_records
+from sfumato.report import Page, Picture, save_figure
+
+PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
+ANY = "any"
+
+
+def swap(
+    data: Data,
+    output: Output,
+    confidential: Confidential,
+    proportion: Annotated[
+        float,
+        typer.Option(metavar="P", help="The share of the unique records to change, in (0, 1]."),
+    ],
+    max_posterior: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help=(
+                "The most that may be known: of the unique records that show a value, no larger "
+                "share truly has any one value. Unless given 0.9, which leaves out values that one "
+                "or two of them hold."
+            ),
+        ),
+    ] = None,
+    drift: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help=(
+                "Let the totals move by so many records, each counted once; any: as little as "
+                "must be."
+            ),
+        ),
+    ] = "0",
+    method: Annotated[
+        str, typer.Option(help="optimal, greedy (the paper's two phases) or random.")
+    ] = "optimal",
+    conditional: Annotated[
+        str, typer.Option(help="What a value is expected to be from the keys: bayes or tree.")
+    ] = "bayes",
+    jointly: Annotated[
+        bool, typer.Option("--jointly", help="Several confidential columns as one; else in turn.")
+    ] = False,
+    release_raw: Annotated[
+        bool,
+        typer.Option("--release-raw", help="Release what --bin cut as it was, not in its bins."),
+    ] = False,
+    classifier: Annotated[
+        str, typer.Option(help="Judge the release by a tree, bayes or none.")
+    ] = "tree",
+    keys: Keys = None,
+    bin: Bin = None,
+    nulls: Nulls = "value",
+    seed: Seed = None,
+    reveal: Reveal = None,
+    dossier: DossierFile = None,
+    plot: Plot = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Release records with confidential values exchanged so that no one's keys give theirs away (Li
+    and Sarkar 2004).
+
+    The totals stay unless --drift lets them move; columns cut by --bin are released in their bins.
+
+    Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.2 --bin
+    age=frequency:5
+    """
+    check_output(output, force, json)
+    check_record_target(output, force=force)
+    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
+    microdata = read_microdata(data, confidential, keys, bin, nulls)
+    how: dict[str, Any] = {
+        "method": method,
+        "conditional": conditional,
+        "jointly": jointly,
+        "max_posterior": max_posterior,
+        "drift": allowed_drift(drift),
+        "release_raw": release_raw,
+        "rng": chance(seed),
+    }
+    with telling() as progress:
+        release = swap_records(
+            microdata, proportion, classifier=classifier_named(classifier), progress=progress, **how
+        )
+        tried = (
+            swap_proportions(microdata, PROPORTIONS, progress=progress, **how)
+            if plot is not None and plot.suffix == ".html"
+            else ()
+        )
+    if plot is not None:
+        draw_swap(release, tried, plot)
+    release.save(output, force=force)
+    if reveal is not None:
+        rows = (release.changed.nonzero()[0] + 1).tolist()
+        write_json({"changed_rows": rows}, reveal, force=force)
+    write_dossier(
+        swap_dossier(release),
+        dossier,
+        settings={
+            "confidential": confidential,
+            "keys": [column.name for column in microdata.keys],
+            "bins": bin,
+            "nulls": nulls,
+            "proportion": proportion,
+            **{name: value for name, value in how.items() if name != "rng"},
+            "drift": drift,
+            "max_posterior": release.reports[0].max_posterior,
+            "classifier": classifier,
+            "randomness": "secure" if seed is None else f"seed {seed}",
+        },
+        files={"input": data, "output": output, "changed rows": reveal},
+        force=force,
+    )
+    print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *release.notes])
+    if json:
+        print_json({**release.to_dict(), "output": str(output)})
+    elif str(output) != "-":
+        print_swap(release, output)
+
+
+def allowed_drift(text: str) -> int | None:
+    """The number of records that the totals may move by; None for as many as must."""
+    if text.strip() == ANY:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(
+            f"--drift {text} is no number of records", hint="use 0 or more, or any"
+        ) from None
+
+
+def print_swap(release: SwapRelease, output: Path) -> None:
+    """What a swap did, cost and bought, one confidential column after the other."""
+    print(
+        f"written: {output} ({int(release.changed.sum()):,} of {release.table.num_rows:,} records "
+        f"changed, {release.seconds:.1f} s)"
+    )
+    for report in release.reports:
+        print(f"\n{report.confidential}, {report.method}")
+        print_facts([*_done(report), *_cost_facts(report)])
+        for intruder in (report.cost.intruder, *report.single):
+            print_intruder(intruder, report.max_posterior)
+        print_notes(report.notes)
+    print()
+    for name, risk in release.released_risks.items():
+        print(
+            f"{name} as released: {risk.sample_uniques:,} records unique by their keys; the keys "
+            f"of {risk.collective:,} more show one value only"
+        )
+
+
+def _done(report: SwapReport) -> list[tuple[str, str]]:
+    proof = (
+        ""
+        if report.bound is None
+        else f" (lower bound {report.bound:.4f}{', proved optimal' if report.optimal else ''})"
+    )
+    return [
+        (
+            "changed",
+            f"{report.changed_unique:,} unique records, one in each of {report.changed_groups:,} "
+            "groups",
+        ),
+        ("objective", f"{report.objective:.4f}{proof}"),
+        ("time", f"{report.seconds:.2f} s for the exchange"),
+    ]
+
+
+def _cost_facts(report: SwapReport) -> list[tuple[str, str]]:
+    cost = report.cost
+    facts = [
+        ("totals moved by", f"{cost.marginal_drift:,} records"),
+        (
+            "I-divergence of the joint",
+            f"{cost.i_divergence:.4f} nats (half a record added to each cell)",
+        ),
+        (
+            "two-way tables changed by",
+            f"{cost.mean_two_way:.4f} on average, {max(cost.two_way.values()):.4f} at most",
+        ),
+    ]
+    found = cost.classification
+    if found is not None:
+        words = (
+            f"{found.trained_on_release:.2%} trained on the release, {found.trained_on_truth:.2%} "
+            f"on the truth ({found.model})"
+        )
+        facts.append(("classification error", words))
+    return facts
+
+
+def print_intruder(intruder: Intruder, limit: float) -> None:
+    """What guesses of one column come to, for one who knows nothing and for one who knows all."""
+    if intruder.unique:
+        print(
+            f"\nan intruder is right about {intruder.confidential} for this share of the "
+            f"{intruder.unique:,} unique records"
+        )
+        print_facts(_guesses(intruder, limit))
+    if intruder.grouped:
+        told = (
+            f"; {intruder.groups_told:,} are still told for certain" if intruder.groups_told else ""
+        )
+        print(
+            f"and for {_share(intruder.groups_informed)} of the {intruder.grouped:,} records of "
+            f"groups that shared one value (most of them still show it){told}"
+        )
+
+
+def _guesses(intruder: Intruder, limit: float) -> list[tuple[str, str]]:
+    facts = [
+        ("without the release", f"{_share(intruder.baseline)} (always '{intruder.commonest}')"),
+        ("believing what is shown", _share(intruder.believing)),
+        ("knowing how it was made", _share(intruder.informed)),
+        (
+            "and weighing the keys",
+            f"{_share(intruder.weighing_keys)} ({_share(intruder.keys_alone)} from the keys alone)",
+        ),
+    ]
+    worst = intruder.worst
+    if worst is not None:
+        facts.append(
+            (
+                "worst shown value",
+                f"'{worst.shown}': of {worst.records:,} records {worst.posterior:.1%} are truly "
+                f"'{worst.likeliest}' (at most {limit:.0%} were allowed)",
+            )
+        )
+    return facts
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def draw_swap(release: SwapRelease, tried: Sequence[SwapReport | None], path: Path) -> None:
+    """Risk before and after, and on a page also what other proportions would cost."""
+    report = release.reports[0]
+    before, after, intruder = report.cost.before, report.cost.after, report.cost.intruder
+    axes = plots.risk(
+        ["unique", "collective", "guessed of the unique"],
+        [before.unique, before.collective, before.unique],
+        [after.unique, after.collective, (intruder.informed or 0) * intruder.unique],
+    )
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    panels = {
+        "objective": [plots.Series(report.method, _traced(tried, lambda one: one.objective))],
+        "two-way tables": [
+            plots.Series(report.method, _traced(tried, lambda one: one.cost.mean_two_way))
+        ],
+        "guessed right": [
+            plots.Series("informed", _traced(tried, lambda one: one.cost.intruder.informed)),
+            plots.Series("believing", _traced(tried, lambda one: one.cost.intruder.believing)),
+            plots.Series("no release", _traced(tried, lambda one: one.cost.intruder.baseline)),
+        ],
+    }
+    drawn = plots.trade_off(PROPORTIONS, panels, across="proportion p of the unique records")
+    blocks = [
+        Picture.of(axes, "Records at risk before and after"),
+        Picture.of(drawn[0], "What other proportions cost and buy; none where it cannot be had"),
+    ]
+    Page(f"Swapping {report.confidential}", blocks).save(path)
+
+
+def _traced(tried: Sequence[SwapReport | None], quantity: Any) -> list[float]:
+    """A quantity over the proportions, not a number where a proportion cannot be had."""
+    values = [None if one is None else quantity(one) for one in tried]
+    return [float("nan") if value is None else value for value in values]

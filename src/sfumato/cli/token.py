@@ -1,0 +1,93 @@
+"""`sfumato token`: who may look at figures, or send without limits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Json
+from sfumato.cli.printing import print_json, print_table
+from sfumato.cli.serve import STORE
+from sfumato.collect.store import new_token, open_store
+from sfumato.errors import ParameterError, near_miss
+
+token = typer.Typer(
+    help="Tokens of a store: read figures, send without limits, or both (admin).",
+    rich_markup_mode="rich",
+)
+
+Store = Annotated[
+    str, typer.Option("--store", metavar="FILE", help="The store: a file, or postgresql://…")
+]
+
+
+@token.command()
+def add(
+    role: Annotated[str, typer.Option(help="read, send or admin.")],
+    label: Annotated[str, typer.Option(help="A word by which to revoke it.")] = "unnamed",
+    expires: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Its last day, of UTC.")
+    ] = None,
+    store: Store = STORE,
+    json: Json = False,
+) -> None:
+    """Add a token and show it, once: the store keeps its hash alone.
+
+    Example: sfumato token add --role read --label anna --expires 2027-12-31
+    """
+    until = None if expires is None else expires.date()
+    secret, made = new_token(role, label, until)
+    opened = open_store(store)
+    opened.add_token(made)
+    opened.close()
+    if json:
+        print_json({"token": secret, "role": role, "label": label, "expires": _day(until)})
+        return
+    print(secret)
+
+
+@token.command("list")
+def list_tokens(store: Store = STORE, json: Json = False) -> None:
+    """List the tokens of a store by role, label and last day.
+
+    Example: sfumato token list --store campaign.db
+    """
+    opened = open_store(store)
+    found = [
+        {"role": each.role, "label": each.label, "expires": _day(each.expires)}
+        for each in opened.tokens()
+    ]
+    opened.close()
+    if json:
+        print_json({"tokens": found})
+        return
+    lines = [[str(each["role"]), str(each["label"]), each["expires"] or ""] for each in found]
+    print_table(["role", "label", "expires"], lines, left=3)
+
+
+@token.command()
+def revoke(
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="The label of the tokens.")],
+    store: Store = STORE,
+    json: Json = False,
+) -> None:
+    """Turn away the bearers of all tokens with a label.
+
+    Example: sfumato token revoke anna --store campaign.db
+    """
+    opened = open_store(store)
+    known = [each.label for each in opened.tokens()]
+    gone = opened.remove_tokens(label)
+    opened.close()
+    if not gone:
+        raise ParameterError(f"no token '{label}'", hint=near_miss(label, known))
+    if json:
+        print_json({"revoked": gone})
+        return
+    print(f"{gone} revoked")
+
+
+def _day(day: object) -> str | None:
+    return None if day is None else str(day)

@@ -1,0 +1,175 @@
+"""Campaign: what is asked, of which values, under which promise, as one TOML file says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from sfumato.collect.canonical import canonical, digest
+from sfumato.domain import Domain
+from sfumato.errors import CampaignError
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.program import Program
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.table.packing import Packing
+
+Words = Mapping[str, str]  # a text in each of its languages
+
+NO_ANSWER = "no answer"  # the value that `decline = true` adds
+LONGEST_REPORT = 64 << 10  # bytes of one report as it is sent
+LEAST_SHOWN, LEAST_STEP = 100, 50  # reports behind a public figure, and between two of them
+ID_LENGTH, HASH_LENGTH = 22, 64
+
+
+@dataclass(frozen=True)
+class Question:
+    """How one column is asked: its text, what its values are called, whether it may be declined."""
+
+    text: Words = field(default_factory=dict)
+    values: Mapping[str, Words] = field(default_factory=dict)
+    decline: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": dict(self.text), "values": _plain(self.values), "decline": self.decline}
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Who may look, and how finely: a public dashboard shows nothing below `least` reports and
+    changes in steps of `step`.
+    """
+
+    public: bool = False
+    least: int = LEAST_SHOWN
+    step: int = LEAST_STEP
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One survey: its name, its questions, the mechanism that blurs an answer, and the promise."""
+
+    name: str
+    title: Words
+    mechanism: Mechanism
+    promise: Guarantee
+    questions: Mapping[str, Question] = field(default_factory=dict)
+    texts: Mapping[str, Words] = field(default_factory=dict)
+    contact: str | None = None
+    opens: date | None = None
+    closes: date | None = None
+    budget: float | None = None  # epsilon that one browser may spend on this server
+    round: int = 1
+    dashboard: Dashboard = field(default_factory=Dashboard)
+
+    def __post_init__(self) -> None:
+        if not self.promise.allows(Guarantee(self.program.gamma)):
+            raise CampaignError(
+                f"the program of {self.mechanism.name} has gamma {float(self.program.gamma):.6g}, "
+                f"above the promise of {self.promise}"
+            )
+        if self.longest_report > LONGEST_REPORT:
+            raise CampaignError(
+                f"one report would be up to {self.longest_report:,} bytes long; the most is "
+                f"{LONGEST_REPORT:,}",
+                hint="use fewer items or columns",
+            )
+
+    @property
+    def domain(self) -> Domain:
+        """What a record may be, as the mechanism sees it."""
+        return self.mechanism.domain
+
+    @cached_property
+    def program(self) -> Program:
+        """The integer steps that a client runs."""
+        return self.mechanism.program()
+
+    @cached_property
+    def packing(self) -> Packing:
+        """How the store keeps a report."""
+        return Packing(self.mechanism.reports)
+
+    @cached_property
+    def frozen(self) -> dict[str, Any]:
+        """What must not change once people have answered: values, program and round."""
+        return json.loads(
+            canonical(
+                {
+                    "domain": self.domain.to_dict(),
+                    "program": self.program.to_dict(),
+                    "round": self.round,
+                }
+            )
+        )
+
+    @cached_property
+    def hash(self) -> str:
+        """The SHA-256 of what must not change."""
+        return digest(self.frozen)
+
+    def state(self, today: date | None = None) -> str:
+        """Whether answers are taken on this day (of UTC): early, open or closed."""
+        today = datetime.now(UTC).date() if today is None else today
+        if self.opens is not None and today < self.opens:
+            return "early"
+        return "closed" if self.closes is not None and today > self.closes else "open"
+
+    @cached_property
+    def longest_report(self) -> int:
+        """The bytes of the longest report, as a member of a list of reports."""
+        return self.padded_length - len(_envelope([]))
+
+    @cached_property
+    def padded_length(self) -> int:
+        """The bytes to which the body with a single report is padded by blanks at its end, so that
+        its length tells nothing.
+        """
+        return len(_envelope([[]])) - len("[]") + self.program.longest
+
+    def document(self, today: date | None = None) -> dict[str, Any]:
+        """Everything public about the campaign, as `GET /v1/campaigns/{name}` gives it."""
+        return {
+            "name": self.name,
+            "title": dict(self.title),
+            "hash": self.hash,
+            "round": self.round,
+            "open": self.state(today) == "open",
+            "opens": None if self.opens is None else self.opens.isoformat(),
+            "closes": None if self.closes is None else self.closes.isoformat(),
+            "domain": self.domain.to_dict(),
+            "program": self.program.to_dict(),
+            "promise": {"gamma": exactly(self.promise), "epsilon": self.promise.epsilon},
+            "budget": None if self.budget is None else {"epsilon": self.budget},
+            "questions": {name: question.to_dict() for name, question in self.questions.items()},
+            "text": {**_plain(self.texts), "contact": self.contact},
+        }
+
+
+def exactly(guarantee: Guarantee) -> str:
+    """The gamma of a guarantee as a fraction of whole numbers.
+
+    >>> exactly(Guarantee(19))
+    '19/1'
+    """
+    gamma = Fraction(guarantee.gamma)
+    return f"{gamma.numerator}/{gamma.denominator}"
+
+
+def report_body(campaign_hash: str, reports: list[dict[str, Any]], length: int = 0) -> bytes:
+    """The bytes that a client sends; blanks at the end bring them to a length."""
+    body = json.dumps({"campaign": campaign_hash, "reports": reports}, separators=(",", ":"))
+    return body.encode().ljust(length)
+
+
+def _envelope(values: list[list[Any]]) -> bytes:
+    reports = [{"id": "0" * ID_LENGTH, "values": report} for report in values]
+    return report_body("0" * HASH_LENGTH, reports)
+
+
+def _plain(texts: Mapping[str, Words]) -> dict[str, dict[str, str]]:
+    return {name: dict(words) for name, words in texts.items()}

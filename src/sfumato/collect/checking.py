@@ -1,0 +1,144 @@
+"""Checking: what a campaign will promise, what it will cost in people, and what a forger could do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.collect.campaign import Campaign, Words, exactly
+from sfumato.collect.figures import BEYOND, PRIOR
+from sfumato.collect.figures import question as question_figures
+from sfumato.collect.leverage import leverage
+from sfumato.collect.tally import CampaignTally, Standing
+from sfumato.errors import EstimationError
+from sfumato.privacy.guarantee import Guarantee
+
+POINTS = 2.0  # half of the interval that people are counted for
+PEOPLE = 10_000  # for whom 1 % of forged answers are looked at
+
+
+@dataclass(frozen=True)
+class QuestionCheck:
+    """What is to be expected of one question; `limit` says why nothing can be."""
+
+    name: str
+    leverage: float | None  # people by which one crafted report moves a cell
+    people: int | None  # who bring every answer within ± 2 points
+    limit: str | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `sfumato campaign check` tells."""
+
+    name: str
+    hash: str
+    mechanism: str
+    gamma: str
+    epsilon: float
+    worst_posterior: dict[str, float]
+    truthful: float  # the chance that everything in a report is true
+    questions: list[QuestionCheck]
+    missing: list[str]  # translations
+    warnings: list[str]
+
+
+def check(campaign: Campaign) -> Check:
+    """Everything about a campaign that can be said before anyone has answered."""
+    kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
+    expected = [_expected(each) for each in CampaignTally(campaign.mechanism).singles]
+    questions = [found for found, _ in expected]
+    return Check(
+        campaign.name,
+        campaign.hash,
+        campaign.mechanism.name,
+        exactly(kept),
+        kept.epsilon,
+        {"rho1": PRIOR, "rho2": kept.worst_posterior(PRIOR)},
+        truthful(campaign),
+        questions,
+        list(_missing(campaign)),
+        [*_warnings(campaign), *(told for _, told in expected if told)],
+    )
+
+
+def _expected(standing: Standing) -> tuple[QuestionCheck, str | None]:
+    """What a question gives if all answers are equally frequent, and a warning if a few forged ones
+    could move it far.
+    """
+    name = standing.names[0]
+    try:
+        counts = _uniform(standing)
+        moved = leverage(standing, counts)
+        figures = question_figures(standing, PEOPLE, counts)
+    except EstimationError as error:
+        return QuestionCheck(name, None, None, error.message), None
+    if figures.points is None:
+        return QuestionCheck(name, None, None, figures.limit), None
+    people = math.ceil(PEOPLE * (figures.points / POINTS) ** 2)
+    most = None if moved is None else float(np.max(moved))
+    told = None
+    if most is not None and most > BEYOND * 2 * figures.points:
+        told = (
+            f"{name}: with {PEOPLE:,} people, 1 % of forged answers could move a figure by "
+            f"{most:.3g} points, where its interval is ± {figures.points:.2g}"
+        )
+    return QuestionCheck(name, most, people), told
+
+
+def _uniform(standing: Standing) -> Mapping[Any, NDArray[Any]]:
+    """The counts to be expected if all cells hold equally many people."""
+    if standing.seen is None:
+        raise EstimationError(standing.limit or "these reports do not answer this")
+    channel = standing.seen.channel
+    size = math.prod(channel.inputs)
+    return {standing.seen.tally.key: channel.apply(np.full(channel.inputs, PEOPLE / size))}
+
+
+def truthful(campaign: Campaign) -> float:
+    """The chance that a report equals the truth, of the record for which it is largest among a few;
+    where a question is dealt, of the question for which it is.
+    """
+    program = campaign.program
+    questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)
+    records = ([_value(column, last) for column in program.inputs] for last in (False, True))
+    return max(
+        float(program.truthful(record, question)) for record in records for question in questions
+    )
+
+
+def _value(column: Any, last: bool) -> Any:
+    if column.basket:
+        return [column.size - 1] if last else []
+    return column.size - 1 if last else 0
+
+
+def _missing(campaign: Campaign) -> Iterator[str]:
+    """Texts that lack a language which the title has."""
+    wanted = list(campaign.title)
+    texts: list[tuple[str, Words]] = [
+        (f"text.{name}", words) for name, words in campaign.texts.items() if words
+    ]
+    for name, question in campaign.questions.items():
+        texts.append((f"question.{name}.text", question.text))
+        texts += [(f"question.{name}.values.{v}", w) for v, w in question.values.items()]
+    for place, words in texts:
+        for language in wanted:
+            if words and language not in words:
+                yield f"{place} has no text in '{language}'"
+
+
+def _warnings(campaign: Campaign) -> Iterator[str]:
+    public = [attribute.name for attribute in campaign.domain if attribute.public]
+    if public:
+        yield f"sent as they are, outside the promise: {', '.join(public)}"
+    silent = [n for n in campaign.domain.names if not campaign.questions.get(n)]
+    if silent:
+        yield f"no question text for {', '.join(silent)}: the form shows the name"
+    if not campaign.texts.get("purpose"):
+        yield "[text] purpose is empty: people are not told what their answers are for"

@@ -1,0 +1,351 @@
+"""Client: answers a campaign from Python; only blurred reports leave it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.bits import Bits
+from sfumato.collect.campaign import ID_LENGTH, report_body
+from sfumato.collect.transport import Address, Transport
+from sfumato.domain import Columns, Domain, Items
+from sfumato.errors import CampaignError, DataError, ParameterError, PrivacyError, SchemaError
+from sfumato.mechanisms.program import Program
+from sfumato.mechanisms.steps import Draws
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.ledger import Ledger
+from sfumato.randomness import Keystream, secure
+from sfumato.table import Table, read
+
+MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What shows that a report was sent: its id, the SHA-256 of the bytes, the campaign's hash."""
+
+    id: str
+    sha256: str
+    campaign: str
+
+
+class Sent(NamedTuple):
+    """What became of many reports."""
+
+    stored: int
+    repeated: int
+    refused: int
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A campaign as its server describes it, checked: the program keeps the promise."""
+
+    document: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self.program.check_reads(self.domain)
+        if not self.promise.allows(self.program.guarantee):
+            raise PrivacyError(
+                f"the server's program has {self.program.guarantee}, above its promise of "
+                f"{self.promise}",
+                hint="do not answer, and tell whoever runs the campaign",
+            )
+
+    @cached_property
+    def domain(self) -> Domain:
+        return Domain.from_dict(self.document["domain"])
+
+    @cached_property
+    def program(self) -> Program:
+        return Program.from_dict(self.document["program"])
+
+    @cached_property
+    def promise(self) -> Guarantee:
+        return Guarantee(Fraction(self.document["promise"]["gamma"]))
+
+    @property
+    def hash(self) -> str:
+        return str(self.document["hash"])
+
+    @property
+    def release(self) -> str:
+        """What a ledger calls it: a new round is asked, and costs, anew."""
+        return f"{self.document['name']} round {self.document['round']}"
+
+    @property
+    def budget(self) -> Guarantee | None:
+        """What one person may spend on this server."""
+        given = self.document.get("budget")
+        return None if given is None else Guarantee.from_epsilon(given["epsilon"])
+
+    @property
+    def padded_length(self) -> int:
+        """The length of the body with one report, whatever it says."""
+        empty = report_body(self.hash, [{"id": "0" * ID_LENGTH, "values": []}])
+        return len(empty) - len("[]") + self.program.longest
+
+    def codes(self, record: Record, columns: Sequence[int]) -> list[Any]:
+        """A record as codes; columns that are not asked may be left out."""
+        unknown = [name for name in record if name not in self.domain]
+        if unknown:
+            self.domain.index(unknown[0])  # raises, with the near miss
+        return [
+            _code(self.domain, place, record) if place in columns else None
+            for place in range(len(self.domain))
+        ]
+
+
+class Client:
+    """Answers for one person or for many, each drawn once.
+
+    With a ledger the answer is on disk before it is sent, so that no interruption leads to a second
+    draw, and a person's budget on this server is kept; without one a second run draws anew, and
+    several draws say more than one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger | str | Path | None = None,
+        *,
+        token: str | None = None,
+        patience: float = 60.0,
+        rng: Keystream | None = None,
+    ) -> None:
+        self.address = Address.parse(url)
+        self.transport = Transport(self.address, token, patience)
+        self.ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+        self._draws = Draws.of(secure() if rng is None else rng)
+
+    @cached_property
+    def survey(self) -> Survey:
+        """The campaign, fetched once and checked."""
+        survey = Survey(self.transport.get(self.address.campaign))
+        if not survey.document["open"]:
+            raise CampaignError(f"'{self.address.name}' takes no answers now")
+        return survey
+
+    def question(self, person: str = "") -> tuple[str, ...]:
+        """The columns that this person is asked: all, or those of the question dealt to them."""
+        asked = self.survey.program.asked(self._dealt(person))
+        return tuple(self.survey.domain.names[place] for place in asked)
+
+    def answer(self, record: Record, person: str = "") -> Receipt:
+        """Blur one person's record and send the report; the same again repeats it for nothing."""
+        report = self._reports([record], [person])[0]
+        body = report_body(report["campaign"], [_sent(report)], self.survey.padded_length)
+        self._post([report], body)
+        self._mark_sent([person])
+        return Receipt(report["id"], hashlib.sha256(body).hexdigest(), report["campaign"])
+
+    def send(self, rows: Any, persons: Sequence[str] | None = None) -> Sent:
+        """Blur and send many people's records: a table, a data frame, a file, or a list of records.
+
+        `persons` names them in the ledger; without names they are numbered.
+        """
+        records = _Rows.of(rows, self.survey.domain)
+        names = _names(persons, len(records), self.ledger)
+        total = [0, 0, 0]
+        for start in range(0, len(records), MOST_REPORTS):
+            some = names[start : start + MOST_REPORTS]
+            reports = self._reports(records.slice(start, start + len(some)), some)
+            for part in _within(reports):
+                found = self._post(part, report_body(part[0]["campaign"], list(map(_sent, part))))
+                counts = (found["stored"], found["repeated"], len(found["refused"]))
+                total = [have + more for have, more in zip(total, counts, strict=True)]
+            self._mark_sent(some)
+        return Sent(*total)
+
+    def flush(self) -> int:
+        """Send again every report of this campaign that was drawn and not seen to arrive."""
+        if self.ledger is None:
+            raise ParameterError("without a ledger nothing is kept to be sent again")
+        release = self.survey.release
+        waiting = [entry for entry in self.ledger.pending() if entry.release == release]
+        ours = [entry for entry in waiting if entry.key.startswith(self.address.origin)]
+        for entry in ours:
+            report = entry.report
+            body = report_body(report["campaign"], [_sent(report)], self.survey.padded_length)
+            self._post([report], body)
+            self.ledger.mark_sent(entry.key, entry.release)
+        return len(ours)
+
+    def receipts(self, ids: Sequence[str]) -> dict[str, str]:
+        """What the server holds of these ids: stored, withdrawn or unknown."""
+        found: dict[str, str] = {}
+        for start in range(0, len(ids), 100):
+            body = _json({"ids": list(ids[start : start + 100])})
+            answer = self.transport.post(f"{self.address.campaign}/receipts", body)
+            found |= {identity: state for state, some in answer.items() for identity in some}
+        return found
+
+    def withdraw(self, identity: str) -> None:
+        """Take a report back; it cannot come again."""
+        self.transport.post(f"{self.address.campaign}/withdrawals", _json({"id": identity}))
+
+    def forget(self, person: str = "") -> None:
+        """Delete the report from the ledger and keep its cost: another answer costs again."""
+        if self.ledger is not None:
+            self.ledger.forget(self._key(person), self.survey.release)
+
+    # Drawing.
+
+    def _reports(self, records: Any, persons: Sequence[str]) -> list[dict[str, Any]]:
+        """The reports of some people, each drawn once; with a ledger, on disk when this returns."""
+        if self.ledger is None:
+            return [self._drawn(record, self._deal()) for record in records]
+        survey, reports = self.survey, []
+        with self.ledger.changing() as book:
+            for record, person in zip(records, persons, strict=True):
+                key = self._key(person)
+                dealt = None
+                if survey.program.dealt is not None:
+                    dealt = book.deal(key, survey.release, self._deal)
+                reports.append(
+                    book.answer(
+                        key,
+                        survey.release,
+                        survey.promise,
+                        lambda record=record, dealt=dealt: self._drawn(record, dealt),  # type: ignore[misc]
+                        survey.domain.private.names,
+                        budget=survey.budget,
+                    )
+                )
+        return reports
+
+    def _deal(self) -> int | None:
+        return self.survey.program.deal(self._draws)
+
+    def _dealt(self, person: str) -> int | None:
+        if self.survey.program.dealt is None:
+            return None
+        if self.ledger is None:
+            raise ParameterError(
+                "one question is dealt to each person, which only a ledger remembers",
+                hint="give ledger=…, or answer all questions",
+            )
+        return int(self.ledger.deal(self._key(person), self.survey.release, self._deal))
+
+    def _drawn(self, record: Any, question: int | None) -> dict[str, Any]:
+        asked = self.survey.program.asked(question)
+        codes = record if isinstance(record, list) else self.survey.codes(record, asked)
+        values = self.survey.program.randomise_one(codes, self._draws, question)
+        return {"campaign": self.survey.hash, "id": new_id(), "values": values}
+
+    # Sending.
+
+    def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
+        found = self.transport.post(f"{self.address.campaign}/reports", body)
+        kinds = {refused["kind"] for refused in found["refused"]}
+        if kinds and len(found["refused"]) == len(reports):
+            raise CampaignError(f"the server refused the reports: {', '.join(sorted(kinds))}")
+        return found
+
+    def _mark_sent(self, persons: Sequence[str]) -> None:
+        if self.ledger is not None:
+            with self.ledger.changing() as book:
+                for person in persons:
+                    book.mark_sent(self._key(person), self.survey.release)
+
+    def _key(self, person: str) -> str:
+        """A person as the ledger knows them: one budget for all campaigns of a server."""
+        return f"{self.address.origin} {person}".rstrip()
+
+
+class _Rows:
+    """Records of many people as codes, read as they are needed."""
+
+    def __init__(self, columns: Columns, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+
+    @classmethod
+    def of(cls, data: Any, domain: Domain) -> _Rows:
+        if isinstance(data, list):
+            data = pa.Table.from_pylist(data) if data else pa.table({n: [] for n in domain.names})
+        table = data if isinstance(data, Table) else read(data, domain)
+        return cls(table.recode(domain).columns, table.rows)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def slice(self, start: int, stop: int) -> Iterator[list[Any]]:
+        """The records start..stop-1 as lists of codes."""
+        parts = [
+            _baskets(column.slice(start, stop))
+            if isinstance(column, Bits)
+            else column[start:stop].tolist()
+            for column in self.columns
+        ]
+        return map(list, zip(*parts, strict=True))
+
+
+def _baskets(bits: Bits) -> list[list[int]]:
+    offsets, items = bits.to_csr()
+    ends = offsets.tolist()
+    return [items[a:b].tolist() for a, b in pairwise(ends)]
+
+
+def _names(persons: Sequence[str] | None, rows: int, ledger: Ledger | None) -> Sequence[str]:
+    if persons is None:
+        return [f"row {number}" for number in range(1, rows + 1)]
+    if len(persons) != rows:
+        raise DataError(f"{len(persons)} persons are named for {rows} records")
+    if len(set(persons)) < rows and ledger is not None:
+        raise DataError("two records are of the same person, and each answers once")
+    return persons
+
+
+def _within(reports: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Reports in parts that a server takes at once, all of one version of the campaign."""
+    part: list[dict[str, Any]] = []
+    size = 0
+    for report in reports:
+        length = len(_json(_sent(report))) + 1
+        full = size + length > MOST_BYTES - 200 or len(part) == MOST_REPORTS
+        if part and (full or report["campaign"] != part[0]["campaign"]):
+            yield part
+            part, size = [], 0
+        part.append(report)
+        size += length
+    if part:
+        yield part
+
+
+def _code(domain: Domain, place: int, record: Record) -> Any:
+    attribute = domain.attributes[place]
+    if attribute.name not in record:
+        raise SchemaError(f"the answer to '{attribute.name}' is missing")
+    value = record[attribute.name]
+    if isinstance(attribute, Items):
+        return [attribute.code(str(item)) for item in value]
+    column = pa.array([value if isinstance(value, int | float) else str(value)])
+    return int(np.asarray(attribute.encode(column))[0])
+
+
+def new_id() -> str:
+    """128 random bits, as 22 letters: the key under which a report is stored once."""
+    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+
+
+def _sent(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": report["id"], "values": report["values"]}
+
+
+def _json(value: Any) -> bytes:
+    import json
+
+    return json.dumps(value, separators=(",", ":")).encode()

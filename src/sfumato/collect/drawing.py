@@ -1,0 +1,102 @@
+"""Drawing: bars, heat maps and days as SVG text; whatever a colour says stands there in words too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from sfumato.collect.figures import Bar, PairFigures
+from sfumato.collect.language import Language
+
+WIDTH, LINE = 640, 34  # of a chart, and the height of one bar
+LABEL, NUMBER = 190, 110  # the room for labels on the left, and for numbers on the right
+CELL_HEIGHT, LONGEST = 40, 26  # of a heat map; letters of a label
+
+
+def bars(shown: Sequence[Bar], labels: Sequence[str], words: Language, title: str) -> str:
+    """Horizontal bars with the interval of each drawn across its end."""
+    most = max([1e-9, *(bar.share.high for bar in shown)])
+    least = min([0.0, *(bar.share.low for bar in shown)])
+    room = WIDTH - LABEL - NUMBER
+
+    def place(share: float) -> float:
+        return LABEL + room * (share - least) / (most - least)
+
+    parts = [
+        _bar(bar, label, LINE * row + LINE / 2, place, words)
+        for row, (bar, label) in enumerate(zip(shown, labels, strict=True))
+    ]
+    height = LINE * len(shown)
+    axis = f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="0" y2="{height}"/>'
+    return _svg(WIDTH, height, title, "".join(parts) + axis)
+
+
+def _bar(bar: Bar, label: str, middle: float, place, words: Language) -> str:  # type: ignore[no-untyped-def]
+    share = bar.share
+    start, end = sorted((place(0.0), place(share.value)))
+    low, high = place(share.low), place(share.high)
+    number = words.percent(share.value)
+    return (
+        f'<text class="label" x="{LABEL - 8}" y="{middle + 5:.1f}">{_short(label)}</text>'
+        f'<rect class="bar" x="{start:.1f}" y="{middle - 9:.1f}" width="{end - start:.1f}" '
+        'height="18"/>'
+        f'<path class="interval" d="M{low:.1f} {middle:.1f}H{high:.1f}'
+        f'M{low:.1f} {middle - 6:.1f}v12M{high:.1f} {middle - 6:.1f}v12"/>'
+        f'<text class="number" x="{WIDTH}" y="{middle + 5:.1f}">{escape(number)}</text>'
+    )
+
+
+def heat_map(
+    pair: PairFigures, rows: Sequence[str], columns: Sequence[str], words: Language
+) -> str:
+    """A table of shares, the larger the darker, each with its number and error."""
+    width = max(80.0, (WIDTH - LABEL) / max(1, len(columns)))
+    most = max([1e-9, *(value for row in pair.values for value in row)])
+    parts = [
+        f'<text class="head" x="{LABEL + width * (place + 0.5):.1f}" y="16">'
+        f"{_short(label, int(width / 8))}</text>"
+        for place, label in enumerate(columns)
+    ]
+    for line, (label, values, errors) in enumerate(
+        zip(rows, pair.values, pair.stderrs, strict=True)
+    ):
+        top = 24 + CELL_HEIGHT * line
+        parts.append(f'<text class="label" x="{LABEL - 8}" y="{top + 25}">{_short(label)}</text>')
+        for place, (value, error) in enumerate(zip(values, errors, strict=True)):
+            shade = min(1.0, max(0.0, value / most)) * 0.6
+            left = LABEL + width * place
+            parts.append(
+                f'<rect class="cell" x="{left + 1:.1f}" y="{top + 1}" width="{width - 2:.1f}" '
+                f'height="{CELL_HEIGHT - 2}" fill-opacity="{shade:.2f}"/>'
+                f'<text class="head" x="{left + width / 2:.1f}" y="{top + 25}">'
+                f"{escape(words.percent(value))} ± {escape(words.number(100 * error, 1))}</text>"
+            )
+    title = words("together_words", first=pair.columns[0], second=pair.columns[1])
+    height = 24 + CELL_HEIGHT * len(rows)
+    return _svg(LABEL + width * len(columns), height, title, "".join(parts))
+
+
+def days(counts: Sequence[tuple[str, int]], words: Language) -> str:
+    """How many reports came each day, as columns."""
+    most = max([1, *(count for _, count in counts)])
+    width = WIDTH / max(1, len(counts))
+    parts = [
+        f'<rect class="bar" x="{width * place + 1:.1f}" y="{80 - 78 * count / most:.1f}" '
+        f'width="{max(1.0, width - 2):.1f}" height="{78 * count / most:.1f}"/>'
+        for place, (_, count) in enumerate(counts)
+    ]
+    title = f"{words('month')}: {words.number(sum(count for _, count in counts))}"
+    axis = f'<line class="axis" x1="0" x2="{WIDTH}" y1="80" y2="80"/>'
+    return _svg(WIDTH, 82, title, "".join(parts) + axis)
+
+
+def _svg(width: float, height: float, title: str, inside: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
+        f"{inside}</svg>"
+    )
+
+
+def _short(text: str, most: int = LONGEST) -> str:
+    most = max(4, most)
+    return escape(text if len(text) <= most else text[: most - 1] + "…")

@@ -1,0 +1,266 @@
+"""Figures: what a dashboard shows of a campaign, each number with its error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.collect.campaign import Campaign, exactly
+from sfumato.collect.leverage import changed_since, impossible, leverage
+from sfumato.collect.tally import CampaignTally, Standing, estimate
+from sfumato.errors import EstimationError
+from sfumato.estimation.estimate import Estimate
+from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
+
+LEVEL = 0.95
+FORGED = 100  # crafted answers whose reach is shown
+PRIOR = 0.05
+STEPS = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # points that people ask for
+LEAST_COMPARED = 100  # reports of a day that are held against those before
+SUSPICIOUS = 1e-6  # chance below which two days are called different
+BEYOND = 2.0  # times its interval by which 1 % of forged answers may move a figure
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of all people with its standard error and 95 % interval; unbiased, so it may be
+    below 0 or above 1.
+    """
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One answer to a question: how many gave it, and how far 100 forged answers could move it, as
+    a share.
+    """
+
+    label: str
+    share: Share
+    forged: float | None
+
+
+@dataclass(frozen=True)
+class QuestionFigures:
+    """What people say to one question; `limit` says why nothing can be said."""
+
+    name: str
+    bars: list[Bar]
+    too_few: bool
+    points: float | None  # half of the widest interval, in percentage points
+    next_points: float | None  # a narrower one
+    more_people: int | None  # who would bring it
+    limit: str | None = None
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """Whether two columns go together: shares of all people, a row for each value of the first."""
+
+    columns: list[str]
+    rows: list[str]
+    labels: list[str]
+    values: list[list[float]]
+    stderrs: list[list[float]]
+    limit: str | None = None
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that honest answers do not explain."""
+
+    kind: str
+    question: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was promised to each respondent, and what readers of these figures can learn at most."""
+
+    gamma: str
+    epsilon: float
+    prior: float
+    posterior: float
+    shuffled_epsilon: float | None
+    shuffled_delta: float
+    budget: float | None
+    caveats: list[str]
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day: how many reports had which fate."""
+
+    day: str
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything a dashboard shows; `enough` is false where a public one shows nothing yet."""
+
+    name: str
+    title: dict[str, str]
+    hash: str
+    round: int
+    state: str
+    reports: int
+    enough: bool
+    questions: list[QuestionFigures]
+    pairs: list[PairFigures]
+    alarms: list[Alarm]
+    promise: Kept
+    days: list[Day]
+    store_bytes: int | None = None
+
+
+def figures_of(
+    campaign: Campaign,
+    tally: CampaignTally,
+    *,
+    days: Sequence[tuple[str, str, int]] = (),
+    store_bytes: int | None = None,
+    enough: bool = True,
+) -> Figures:
+    """The figures of a campaign as its reports stand now."""
+    rows, counts = tally.snapshot()
+    shown = enough and rows > 0
+    return Figures(
+        name=campaign.name,
+        title=dict(campaign.title),
+        hash=campaign.hash,
+        round=campaign.round,
+        state=campaign.state(),
+        reports=rows,
+        enough=enough,
+        questions=[question(each, rows, counts) for each in tally.singles] if shown else [],
+        pairs=[pair(each, rows, counts) for each in tally.pairs] if shown else [],
+        alarms=alarms(tally, rows, counts) if shown else [],
+        promise=kept(campaign, rows),
+        days=_days(days),
+        store_bytes=store_bytes,
+    )
+
+
+def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> QuestionFigures:
+    """What people say to one question."""
+    name = standing.names[0]
+    try:
+        found = estimate(standing, rows, counts)
+        shares = [_share(found, place) for place in range(found.value.size)]
+        moved = leverage(standing, counts)
+    except EstimationError as error:
+        return QuestionFigures(name, [], True, None, None, None, error.message)
+    reach = [None] * len(shares) if moved is None else [_forged(each, rows) for each in moved]
+    labels = standing.cells[0].labels
+    bars = [Bar(*each) for each in zip(labels, shares, reach, strict=True)]
+    points = 100 * max((share.high - share.low) / 2 for share in shares)
+    wanted = next_step(points)
+    more = math.ceil(rows * ((points / wanted) ** 2 - 1)) if wanted else None
+    too_few = max(share.low for share in shares) <= min(share.high for share in shares)
+    return QuestionFigures(name, bars, too_few, points, wanted, more)
+
+
+def _forged(leverage: float, rows: int) -> float:
+    """How far 100 crafted answers beside these can move a share."""
+    return FORGED * float(leverage) / (rows + FORGED)
+
+
+def _share(found: Estimate, place: int) -> Share:
+    value = float(found.value.ravel()[place]) / found.rows
+    stderr = float(found.stderr.ravel()[place]) / found.rows
+    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
+    return Share(value, stderr, value - reach, value + reach)
+
+
+def next_step(points: float) -> float | None:
+    """The next precision that people ask for, below the present one.
+
+    >>> next_step(2.1), next_step(0.001)
+    (1.0, None)
+    """
+    return next((step for step in STEPS if step <= 0.7 * points), None)
+
+
+def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> PairFigures:
+    """Whether two columns go together."""
+    first, second = standing.cells
+    head = list(standing.names), list(first.labels), list(second.labels)
+    try:
+        found = estimate(standing, rows, counts)
+        values, stderrs = found.value / rows, found.stderr / rows
+    except EstimationError as error:
+        return PairFigures(*head, [], [], error.message)
+    return PairFigures(*head, values.tolist(), stderrs.tolist())
+
+
+def alarms(tally: CampaignTally, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[Alarm]:
+    """What honest answers do not explain."""
+    found = []
+    for standing in tally.singles:
+        if places := impossible(standing, rows, counts):
+            told = f"{len(places)} counts of reports are further off than any crowd's answers"
+            found.append(Alarm("impossible", standing.names[0], told))
+    earlier, before = tally.before
+    if min(earlier, rows - earlier) >= LEAST_COMPARED:
+        threshold = SUSPICIOUS / max(1, len(tally.singles))
+        for standing in tally.singles:
+            if changed_since(standing, before, counts) < threshold:
+                told = "the reports of today do not follow the law of those before"
+                found.append(Alarm("day", standing.names[0], told))
+    return found
+
+
+def kept(campaign: Campaign, rows: int) -> Kept:
+    """What was promised, and what readers without the order of the reports can learn."""
+    promise = campaign.promise
+    hidden = shuffled_epsilon(promise, rows) if rows > 1 else None
+    return Kept(
+        exactly(promise),
+        promise.epsilon,
+        PRIOR,
+        promise.worst_posterior(PRIOR),
+        hidden,
+        DELTA,
+        campaign.budget,
+        [*campaign.mechanism.caveats, *CAVEATS],
+    )
+
+
+CAVEATS = (
+    "an open campaign cannot prove that each person answered once",
+    "each further report of the same person costs again",
+    "what the crowd says may tell about anyone, in it or not",
+)
+
+
+def _days(rows: Sequence[tuple[str, str, int]]) -> list[Day]:
+    days: dict[str, dict[str, int]] = {}
+    for day, outcome, count in rows:
+        days.setdefault(day, {})[outcome] = count
+    return [Day(day, outcomes) for day, outcomes in days.items()]
+
+
+def strongest(pairs: Sequence[PairFigures]) -> PairFigures | None:
+    """The pair that departs most from independence, measured in its own errors."""
+    told = [each for each in pairs if each.values]
+    return max(told, key=association, default=None)
+
+
+def association(found: PairFigures) -> float:
+    """The mean squared departure from independence, in standard errors."""
+    values, errors = np.array(found.values), np.array(found.stderrs)
+    expected = np.outer(values.sum(axis=1), values.sum(axis=0)) / max(values.sum(), 1e-12)
+    safe = np.maximum(errors, 1e-12)
+    return float((((values - expected) / safe) ** 2).mean())

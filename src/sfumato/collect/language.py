@@ -1,0 +1,60 @@
+"""Language: the words of our own pages, and how numbers are written in them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+STRINGS = Path(__file__).resolve().parent / "strings"
+LANGUAGES = ("en", "de", "fr", "es")
+_THOUSANDS = {"en": ",", "de": ".", "fr": "\u202f", "es": "."}
+
+
+@dataclass(frozen=True)
+class Language:
+    """One of the languages that our pages speak."""
+
+    name: str
+    words: Mapping[str, str]
+
+    @classmethod
+    @cache
+    def load(cls, name: str) -> Language:
+        """The language of this name; English where we do not speak it."""
+        known = name if name in LANGUAGES else "en"
+        text = (STRINGS / f"{known}.json").read_text(encoding="utf-8")
+        return cls(known, json.loads(text))
+
+    def __call__(self, key: str, **values: Any) -> str:
+        """The words for a key."""
+        return self.words[key].format(**values)
+
+    def number(self, value: float, digits: int = 0) -> str:
+        """A number with so many decimals.
+
+        >>> Language.load("de").number(31000.5, 1), Language.load("en").number(31000)
+        ('31.000,5', '31,000')
+        """
+        text = f"{value:,.{digits}f}"
+        if self.name == "en":
+            return text
+        return text.translate({ord(","): _THOUSANDS[self.name], ord("."): ","})
+
+    def percent(self, share: float, digits: int = 1) -> str:
+        """A share in per cent."""
+        return f"{self.number(100 * share, digits)}\u00a0%"
+
+    def percent_up(self, share: float, digits: int = 1) -> str:
+        """A share in per cent, rounded up: promises and dangers must not look smaller."""
+        return self.percent(
+            math.ceil(share * 10 ** (digits + 2) - 1e-9) / 10 ** (digits + 2), digits
+        )
+
+    def of(self, texts: Mapping[str, str], otherwise: str = "") -> str:
+        """A text that an owner wrote, in this language or the first they have."""
+        return texts.get(self.name) or next(iter(texts.values()), otherwise)

@@ -1,0 +1,111 @@
+"""Leverage: how far one crafted report can move an estimate, and counts that no honest crowd gives.
+
+A report adds (A⁻ᵀw)_v to the estimate of w·x, whatever mechanism made it; a forger chooses v.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Channel
+from sfumato.collect.tally import Standing
+from sfumato.observation import CellTally, ItemsetTally, Observation
+
+MOST_ENTRIES = 1 << 20  # of a channel that is written down to look for impossible counts
+SIGMAS = 4.0  # beyond which a count is called impossible
+
+
+def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[Any] | None:
+    """For each cell of a question, the most people by which one report can move its estimate; None
+    where it cannot be said.
+    """
+    seen = standing.seen
+    if seen is None or not isinstance(seen.tally, CellTally | ItemsetTally):
+        return None
+    # A forger may send what nobody else has sent, so every entry counts as one that occurs.
+    channel = seen.channel.settle(counts[seen.tally.key] + 1e-9)
+    influence = np.asarray(channel.solve_adjoint(_weights(standing, seen)))
+    flat = influence.reshape(math.prod(channel.outputs), -1)
+    if isinstance(seen.tally, CellTally):  # a report is one entry of the tally
+        return np.abs(flat).max(axis=0)
+    return _most_of_itemsets(seen.tally, influence)
+
+
+def _weights(standing: Standing, seen: Observation) -> NDArray[Any]:  # (*seen cells, cells)
+    """Which of the cells that were observed make up each cell that is asked for."""
+    asked = {part.name: part for part in standing.cells}
+    shape = [part.size for part in seen.cells]
+    place = np.zeros(shape, dtype=np.intp)
+    for part in standing.cells:
+        axis = [other.name for other in seen.cells].index(part.name)
+        group = asked[part.name].within(seen.cells[axis]).group
+        along = group.reshape([-1 if other == axis else 1 for other in range(len(shape))])
+        place = place * part.size + along
+    return np.eye(math.prod(part.size for part in standing.cells))[place]
+
+
+def _most_of_itemsets(tally: ItemsetTally, influence: NDArray[Any]) -> NDArray[Any]:
+    """A report is counted in every itemset that it shows, and a forger chooses what it shows: at
+    most everything that adds, or everything that takes away.
+    """
+    fixed = [axis for axis, (_, optional) in enumerate(tally.columns) if not optional]
+    free = [axis for axis, (_, optional) in enumerate(tally.columns) if optional]
+    number = math.prod(tally.shape[axis] for axis in fixed)
+    table = np.transpose(influence, [*fixed, *free, influence.ndim - 1])
+    table = table.reshape(number, -1, influence.shape[-1])
+    everyone, rest = table[:, 0], table[:, 1:]
+    up = everyone + np.maximum(rest, 0).sum(axis=1)
+    down = everyone + np.minimum(rest, 0).sum(axis=1)
+    return np.maximum(np.abs(up), np.abs(down)).max(axis=0)
+
+
+def impossible(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[int]:
+    """The entries of a question's tally that no crowd of honest people gives: below N·min_u A[v, u]
+    or above N·max_u A[v, u], by more than four standard deviations.
+    """
+    seen = standing.seen
+    if seen is None or not rows or not isinstance(seen.tally, CellTally):
+        return []
+    table = counts[seen.tally.key].ravel()
+    channel = seen.channel.settle(counts[seen.tally.key])
+    if math.prod(channel.inputs) * table.size > MOST_ENTRIES:
+        return []
+    low, high = _range(channel)
+    reach = SIGMAS * np.sqrt(rows * np.maximum(low, high) * (1 - np.minimum(low, high))) + SIGMAS
+    found = (table < rows * low - reach) | (table > rows * high + reach)
+    return [int(place) for place in np.flatnonzero(found)]
+
+
+def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The least and the largest chance of each report, whatever the truth."""
+    dense = np.clip(channel.to_dense(), 0.0, 1.0)
+    return dense.min(axis=1), dense.max(axis=1)
+
+
+def changed_since(
+    standing: Standing, before: Mapping[Any, NDArray[Any]], counts: Mapping[Any, NDArray[Any]]
+) -> float:
+    """The p-value of the hypothesis that the reports of today follow the law of those before
+    (χ² of homogeneity); 1 where there is nothing to compare.
+    """
+    from scipy.stats import chi2
+
+    seen = standing.seen
+    if seen is None or not isinstance(seen.tally, CellTally):
+        return 1.0
+    old = before[seen.tally.key].ravel()
+    new = counts[seen.tally.key].ravel() - old
+    both = np.stack([old, np.maximum(new, 0.0)])[:, (old + new) > 0]
+    totals = both.sum(axis=1)
+    if both.shape[1] < 2 or totals.min() <= 0:
+        return 1.0
+    expected = np.outer(totals, both.sum(axis=0)) / totals.sum()
+    kept = expected.min(axis=0) >= 5  # the law of χ² needs a few in every cell
+    statistic = float((((both - expected) ** 2 / expected)[:, kept]).sum())
+    freedom = int(kept.sum()) - 1
+    return float(chi2.sf(statistic, freedom)) if freedom > 0 else 1.0

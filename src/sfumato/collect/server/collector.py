@@ -1,0 +1,207 @@
+"""Collector: the campaigns that a server offers, and everything they share."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from sfumato.collect.campaign import Campaign
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.figures import figures_of
+from sfumato.collect.server.limits import RateLimit
+from sfumato.collect.server.parsing import ReportParser
+from sfumato.collect.server.replies import RefusalError, Scope
+from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
+from sfumato.collect.tally import CampaignTally
+from sfumato.collect.writer import Writer
+from sfumato.errors import StoreError, listing
+
+HOUR = 3600.0
+TOKEN_SECONDS, MOST_TOKENS = 5.0, 1000  # for which a token is believed, and how many are kept
+
+
+@dataclass
+class Metrics:
+    """Counts of what the server did since its start, and nothing about who asked."""
+
+    started: float = field(default_factory=time.monotonic)
+    requests: int = 0
+    refused: Counter[int] = field(default_factory=Counter)  # by status
+
+
+@dataclass(eq=False)
+class Served:
+    """A campaign that is being served."""
+
+    file: CampaignFile
+    number: int
+    tally: CampaignTally
+    state: str = "open"
+    counted: float = 0.0  # when all reports were counted, where others add some too
+    counting: float = 0.0  # seconds that it took
+
+    @property
+    def campaign(self) -> Campaign:
+        return self.file.campaign
+
+    @cached_property
+    def parser(self) -> ReportParser:
+        return ReportParser(self.campaign.packing)
+
+    def check_open(self) -> None:
+        """Refuse answers before the first day and after the last."""
+        if self.state == "closed":
+            raise RefusalError(410, "closed", f"'{self.campaign.name}' is closed")
+        if self.state == "early":
+            raise RefusalError(
+                410, "early", f"'{self.campaign.name}' opens on {self.campaign.opens}"
+            )
+
+
+@dataclass(eq=False)
+class Collector:
+    """The campaigns of one server, their store, and the limits on who sends how much."""
+
+    store: Store
+    files: Sequence[CampaignFile]
+    limit: RateLimit | None = field(default_factory=RateLimit)
+    trust_proxy: bool = False
+    metrics: Metrics = field(default_factory=Metrics)
+    served: dict[str, Served] = field(default_factory=dict)
+    writer: Writer = field(init=False)
+    _today: date = field(default_factory=utc_today)
+    _tokens: dict[bytes, tuple[float, Token | None]] = field(default_factory=dict)
+
+    def enrol(self) -> None:
+        """Enter every campaign into the store, and count what it holds of them."""
+        for file in self.files:
+            number = self.store.enrol(file)
+            tally = CampaignTally(file.campaign.mechanism)
+            tally.recount(self.store.bodies(number))
+            figures_of(file.campaign, tally)  # what it needs is loaded before anyone waits for it
+            self.served[file.campaign.name] = Served(file, number, tally)
+        self.look_at_the_day()
+
+    def refresh(self, served: Served) -> None:
+        """Count all reports anew where other workers have added some; no more than a tenth of the
+        time is spent on it.
+        """
+        now = time.monotonic()
+        if not self.store.shared or now - served.counted < max(1.0, 10 * served.counting):
+            return
+        served.tally.recount(self.store.bodies(served.number))
+        served.counted = time.monotonic()
+        served.counting = served.counted - now
+
+    async def start(self) -> None:
+        """Begin to take reports."""
+        if not self.served:
+            await asyncio.to_thread(self.enrol)
+        self.writer = Writer(self.store, self._landed)
+        self._keeping = asyncio.create_task(self._keep_house())
+
+    async def stop(self) -> None:
+        """Write what is waiting, and let go of the store."""
+        self._keeping.cancel()
+        await self.writer.stop()
+        await asyncio.to_thread(self.store.close)
+
+    def campaign(self, name: str) -> Served:
+        """The campaign of this name."""
+        try:
+            return self.served[name]
+        except KeyError:
+            raise RefusalError(
+                404, "unknown", "no such campaign", f"there is {listing(self.served)}"
+            ) from None
+
+    def look_at_the_day(self) -> None:
+        """Open and close campaigns as their days come and go."""
+        today = utc_today()
+        if today != self._today:
+            for served in self.served.values():
+                served.tally.begin_day()
+            self._today = today
+        for served in self.served.values():
+            served.state = served.campaign.state(today)
+
+    def waiting_time(self, scope: Scope, reports: int) -> int:
+        """The seconds that a sender must wait before these reports may come; mostly 0."""
+        if self.limit is None:
+            return 0
+        wait = self.limit.take(self._address(scope), reports)
+        return wait if wait and not self.allows(scope, "send") else 0
+
+    def _address(self, scope: Scope) -> str | None:
+        if self.trust_proxy:
+            for name, value in scope["headers"]:
+                if name == b"x-forwarded-for":  # what our own proxy wrote stands last
+                    return str(value.decode("latin-1").rpartition(",")[2].strip())
+        client = scope.get("client")
+        return client[0] if client else None
+
+    def allows(self, scope: Scope, role: Role) -> bool:
+        """Whether the request carries a token of this role."""
+        token = bearer(scope)
+        return token is not None and allowed(self._token, token, role)
+
+    def _token(self, digest: bytes) -> Token | None:
+        """A token of the store, looked up anew every few seconds, for one may be revoked."""
+        now = time.monotonic()
+        known = self._tokens.get(digest)
+        if known is None or now - known[0] > TOKEN_SECONDS:
+            if len(self._tokens) >= MOST_TOKENS:
+                self._tokens.clear()
+            known = self._tokens[digest] = (now, self.store.find_token(digest))
+        return known[1]
+
+    def _landed(self, work: Work, done: Done) -> None:
+        """Count what a commit brought and took; where other workers do the same, see `refresh`."""
+        tallies = {served.number: served.tally for served in self.served.values()}
+        for batch, added in zip(work.adds, done.added, strict=True):
+            if batch.campaign in tallies:
+                tallies[batch.campaign].add(added.bodies)
+        for (campaign, _), body in zip(work.withdrawals, done.withdrawn, strict=True):
+            if body is not None and campaign in tallies:
+                tallies[campaign].remove(body)
+
+    async def _keep_house(self) -> None:
+        """Look at the calendar every second, and tidy the store every hour."""
+        tidied = time.monotonic()
+        while True:
+            await asyncio.sleep(1)
+            self.look_at_the_day()
+            if time.monotonic() - tidied >= HOUR:
+                tidied = time.monotonic()
+                try:
+                    await asyncio.to_thread(self.store.tidy)
+                except StoreError:
+                    continue  # the writer meets the same fault and says so
+
+
+def bearer(scope: Scope) -> str | None:
+    """The token of a request: `Authorization: Bearer TOKEN`, or the password of Basic, which every
+    browser can ask for.
+    """
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            kind, _, rest = value.decode("latin-1").partition(" ")
+            if kind.lower() == "bearer":
+                return str(rest.strip())
+            return _password(rest) if kind.lower() == "basic" else None
+    return None
+
+
+def _password(credentials: str) -> str | None:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return decoded.partition(":")[2]

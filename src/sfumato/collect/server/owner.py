@@ -1,0 +1,198 @@
+"""What owners see: figures, dashboard and export; by token unless the dashboard is public."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import os
+import tempfile
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from sfumato.collect.assets import Assets, chosen_language
+from sfumato.collect.dashboard import Asked, Dashboard
+from sfumato.collect.figures import Figures, figures_of
+from sfumato.collect.language import LANGUAGES, Language
+from sfumato.collect.releases import export, find_campaign, release_of
+from sfumato.collect.server.collector import Collector, Served
+from sfumato.collect.server.replies import JSON, PLAIN, Headers, RefusalError, answer, page_headers
+from sfumato.collect.server.wire import encode
+from sfumato.errors import SfumatoError
+from sfumato.estimation.estimate import Answer
+from sfumato.mine.cube import query
+from sfumato.table import Provenance
+
+LONGEST_SQL = 2000
+FILE_PART = 1 << 18
+PARQUET = b"application/vnd.apache.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class OwnerPages:
+    """The addresses that show what came in."""
+
+    collector: Collector
+    assets: Assets
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+
+    async def figures(self, request: Request) -> Response:
+        served, owner = await self._seen(request)
+        found = await asyncio.to_thread(self._figures, served, owner)
+        if request.query_params.get("format") == "csv":
+            kind = (b"content-type", b"text/csv; charset=utf-8")
+            name = b'attachment; filename="estimates.csv"'
+            body = csv_of(found).encode()
+            return answer(200, body, [kind, *PLAIN, (b"content-disposition", name)])
+        return _tagged(request, encode(found), JSON)
+
+    async def dashboard(self, request: Request) -> Response:
+        served, owner = await self._seen(request)
+        found = await asyncio.to_thread(self._figures, served, owner)
+        asked = Asked()
+        if owner and (sql := request.query_params.get("sql", "").strip()):
+            asked = await asyncio.to_thread(self._ask, served, sql)
+        first, _, second = request.query_params.get("pair", "").partition(",")
+        language = chosen_language(
+            request.query_params.get("lang"), request.headers.get("accept-language"), LANGUAGES
+        )
+        page = Dashboard(
+            served.campaign, found, Language.load(language), owner, (first, second), asked
+        )
+        text = self.assets.linked(page.page())
+        return _tagged(request, text.encode(), page_headers("'self'"))
+
+    async def export(self, request: Request) -> Response:
+        """All reports as one Parquet file, which is made whole before it goes out."""
+        served, owner = await self._seen(request)
+        if not owner:
+            raise RefusalError(403, "token", "this needs a token of role read or admin")
+        if request.query_params.get("format", "parquet") != "parquet":
+            raise RefusalError(422, "format", "there is no such format", "use format=parquet")
+        path = await asyncio.to_thread(self._exported, served)
+        size = str(os.path.getsize(path)).encode()
+        response = StreamingResponse(_parts(path))
+        name = f'attachment; filename="{served.campaign.name}.parquet"'.encode()
+        response.raw_headers = [
+            (b"content-type", PARQUET),
+            *PLAIN,
+            (b"content-length", size),
+            (b"content-disposition", name),
+        ]
+        return response
+
+    async def _seen(self, request: Request) -> tuple[Served, bool]:
+        """The campaign, and whether whoever asks may see all of it."""
+        served = self.collector.campaign(request.path_params["name"])
+        owner = await asyncio.to_thread(self.collector.allows, request.scope, "read")
+        if not owner and not served.campaign.dashboard.public:
+            raise RefusalError(
+                403 if request.url.path.startswith("/v1/") else 401,
+                "token",
+                "this needs a token of role read or admin",
+                "sfumato token add --role read",
+            )
+        return served, owner
+
+    # In threads of their own.
+
+    def _figures(self, served: Served, owner: bool) -> Figures:
+        self.collector.refresh(served)
+        if not owner:
+            return self._public_figures(served)
+        store = self.collector.store
+        days = store.daily(served.number)
+        return figures_of(served.campaign, served.tally, days=days, store_bytes=store.size())
+
+    def _public_figures(self, served: Served) -> Figures:
+        """What a public dashboard shows: kept, and changed only in steps, so that no two looks
+        differ by a few people; kept in the store, for a restart is no step.
+        """
+        rules, rows, store = served.campaign.dashboard, served.tally.rows, self.collector.store
+        kept = store.shown(served.number)
+        if rows >= rules.least and (kept is None or abs(rows - kept["reports"]) >= rules.step):
+            found = figures_of(served.campaign, served.tally)
+            store.show(served.number, msgspec.to_builtins(found))
+            return found
+        if kept is not None:
+            return msgspec.convert(kept, Figures)
+        blank = type(served.tally)(served.campaign.mechanism)
+        return figures_of(served.campaign, blank, enough=False)
+
+    def _ask(self, served: Served, sql: str) -> Asked:
+        if len(sql) > LONGEST_SQL:
+            return Asked(sql[:LONGEST_SQL], error=f"more than {LONGEST_SQL} letters")
+        provenance = Provenance(served.campaign.mechanism, secure=True)
+        with self._asking:  # one at a time: all reports are read for it
+            try:
+                source = release_of(self.collector.store, served.number, provenance)
+                found = query(source, sql)
+            except SfumatoError as error:
+                return Asked(sql, error=str(error))
+        rows = [[_cell(row[name]) for name in found.columns] for row in found.rows]
+        return Asked(sql, found.columns, rows, found.notes)
+
+    def _exported(self, served: Served) -> Path:
+        handle, name = tempfile.mkstemp(suffix=".parquet")
+        os.close(handle)
+        campaign = find_campaign(
+            self.collector.store, f"{served.campaign.name}/{served.campaign.round}"
+        )
+        try:
+            export(self.collector.store, campaign, name, force=True)
+        except BaseException:
+            os.unlink(name)
+            raise
+        return Path(name)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Answer):
+        return f"{value.value:,.6g} ± {value.stderr:.3g}"
+    return "–" if value is None else str(value)
+
+
+async def _parts(path: Path) -> AsyncIterator[bytes]:
+    """The bytes of a file, which is deleted once they are out."""
+    try:
+        with path.open("rb") as stream:
+            while part := await asyncio.to_thread(stream.read, FILE_PART):
+                yield part
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _tagged(request: Request, body: bytes, headers: Headers) -> Response:
+    """An answer with its ETag; 304 where whoever asks has it already."""
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = [*headers, (b"etag", tag.encode())]
+    if tag in request.headers.get("if-none-match", ""):
+        return answer(304, b"", headers)
+    return answer(200, body, headers)
+
+
+def csv_of(figures: Figures) -> str:
+    """The estimates as CSV: a line for every answer to every question.
+
+    A cell that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(["question", "answer", "share", "stderr", "low", "high", "forged_100"])
+    for question in figures.questions:
+        for bar in question.bars:
+            share = bar.share
+            numbers = [share.value, share.stderr, share.low, share.high, bar.forged]
+            writer.writerow([_plain(question.name), _plain(bar.label), *numbers])
+    return lines.getvalue()
+
+
+def _plain(text: str) -> str:
+    return f"'{text}" if text[:1] in "=+-@\t\r" else text

@@ -1,0 +1,169 @@
+// @ts-check
+/**
+ * A program: the steps that a campaign brings, every integer of them checked before anything is
+ * asked. What this page does not understand, it does not run.
+ *
+ * @typedef {import("./steps.js").Column} Column
+ * @typedef {import("./steps.js").Step} Step
+ */
+import { Draws, KINDS, OMEGA, above, log, product, range, sum, times } from "./steps.js";
+
+export { Draws, above, log };
+
+/** What went wrong: `kind` for programs, the message for people, `facts` the figures behind it. */
+export class SfumatoError extends Error {
+  /** @param {string} kind @param {string} message @param {Record<string, any>} [facts] */
+  constructor(kind, message, facts = {}) {
+    super(message);
+    this.kind = kind;
+    this.facts = facts;
+  }
+}
+
+/** @param {any} held @param {string} what @returns {asserts held} */
+function check(held, what) {
+  if (!held)
+    throw new SfumatoError(
+      "program",
+      `this page does not understand the program of steps: ${what}`,
+    );
+}
+/** @param {any} value */
+const whole = (value) => Number.isSafeInteger(value) && value >= 0;
+/** Readers of a field, by the marks behind its name; undefined is refused.
+ * @type {Record<string, (value: any) => any>} */
+const READ = {
+  "": (value) => (whole(value) ? value : undefined),
+  "+": (value) => (Array.isArray(value) && value.every(whole) ? value : undefined),
+  "++": (value) => (Array.isArray(value) && value.every(READ["+"]) ? value : undefined),
+  "#": (value) =>
+    /^\d{1,20}$/.test(value) && typeof value === "string" ? BigInt(value) : undefined,
+  $: (value) => (typeof value === "string" ? value : undefined),
+  "@": (value) => (Array.isArray(value) ? value.map(readStep) : undefined),
+};
+
+/** A step, every field of it checked. @param {any} data @returns {Step} */
+function readStep(data) {
+  const name = data?.step;
+  check(typeof name === "string" && Object.hasOwn(KINDS, name), `step ${name}`);
+  const kind = KINDS[name];
+  const left = new Map(Object.entries(data));
+  left.delete("step");
+  /** @type {any} */
+  const step = { step: name };
+  for (const field of `columns+ reports+ ${kind.fields}`.split(" ")) {
+    const [, key, marks, optional] = /** @type {string[]} */ (field.match(/^(\w+)(\W*?)(\??)$/));
+    if (optional && !left.has(key)) continue;
+    step[key] = READ[marks](left.get(key));
+    check(step[key] !== undefined, `${name}.${key}`);
+    left.delete(key);
+  }
+  check(!left.size, `${name}.${[...left.keys()][0]}`);
+  const omega = OMEGA[name];
+  const weighed = !omega || (step.a >= step.b && step.b > 0 && omega(step) <= 2 ** 53);
+  check(weighed && kind.fits(step), `the integers of ${name}`);
+  check(fitting(step.columns, kind.inputs(step)), `${name}.columns`);
+  check(fitting(step.reports, kind.outputs(step)), `${name}.reports`);
+  return step;
+}
+/** @param {number[]} places @param {Column[]} columns */
+function fitting(places, columns) {
+  return columns.length === places.length && columns.every((column) => column?.size > 0);
+}
+/** What each column may hold; each stands in one step. @param {Step[]} steps
+ * @param {"columns" | "reports"} places @param {"inputs" | "outputs"} shapes */
+function laidOut(steps, places, shapes) {
+  /** @type {Column[]} */
+  const columns = [];
+  for (const step of steps)
+    KINDS[step.step][shapes](step).forEach((column, i) => {
+      check(!columns[step[places][i]], `column ${step[places][i]} stands twice`);
+      columns[step[places][i]] = column;
+    });
+  check(columns.length && Object.keys(columns).length === columns.length, "a column is left out");
+  return columns;
+}
+
+/** Steps that read each column of a record once and write each column of its report once. */
+export class Program {
+  /** @param {any} data as the server sends it */
+  constructor(data) {
+    check(data?.version === 1 && Array.isArray(data.steps), `version ${data?.version}`);
+    check(Object.keys(data).length === 2, "more than a version and steps");
+    /** @type {Step[]} */
+    this.steps = data.steps.map(readStep);
+    const deals = this.steps.filter((step) => step.step === "deal");
+    check(deals.length < 2, "two questions dealt");
+    /** @type {Step | undefined} the step that deals a question */
+    this.deal = deals[0];
+    this.inputs = laidOut(this.steps, "columns", "inputs");
+    this.outputs = laidOut(this.steps, "reports", "outputs");
+    /** The most that a report can be likelier under one record than under another. */
+    this.gamma = this.steps.map((step) => KINDS[step.step].gamma(step)).reduce(times);
+    /** Columns of the report that are sent as they are, and of the record. */
+    this.told = this.steps.flatMap((s) => s.reports.slice(KINDS[s.step].tells ?? Infinity));
+    this.open = this.steps.flatMap((s) => (s.step === "public" ? s.columns : []));
+    /** The most characters that the values of a report take in JSON. */
+    this.longest =
+      1 +
+      sum(
+        this.outputs.map(({ size, basket }) =>
+          basket ? JSON.stringify(range(size)).length + 1 : `${size - 1}`.length + 1,
+        ),
+      );
+  }
+
+  /** What is done, once a question is dealt. @param {number} [question] */
+  actions(question = -1) {
+    const steps = this.steps.map((step) => (step === this.deal ? step.questions[question] : step));
+    check(!steps.includes(/** @type {any} */ (undefined)), `question ${question}`);
+    return steps;
+  }
+
+  /** The columns that are asked. @param {number} [question] */
+  asked(question) {
+    return this.actions(question)
+      .flatMap((step) => step.columns)
+      .sort((x, y) => x - y);
+  }
+
+  /** Which question to ask, by chance: no answer moves it. @param {Draws} draws */
+  question(draws) {
+    return this.deal && draws.pick(this.deal.weights);
+  }
+
+  /** The report of a record of codes, lists of codes for baskets.
+   * @param {any[]} record @param {Draws} draws @param {number} [question] as it was dealt */
+  randomise(record, draws, question = this.question(draws)) {
+    /** @type {any[]} */
+    const report = this.outputs.map((column) => (column.basket ? [] : 0));
+    if (this.deal) report[this.deal.reports[0]] = question;
+    for (const step of this.actions(question)) {
+      const drawn = KINDS[step.step].run(step, this.values(record, step), draws);
+      step.reports.forEach((column, i) => (report[column] = drawn[i]));
+    }
+    return report;
+  }
+
+  /** How likely it is that all that is sent is true.
+   * @param {any[]} record @param {number} [question] */
+  share(record, question) {
+    return product(
+      this.actions(question).map((step) => KINDS[step.step].share(step, this.values(record, step))),
+    );
+  }
+
+  /** @param {any[]} record @param {Step} step */
+  values(record, step) {
+    return step.columns.map((place) => {
+      const { size, basket } = this.inputs[place];
+      const value = record[place];
+      const inside = (/** @type {any} */ code) => whole(code) && code < size;
+      if (basket ? !Array.isArray(value) || !value.every(inside) : !inside(value))
+        throw new SfumatoError("answer", "an answer is missing or not one of the choices", {
+          place,
+        });
+      return basket ? [...new Set(value)].sort((x, y) => x - y) : value;
+    });
+  }
+}

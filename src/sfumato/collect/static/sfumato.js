@@ -1,0 +1,368 @@
+// @ts-check
+/**
+ * Sfumato in the browser: blurs one person's answers on their own device; only the blurred report
+ * leaves it.
+ *
+ *     const survey = await Survey.open("https://collector.example/health-2027");
+ *     const { bytes } = await survey.answer({ smoker: "yes" });  // drawn once, written down
+ *     await survey.send();
+ *
+ * Or in a page: <sfumato-survey campaign="https://collector.example/health-2027">.
+ *
+ * @typedef {import("./program.js").Column} Column
+ * @typedef {{id: string, values: any[], body: string, at: number,
+ *   state: "drawn" | "sending" | "sent" | "withdrawn"}} Report
+ * @typedef {{server: string, campaign: string, round: number, hash: string, spent: number,
+ *   question?: number, report?: Report}} Entry  a round of a campaign in this browser's ledger
+ */
+import { Draws, Program, SfumatoError, above, log } from "./program.js";
+
+export { Draws, Program, SfumatoError };
+
+const DAY = 86_400_000;
+const PATIENCE = 14 * DAY;
+
+/**
+ * Change this browser's ledger in one transaction: all that `work` writes is on disk when this is
+ * done, or nothing is. `work` sees what was spent on this server and must not wait for anything.
+ * @template T
+ * @param {string} server
+ * @param {(entries: Entry[], put: (entry: Entry) => void) => T} work
+ * @returns {Promise<T>}
+ */
+function ledger(server, work) {
+  /** @returns {Promise<any>} */
+  const change = () =>
+    new Promise((resolve, reject) => {
+      const asked = indexedDB.open("sfumato", 1);
+      asked.onupgradeneeded = () =>
+        asked.result.createObjectStore("ledger", { keyPath: ["server", "campaign", "round"] });
+      asked.onerror = () => reject(unsupported("storage"));
+      asked.onsuccess = () => {
+        const base = asked.result;
+        const transaction = base.transaction("ledger", "readwrite", { durability: "strict" });
+        const store = transaction.objectStore("ledger");
+        /** @type {any} */
+        let result;
+        /** @type {any} */
+        let failure;
+        const found = store.getAll(IDBKeyRange.bound([server], [server, []]));
+        found.onsuccess = () => {
+          try {
+            result = work(found.result, (entry) => store.put(entry));
+          } catch (error) {
+            failure = error;
+            transaction.abort();
+          }
+        };
+        transaction.oncomplete = () => (base.close(), resolve(result));
+        transaction.onabort = () => (base.close(), reject(failure ?? unsupported("storage")));
+      };
+    });
+  // A lock keeps other tabs waiting; where there is none, the transaction alone does.
+  /** @type {any} */
+  const { locks } = navigator;
+  return locks ? locks.request(`sfumato ${server}`, change) : change();
+}
+
+/** @param {"crypto" | "storage"} what */
+function unsupported(what) {
+  const words = {
+    crypto: "this browser gives this page no cryptography: open it by https",
+    storage: "this browser keeps nothing for this page, so it could not keep to one answer",
+  };
+  return new SfumatoError("support", `${words[what]}; or use the command line: sfumato send`, {
+    what,
+  });
+}
+
+/** @param {any} text such as "19/1" @returns {[bigint, bigint]} */
+function promised(text) {
+  const [, n, d] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
+  if (!n || !BigInt(d)) throw new SfumatoError("promise", "the campaign states no promise");
+  return [BigInt(n), BigInt(d)];
+}
+
+/** The code of an answer in its column.
+ * @param {any} attribute @param {Column} column @param {any} value */
+export function code(attribute, column, value) {
+  const { type, values, edges, min, max, step } = attribute;
+  if (type === "items") return [...value].map((item) => values.indexOf(item));
+  if (type === "category") return values.indexOf(value);
+  if (typeof value !== "number" || !(value >= (min ?? edges[0]) && value <= (max ?? edges.at(-1))))
+    return -1;
+  if (type === "bins")
+    return edges.slice(1, -1).filter((/** @type {number} */ edge) => value >= edge).length;
+  // Halves go to the even neighbour, as in the library.
+  const place = (value - min) / (step ?? (max - min) / (column.size - 1));
+  const near = Math.round(place);
+  return Math.min(near - Number(near - place === 0.5 && near % 2 === 1), column.size - 1);
+}
+
+/** How many values an attribute has; a number without a step may have one of two grids.
+ * @param {any} attribute @param {Column} column */
+function fits({ type, values, edges, min, max, step }, column) {
+  const sizes = values
+    ? [values.length]
+    : edges
+      ? [edges.length - 1]
+      : step
+        ? [Math.floor((max - min) / step + 1e-9) + 1]
+        : [max - min + 1, 65_537];
+  return sizes.includes(column.size) && column.basket === (type === "items");
+}
+
+/** A campaign as this browser takes part in it. */
+export class Survey {
+  /**
+   * Fetches a campaign, checks its program against its promise, and deals the question where one is
+   * dealt: it is written down before anything is asked, and no reload deals another.
+   * @param {string | URL} url of the form or of /v1/campaigns/name
+   * @param {{campaign?: any}} [known] the campaign itself, where the page carries it
+   */
+  static async open(url, { campaign } = {}) {
+    if (!globalThis.crypto?.subtle) throw unsupported("crypto");
+    if (!globalThis.indexedDB) throw unsupported("storage");
+    const address = new URL(url, globalThis.location?.href);
+    address.search = address.hash = "";
+    if (!address.pathname.includes("/v1/campaigns/"))
+      address.pathname = address.pathname.replace(/([^/]*)\/?$/, "v1/campaigns/$1");
+    const found = campaign ?? (await (await ask(address)).json());
+    const survey = new Survey(address, found);
+    survey.entry = await survey.change((entry, _, put) => {
+      if (survey.program.deal && entry.question === undefined)
+        put({ ...entry, question: survey.program.question(new Draws()) });
+    });
+    return survey;
+  }
+
+  /** @param {URL} address @param {any} campaign */
+  constructor(address, campaign) {
+    this.address = address;
+    this.campaign = campaign;
+    this.program = new Program(campaign.program);
+    /** @type {any[]} */
+    this.attributes = campaign.domain.attribute;
+    const { inputs, open, gamma } = this.program;
+    if (
+      inputs.length !== this.attributes.length ||
+      !inputs.every((column, i) => fits(this.attributes[i], column)) ||
+      !open.every((i) => this.attributes[i].public)
+    )
+      throw new SfumatoError("program", "the campaign's program does not fit its questions");
+    if (above(gamma, promised(campaign.promise?.gamma)))
+      throw new SfumatoError("promise", "this campaign would give away more than it promises");
+    /** What one report costs, computed here: the logarithm of gamma. */
+    this.epsilon = log(gamma[0]) - log(gamma[1]);
+    /** @type {Entry} what the ledger holds of this round */
+    this.entry = {
+      server: address.origin,
+      campaign: campaign.name,
+      round: campaign.round,
+      hash: campaign.hash,
+      spent: 0,
+    };
+  }
+
+  /** The columns that this person is asked, by their places. */
+  get asked() {
+    return this.program.asked(this.entry.question);
+  }
+
+  /** The question dealt, of how many; undefined where everyone is asked everything. */
+  get question() {
+    const { deal } = this.program;
+    return (
+      deal && { number: /** @type {number} */ (this.entry.question), of: deal.questions.length }
+    );
+  }
+
+  /** The report that was drawn in this round, if any. */
+  get report() {
+    return this.entry.report;
+  }
+
+  /**
+   * Change this round's entry in the ledger.
+   * @param {(entry: Entry, spent: number, put: (entry: Entry) => void) => void} work
+   */
+  change(work) {
+    const { name, round, hash } = this.campaign;
+    const server = this.address.origin;
+    return ledger(server, (entries, put) => {
+      const known = entries.find((entry) => entry.campaign === name && entry.round === round);
+      const spent = entries.reduce((total, entry) => total + entry.spent, 0);
+      let entry = known ?? { server, campaign: name, round, hash, spent: 0 };
+      // Another version of the campaign asks other questions: what was drawn for it cannot be sent.
+      if (entry.hash !== hash) entry = { server, campaign: name, round, hash, spent: entry.spent };
+      work(entry, spent, (changed) => put((entry = changed)));
+      return entry;
+    });
+  }
+
+  /** What is left of the budget that one browser may spend on this server. */
+  async left() {
+    let left = Infinity;
+    await this.change((_, spent) => (left = (this.campaign.budget?.epsilon ?? Infinity) - spent));
+    return left;
+  }
+
+  /**
+   * Blurs an answer, once: the budget is checked, the report drawn and written down together, and
+   * a second call repeats the first report for nothing.
+   * @param {Record<string, any>} answers by column: labels, numbers, lists of items
+   */
+  async answer(answers) {
+    const record = this.attributes.map((attribute, i) =>
+      this.asked.includes(i)
+        ? code(attribute, this.program.inputs[i], answers[attribute.name])
+        : null,
+    );
+    // Asked for and not waited for: a person may leave the browser's question open for good.
+    navigator.storage?.persist?.().catch(() => {});
+    this.entry = await this.change((entry, spent, put) => {
+      if (entry.report) return;
+      const budget = this.campaign.budget?.epsilon ?? Infinity;
+      if (spent + this.epsilon > budget + 1e-12)
+        throw new SfumatoError("budget", "this browser's budget for this server is spent", {
+          cost: this.epsilon,
+          left: budget - spent,
+          budget,
+        });
+      const values = this.program.randomise(record, new Draws(), entry.question);
+      const id = identity();
+      const report = { id, values, body: this.body(id, values), at: Date.now() };
+      put({ ...entry, spent: entry.spent + this.epsilon, report: { ...report, state: "drawn" } });
+    });
+    // How often such a report is true may depend on the answer, so it is told and not written down.
+    const share = this.program.share(record, this.entry.question);
+    const { values, body } = /** @type {Report} */ (this.entry.report);
+    return { values, bytes: new TextEncoder().encode(body), share };
+  }
+
+  /** The body that is sent, padded so that its length tells nothing.
+   * @param {string} id @param {any[]} values */
+  body(id, values) {
+    const write = (/** @type {any[]} */ list) =>
+      JSON.stringify({ campaign: this.campaign.hash, reports: [{ id, values: list }] });
+    return write(values).padEnd(write([]).length - 2 + this.program.longest);
+  }
+
+  /**
+   * Sends the report: always the same bytes, again and again for two weeks while the server cannot
+   * be reached. What is not yet sent is taken up by the next page that opens this campaign.
+   * @param {{waiting?: (seconds: number) => void, signal?: AbortSignal}} [options]
+   */
+  async send({ waiting, signal } = {}) {
+    const { report } = this.entry;
+    if (!report) throw new SfumatoError("answer", "there is no report to send");
+    if (report.state === "drawn") await this.mark("sending");
+    for (let pause = 1; ; pause = Math.min(2 * pause, 7200)) {
+      try {
+        const reply = await (await ask(this.address, "reports", report.body)).json();
+        const [refused] = reply.refused ?? [];
+        if (refused)
+          throw new SfumatoError(refused.kind, `the server refused the report: ${refused.kind}`);
+        return await this.mark("sent");
+      } catch (error) {
+        const { wait } = /** @type {any} */ (error).facts ?? {};
+        if (wait === undefined || signal?.aborted || Date.now() - report.at > PATIENCE) throw error;
+        const seconds = Math.max(wait, pause) * (1 + Math.random() / 2);
+        waiting?.(seconds);
+        await new Promise((resolve) => {
+          setTimeout(resolve, seconds * 1000);
+          signal?.addEventListener("abort", resolve);
+        });
+      }
+    }
+  }
+
+  /** What its holder needs to ask after the report, or to withdraw it. */
+  async receipt() {
+    const { report, hash } = this.entry;
+    if (!report) return undefined;
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(report.body));
+    const sha256 = [...new Uint8Array(digest)].map((b) => b.toString(16).padStart(2, "0")).join("");
+    return { campaign: this.address.href, hash, id: report.id, sha256 };
+  }
+
+  /** Whether the server holds the report: "stored", "withdrawn" or "unknown". */
+  async status(id = this.entry.report?.id) {
+    const reply = await (await ask(this.address, "receipts", JSON.stringify({ ids: [id] }))).json();
+    return ["stored", "withdrawn"].find((state) => reply[state]?.includes(id)) ?? "unknown";
+  }
+
+  /** Takes the report back: it is deleted, and stays so. What it cost stays spent. */
+  async withdraw(id = this.entry.report?.id) {
+    await ask(this.address, "withdrawals", JSON.stringify({ id }));
+    if (id === this.entry.report?.id) await this.mark("withdrawn");
+  }
+
+  /** Deletes the report from this device. What was spent, and the question dealt, are kept: another
+   * answer would cost again, and would be to the same question. */
+  async forget() {
+    this.entry = await this.change((entry, _, put) => {
+      const { report, ...rest } = entry;
+      put(rest);
+    });
+  }
+
+  /** @param {Report["state"]} state */
+  async mark(state) {
+    this.entry = await this.change((entry, _, put) => {
+      if (entry.report) put({ ...entry, report: { ...entry.report, state } });
+    });
+  }
+}
+
+/** 128 random bits as 22 letters. */
+function identity() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return btoa(String.fromCharCode(...bytes)).replace(
+    /[+/=]/g,
+    (c) => ({ "+": "-", "/": "_" })[c] ?? "",
+  );
+}
+
+/** Ask the server; an error that may pass says how long to wait.
+ * @param {URL} address @param {string} [end] @param {string} [body] */
+async function ask(address, end, body) {
+  const url = end ? `${address.href}/${end}` : address.href;
+  /** @type {RequestInit} */
+  const options = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
+  if (body)
+    Object.assign(options, {
+      method: "POST",
+      body,
+      headers: { "Content-Type": "application/json" },
+    });
+  const reply = await fetch(url, options).catch(() => {
+    throw new SfumatoError("network", "the server cannot be reached", { wait: 0 });
+  });
+  if (reply.ok) return reply;
+  const { error } = await reply.json().catch(() => ({}));
+  const kinds = /** @type {Record<number, string>} */ ({
+    404: "unknown",
+    409: "changed",
+    410: "closed",
+  });
+  const passing = reply.status === 429 || reply.status >= 500;
+  const wait = Math.min(Number(reply.headers.get("Retry-After")) || 0, 7200);
+  throw new SfumatoError(
+    kinds[reply.status] ?? (passing ? "busy" : "refused"),
+    error?.message ?? `the server answered ${reply.status}`,
+    { status: reply.status, ...(passing ? { wait } : {}) },
+  );
+}
+
+if (globalThis.customElements && !customElements.get("sfumato-survey"))
+  customElements.define(
+    "sfumato-survey",
+    /** The form as an element; `campaign` is its address, by default that of the page. */
+    class extends HTMLElement {
+      async connectedCallback() {
+        const { show } = await import("./form.js");
+        show(this);
+      }
+    },
+  );

@@ -1,0 +1,559 @@
+// @ts-check
+/**
+ * The steps of a program, run exactly: what a respondent's device does to one record, in integers.
+ * From the same integers follows, as an exact fraction, the most that a report can give away
+ * (gamma). The Python package holds the same steps (mechanisms/steps): given the same bytes, both
+ * make the same report.
+ *
+ * @typedef {[bigint, bigint]} Fraction  numerator and denominator; [1, 0] is infinite
+ * @typedef {{size: number, basket: boolean}} Column  a code below size, or a set of them
+ * @typedef {{step: string, columns: number[], reports: number[], sizes: number[], size: number,
+ *   items: number, scale: number, total: any, keep: any, mean: bigint, reach: bigint, weights: any,
+ *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
+ *   map?: number[], a: number, b: number, candidates: number[][], cap: number, buckets: number,
+ *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
+ *   questions: Step[]}} Step
+ * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
+ *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, tells?: number,
+ *   run: (s: Step, v: any[], draws: Draws) => any[],
+ *   share: (s: Step, v: any[]) => number}} Kind
+ */
+
+const WORD = 2 ** 32;
+const BIT = 2 ** 16;
+
+/** Exact integers from random bytes, little-endian, one at a time. */
+export class Draws {
+  /** @param {() => Uint8Array<ArrayBuffer>} [refill] where bytes come from: the operating system */
+  constructor(refill = () => crypto.getRandomValues(new Uint8Array(1024))) {
+    this.refill = refill;
+    this.buffer = new Uint8Array();
+    this.place = 0;
+  }
+
+  /** A uniform word of 2 or 4 bytes. @param {number} bytes */
+  word(bytes) {
+    let word = 0;
+    for (let i = 0; i < bytes; i++) {
+      if (this.place === this.buffer.length) [this.buffer, this.place] = [this.refill(), 0];
+      word += this.buffer[this.place++] * 256 ** i;
+    }
+    return word;
+  }
+
+  /** A uniform word of 8 bytes. */
+  long() {
+    return BigInt(this.word(4)) + (BigInt(this.word(4)) << 32n);
+  }
+
+  /** Uniform on 0..n-1, n up to 2^53: Lemire's multiplication, or masked words drawn again.
+   * @param {number} n @returns {number} */
+  below(n) {
+    if (n > WORD) return Number(this.belowLong(BigInt(n)));
+    for (;;) {
+      const word = this.word(n > 256 ? 4 : 2);
+      if (n > 2 ** 24) {
+        const masked = word % 2 ** (32 - Math.clz32(n - 1));
+        if (masked < n) return masked;
+      } else {
+        const base = n > 256 ? WORD : BIT;
+        const low = (Math.imul(word, n) >>> 0) % base;
+        if (low >= base % n) return Math.round((word * n - low) / base);
+      }
+    }
+  }
+
+  /** Uniform on 0..n-1, n up to 2^64. @param {bigint} n */
+  belowLong(n) {
+    if (n <= WORD) return BigInt(this.below(Number(n)));
+    for (;;) {
+      const word = BigInt.asUintN((n - 1n).toString(2).length, this.long());
+      if (word < n) return word;
+    }
+  }
+
+  /** True with probability threshold / 256^bytes; what is certain draws nothing.
+   * @param {number} threshold @param {number} bytes */
+  chance(threshold, bytes) {
+    return threshold >= 256 ** bytes || this.word(bytes) < threshold;
+  }
+
+  /** A place by weights of sum 2^32. @param {number[]} weights */
+  pick(weights) {
+    let left = this.word(4);
+    return weights.findIndex((weight) => (left -= weight) < 0);
+  }
+
+  /** Some of a list, in the order drawn. @param {number[]} list @param {number} count */
+  some(list, count) {
+    const left = [...list];
+    for (let i = 0; i < count; i++) {
+      const j = i + this.below(left.length - i);
+      [left[i], left[j]] = [left[j], left[i]];
+    }
+    return left.slice(0, count);
+  }
+}
+
+// --- exact fractions, sums and lists
+
+/** @param {number | bigint} n @param {number | bigint} [d] @returns {Fraction} */
+export const fraction = (n, d = 1) => (d ? [BigInt(n), BigInt(d)] : n ? [1n, 0n] : [0n, 1n]);
+/** @param {Fraction} x @param {Fraction} y @returns {Fraction} */
+export const times = (x, y) => [x[0] * y[0], x[1] * y[1]];
+/** @param {Fraction} x @param {Fraction} y @returns {Fraction} */
+const plus = (x, y) => [x[0] * y[1] + y[0] * x[1], x[1] * y[1]];
+/** Whether x is larger than y. @param {Fraction} x @param {Fraction} y */
+export const above = (x, y) => x[0] * y[1] > y[0] * x[1];
+/** @param {Fraction[]} list */
+export const largest = (list) => list.reduce((x, y) => (above(y, x) ? y : x));
+/** The natural logarithm. @param {bigint} big */
+export const log = (big) => {
+  const hex = big.toString(16);
+  return Math.log(Number("0x" + hex.slice(0, 13))) + Math.max(0, hex.length - 13) * Math.log(16);
+};
+/** @param {number[]} list */
+export const sum = (list) => list.reduce((x, y) => x + y, 0);
+/** @param {number[]} list */
+export const product = (list) => list.reduce((x, y) => x * y, 1);
+/** @param {number} count */
+export const range = (count) => [...Array(count).keys()];
+/** @param {number} x @param {number} y */
+const divide = (x, y) => Math.floor(x / y);
+
+// --- what steps have in common
+
+/** @param {number[]} sizes @returns {Column[]} */
+const codes = (...sizes) => sizes.map((size) => ({ size, basket: false }));
+/** @param {number} size @returns {Column[]} */
+const set = (size) => [{ size, basket: true }];
+/** @param {Step} s */
+const cells = (s) => product(s.sizes);
+/** @param {Step} s */
+const bigCells = (s) => s.sizes.reduce((n, size) => n * BigInt(size), 1n);
+/** @param {Step} s @param {number[]} v */
+const joint = (s, v) => v.reduce((cell, code, i) => cell * s.sizes[i] + code, 0);
+/** @param {Step} s @param {number} cell */
+export const split = (s, cell) =>
+  s.sizes.map((size, i) => divide(cell, product(s.sizes.slice(i + 1))) % size);
+/** @param {Step} s @param {Draws} draws */
+const anew = (s, draws) => s.sizes.map((size) => draws.below(size));
+/** One of `own` with weight a each, any other with weight b. @param {Step} s
+ * @param {number[]} own @param {Draws} draws */
+const lifted = (s, own, draws) => {
+  const drawn = draws.below(omega(s));
+  const rest = drawn - own.length * (s.a - s.b);
+  return rest < 0 ? own[divide(drawn, s.a - s.b)] : divide(rest, s.b);
+};
+const records = {
+  inputs: (/** @type {Step} */ s) => codes(...s.sizes),
+  outputs: (/** @type {Step} */ s) => codes(...s.sizes),
+};
+/** The true answer: the cell of the columns, or what a public map makes of it.
+ * @param {Step} s @param {number[]} v */
+const truth = (s, v) => (s.map ? s.map[joint(s, v)] : joint(s, v));
+/** The answers that can be true. @param {Step} s */
+const possible = (s) => (s.map ? [...new Set(s.map)] : range(s.answers));
+/** @param {Step} s */
+const mapped = (s) =>
+  s.map ? s.map.length === cells(s) && s.map.every((i) => i < s.answers) : cells(s) === s.answers;
+/** The basket of a step, or its record as a basket of one item a column. */
+const baskets = {
+  inputs: (/** @type {Step} */ s) => (s.sizes ? codes(...s.sizes) : set(s.items)),
+  universe: (/** @type {Step} */ s) => (s.sizes ? sum(s.sizes) : s.items),
+  held: (/** @type {Step} */ s, /** @type {any[]} */ v) =>
+    s.sizes ? v.map((code, i) => sum(s.sizes.slice(0, i)) + code) : v[0],
+};
+/** The candidates that a basket holds. @param {Step} s @param {number[]} basket */
+const owned = (s, basket) =>
+  range(s.candidates.length).filter((i) => s.candidates[i].every((item) => basket.includes(item)));
+
+// --- bits flipped each on its own
+
+/** @param {number[]} list @param {number} i */
+const nth = (list, i) => (list.length > 1 ? list[i] : list[0]);
+/** @param {Step} s @param {number} items */
+const keepsFit = (s, items) =>
+  [s.ones, s.zeros].every(
+    (keeps) => [1, items].includes(keeps.length) && keeps.every((keep) => keep <= BIT),
+  );
+/** @param {Step} s @param {number[]} held @param {number} items @param {Draws} draws */
+const flipped = (s, held, items, draws) => {
+  const own = new Set(held);
+  return range(items).filter(
+    (i) => draws.chance(BIT - nth(own.has(i) ? s.ones : s.zeros, i), 2) !== own.has(i),
+  );
+};
+/** @param {Step} s @param {number[]} held @param {number} items */
+const unflipped = (s, held, items) =>
+  product(range(items).map((i) => nth(held.includes(i) ? s.ones : s.zeros, i) / BIT));
+/** How much likelier a report bit can be under a one than under a zero, and the reverse.
+ * @param {Step} s @param {number} i */
+const odds = (s, i) => {
+  const [one, zero] = [nth(s.ones, i), nth(s.zeros, i)];
+  return [
+    largest([fraction(one, BIT - zero), fraction(BIT - one, zero)]),
+    largest([fraction(BIT - zero, one), fraction(zero, BIT - one)]),
+  ];
+};
+/** What two values of one column can differ by. @param {Step} s @param {number[]} items */
+const exchange = (s, items) => {
+  const list = items.map((i) => odds(s, i));
+  const [ups, downs] = [0, 1].map((side) =>
+    [...list.keys()].sort((i, j) => (above(list[i][side], list[j][side]) ? -1 : 1)).slice(0, 2),
+  );
+  const pairs = ups.flatMap((i) =>
+    downs.map((j) => (i === j ? fraction(1) : times(list[i][0], list[j][1]))),
+  );
+  return largest(pairs);
+};
+
+// --- cut-and-paste
+
+/** @param {number} n @param {number} k @returns {bigint} */
+const choose = (n, k) => (k ? (choose(n - 1, k - 1) * BigInt(n)) / BigInt(k) : 1n);
+/** How much likelier a report that shows `overlap` of the items is than by pasting alone.
+ * @param {Step} s @param {number} size @param {number} overlap */
+const boost = (s, size, overlap) =>
+  range(Math.min(s.cutoff, overlap) + 1)
+    .map((j) =>
+      fraction(
+        BigInt(j < size ? 1 : s.cutoff - size + 1) * choose(overlap, j) * BigInt(BIT) ** BigInt(j),
+        BigInt(s.cutoff + 1) * choose(size, j) * BigInt(s.insert) ** BigInt(j),
+      ),
+    )
+    .reduce(plus);
+/** The largest ratio of two baskets of m and n items, some of them shared.
+ * @param {Step} s @param {number} m @param {number} n @param {number} shared */
+const cutRatio = (s, m, n, shared) =>
+  largest(
+    range(shared + 1).map((o) => {
+      const [above, below] = [boost(s, m, m - shared + o), boost(s, n, o)];
+      return times(above, [below[1], below[0]]);
+    }),
+  );
+
+// --- the public hash of items into buckets, which carries no privacy
+
+/** MurmurHash3, 32 bits, seed 0. @param {string} text */
+const murmur = (text) => {
+  let h = 0;
+  for (let i = 0; i < text.length; i += 4) {
+    let block = 0;
+    for (let j = 0; j < 4; j++) block |= (text.charCodeAt(i + j) & 255) << (8 * j);
+    block = Math.imul(block, 0xcc9e2d51);
+    h ^= Math.imul((block << 15) | (block >>> 17), 0x1b873593);
+    if (i + 4 <= text.length) h = Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64;
+  }
+  h ^= text.length;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+};
+/** The bucket of an item: a polynomial over GF(2^31 - 1) that the seed names.
+ * @param {Step} s @param {number} seed @param {number} item */
+const bucket = (s, seed, item) => {
+  let value = 0n;
+  for (let i = s.cap; i >= 0; i--)
+    value = (value * BigInt(item) + BigInt(murmur(`${s.pool}/${seed}/${i}`))) % 0x7fffffffn;
+  return Number(value) % s.buckets;
+};
+
+/** The weights in all, where each report has weight a or b.
+ * @type {Record<string, (s: Step) => number>} */
+export const OMEGA = {
+  kary: (s) => s.a + s.b * (s.answers - 1),
+  symbol: (s) => s.cap * s.a + s.candidates.length * s.b,
+  collide: (s) => s.cap * s.a + (s.buckets - s.cap) * s.b,
+  window: (s) => s.length * s.a + (s.values - 1) * s.b,
+  subset: (s) => s.chosen * s.a + (s.answers - s.chosen) * s.b,
+};
+/** @param {Step} s */
+const omega = (s) => OMEGA[s.step](s);
+
+/**
+ * The steps. `fields` names their integers: + a list, ++ lists of lists, # up to 64 bits as digits,
+ * $ a word, ? may be missing. What does not fit together is refused, so that gamma is what the
+ * integers amount to, whatever the server says of them.
+ * @type {Record<string, Kind>}
+ */
+export const KINDS = {
+  public: {
+    fields: "size? items?",
+    inputs: (s) => (s.items ? set(s.items) : codes(s.size)),
+    outputs: (s) => KINDS.public.inputs(s),
+    fits: (s) => !s.size !== !s.items,
+    gamma: () => fraction(1),
+    tells: 0,
+    run: (s, v) => v,
+    share: () => 1,
+  },
+  diagonal: {
+    ...records,
+    fields: "sizes+ scale total",
+    fits: (s) => s.scale && s.scale * cells(s) <= s.total && s.total <= WORD,
+    gamma: (s) => fraction(cells(s) > 1 ? s.total - s.scale * (cells(s) - 1) : s.scale, s.scale),
+    run(s, v, draws) {
+      const drawn = divide(draws.below(s.total), s.scale);
+      return drawn < cells(s) ? split(s, drawn) : v;
+    },
+    share: (s) => 1 - (s.scale * (cells(s) - 1)) / s.total,
+  },
+  diagonal64: {
+    ...records,
+    fields: "sizes+ keep#",
+    fits: (s) => s.keep && s.keep < 1n << 64n,
+    gamma: (s) =>
+      plus(fraction(1), fraction(cells(s) > 1 ? s.keep * bigCells(s) : 0, (1n << 64n) - s.keep)),
+    run(s, v, draws) {
+      const kept = draws.long() < s.keep;
+      const drawn = anew(s, draws);
+      return kept ? v : drawn;
+    },
+    share: (s) => Number(s.keep) / 2 ** 64 + (1 - Number(s.keep) / 2 ** 64) / cells(s),
+  },
+  spread: {
+    ...records,
+    fields: "sizes+ mean# total# reach#",
+    fits: (s) =>
+      cells(s) > 1 &&
+      s.mean &&
+      s.mean < s.total &&
+      s.total <= 1n << 62n &&
+      s.reach <= s.mean &&
+      s.mean + s.reach <= s.total,
+    gamma(s) {
+      const [stay, move] = [s.mean * (bigCells(s) - 1n), s.total - s.mean];
+      return largest([fraction(stay, move), fraction(move, stay)]);
+    },
+    run(s, v, draws) {
+      const stay = draws.belowLong(2n * s.reach + 1n) + s.mean - s.reach;
+      if (draws.belowLong(s.total) < stay) return v;
+      for (;;) {
+        const drawn = anew(s, draws);
+        if (drawn.some((code, i) => code !== v[i])) return drawn;
+      }
+    },
+    share: (s) => Number(s.mean) / Number(s.total),
+  },
+  retain: {
+    fields: "size keep weights+?",
+    inputs: (s) => codes(s.size),
+    outputs: (s) => codes(s.size),
+    fits: (s) =>
+      s.keep <= WORD && (!s.weights || (s.weights.length === s.size && sum(s.weights) === WORD)),
+    gamma(s) {
+      const [n, d] = s.weights ? [Math.min(...s.weights), WORD] : [1, s.size];
+      if (s.size === 1 || !s.keep) return fraction(1);
+      return plus(
+        fraction(BigInt(s.keep) * BigInt(d), BigInt(WORD - s.keep) * BigInt(n)),
+        fraction(1),
+      );
+    },
+    run: (s, v, draws) =>
+      draws.chance(s.keep, 4) ? v : [s.weights ? draws.pick(s.weights) : draws.below(s.size)],
+    share: (s, [v]) =>
+      s.keep / WORD + (1 - s.keep / WORD) * (s.weights ? s.weights[v] / WORD : 1 / s.size),
+  },
+  table: {
+    ...records,
+    fields: "sizes+ weights++",
+    fits: (s) =>
+      [
+        cells(s),
+        ...s.weights.map((/** @type {number[]} */ row) => sum(row) === WORD && row.length),
+      ].every((length) => length === s.weights.length),
+    gamma: (s) =>
+      largest(
+        s.weights.map((/** @type {any} */ _, /** @type {number} */ i) => {
+          const law = s.weights.map((/** @type {number[]} */ row) => row[i]);
+          return fraction(Math.max(...law), Math.min(...law));
+        }),
+      ),
+    run: (s, v, draws) => split(s, draws.pick(s.weights[joint(s, v)])),
+    share: (s, v) => s.weights[joint(s, v)][joint(s, v)] / WORD,
+  },
+  flip: {
+    fields: "items? sizes+? ones+ zeros+",
+    inputs: baskets.inputs,
+    outputs: (s) => set(baskets.universe(s)),
+    fits: (s) => !s.sizes !== !s.items && keepsFit(s, baskets.universe(s)),
+    gamma(s) {
+      const parts = s.sizes
+        ? s.sizes.map((size, i) =>
+            exchange(
+              s,
+              range(size).map((j) => sum(s.sizes.slice(0, i)) + j),
+            ),
+          )
+        : range(s.items).map((i) => largest(odds(s, i)));
+      return parts.reduce(times);
+    },
+    run: (s, v, draws) => [flipped(s, baskets.held(s, v), baskets.universe(s), draws)],
+    share: (s, v) => unflipped(s, baskets.held(s, v), baskets.universe(s)),
+  },
+  cut: {
+    fields: "items? sizes+? cutoff insert",
+    inputs: baskets.inputs,
+    outputs: (s) => [...set(baskets.universe(s)), ...(s.sizes ? [] : codes(s.items + 1))],
+    fits: (s) => !s.sizes !== !s.items && s.cutoff && s.insert && s.insert < BIT,
+    gamma(s) {
+      if (s.sizes) {
+        const fixed = s.sizes.filter((size) => size === 1).length;
+        return cutRatio(s, s.sizes.length, s.sizes.length, fixed);
+      }
+      // Baskets of more than 2·cutoff items add nothing.
+      const most = range(Math.min(s.items, 2 * s.cutoff) + 1);
+      return largest(
+        most.flatMap((m) => most.map((n) => cutRatio(s, m, n, Math.max(0, m + n - s.items)))),
+      );
+    },
+    tells: 1,
+    run(s, v, draws) {
+      const held = baskets.held(s, v);
+      const kept = draws.some(held, Math.min(draws.below(s.cutoff + 1), held.length));
+      const paste = { ...s, ones: [BIT], zeros: [BIT - s.insert] };
+      const report = flipped(paste, kept, baskets.universe(s), draws);
+      return s.sizes ? [report] : [report, held.length];
+    },
+    share(s, v) {
+      const [size, rate] = [baskets.held(s, v).length, s.insert / BIT];
+      const [n, d] = boost(s, size, size);
+      return rate ** size * (1 - rate) ** (baskets.universe(s) - size) * Math.exp(log(n) - log(d));
+    },
+  },
+  kary: {
+    fields: "sizes+ answers map+? a b",
+    inputs: records.inputs,
+    outputs: (s) => codes(s.answers),
+    fits: mapped,
+    gamma: (s) => fraction(s.a, possible(s).length > 1 ? s.b : s.a),
+    run(s, v, draws) {
+      const drawn = draws.below(omega(s)) - s.a;
+      return [(truth(s, v) + (drawn < 0 ? 0 : 1 + divide(drawn, s.b))) % s.answers];
+    },
+    share: (s) => s.a / omega(s),
+  },
+  symbol: {
+    fields: "items candidates++ cap a b",
+    inputs: (s) => set(s.items),
+    outputs: (s) => codes(s.candidates.length + 1),
+    fits: (s) =>
+      s.cap &&
+      s.candidates.length &&
+      new Set(s.candidates.map(String)).size === s.candidates.length &&
+      s.candidates.every(
+        (list) => list.length && list.every((item, i) => item < s.items && !(item <= list[i - 1])),
+      ),
+    gamma: (s) => fraction(s.a, s.b),
+    run(s, [basket], draws) {
+      const all = owned(s, basket);
+      const own = all.length > s.cap ? draws.some(all, s.cap) : all;
+      return [Math.min(lifted(s, own, draws), s.candidates.length)];
+    },
+    share(s, [basket]) {
+      const held = owned(s, basket).length;
+      const taken = Math.min(held, s.cap);
+      return (held ? taken * s.a + (held - taken) * s.b : s.cap * s.a) / omega(s);
+    },
+  },
+  collide: {
+    fields: "items buckets cap a b pool$ seeds",
+    inputs: (s) => set(s.items),
+    outputs: (s) => codes(s.seeds, s.buckets),
+    fits: (s) => s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool),
+    gamma: (s) => fraction(s.a, s.b),
+    run(s, [basket], draws) {
+      const seed = draws.below(s.seeds);
+      const items = basket.length > s.cap ? draws.some(basket, s.cap) : basket;
+      const own = new Set(items.map((/** @type {number} */ item) => bucket(s, seed, item)));
+      while (own.size < s.cap) own.add(draws.below(s.buckets));
+      return [seed, lifted(s, [...own], draws)];
+    },
+    share: (s, [basket]) => (Math.min(basket.length, s.cap) * s.a) / omega(s),
+  },
+  window: {
+    fields: "values length a b round?",
+    inputs: (s) => codes(s.round ?? s.values),
+    outputs: (s) => codes(s.values + s.length - 1),
+    fits: (s) => s.length && (s.round === undefined || (s.round > 1 && s.values > 1)),
+    gamma: (s) => fraction(s.a, s.values > 1 ? s.b : s.a),
+    run(s, [v], draws) {
+      if (s.round) {
+        const [place, steps] = [v * (s.values - 1), s.round - 1];
+        v = divide(place, steps) + Number(draws.below(steps) < place % steps);
+      }
+      return [
+        lifted(
+          s,
+          range(s.length).map((i) => v + i),
+          draws,
+        ),
+      ];
+    },
+    share: (s) => (s.length * s.a) / omega(s),
+  },
+  subset: {
+    fields: "sizes+ answers map+? chosen a b",
+    inputs: records.inputs,
+    outputs: (s) => set(s.answers),
+    fits: (s) => mapped(s) && s.chosen && (s.chosen < s.answers || s.answers === 1),
+    gamma: (s) => KINDS.kary.gamma(s),
+    run(s, v, draws) {
+      const yes = truth(s, v);
+      const own = draws.below(omega(s)) < s.chosen * s.a ? [yes] : [];
+      const others = range(s.answers).filter((answer) => answer !== yes);
+      return [[...own, ...draws.some(others, s.chosen - own.length)].sort((x, y) => x - y)];
+    },
+    share: (s) => (s.chosen * s.a) / omega(s),
+  },
+  unary: {
+    fields: "sizes+ answers map+? ones+ zeros+",
+    inputs: records.inputs,
+    outputs: (s) => set(s.answers),
+    fits: (s) => mapped(s) && keepsFit(s, s.answers),
+    gamma: (s) => exchange(s, possible(s)),
+    run: (s, v, draws) => [flipped(s, [truth(s, v)], s.answers, draws)],
+    share: (s, v) => unflipped(s, [truth(s, v)], s.answers),
+  },
+  deal: {
+    fields: "weights+ questions@",
+    inputs: (s) => s.columns.map((column) => merged(s, "columns", "inputs", column)[0]),
+    outputs: (s) => [
+      ...codes(s.questions.length),
+      ...s.reports.slice(1).map((column) => {
+        const found = merged(s, "reports", "outputs", column);
+        return { ...found[0], size: Math.max(...found.map(({ size }) => size)) };
+      }),
+    ],
+    fits: (s) =>
+      s.weights.length === s.questions.length &&
+      s.weights.every((/** @type {number} */ weight) => weight > 0) &&
+      sum(s.weights) === WORD &&
+      s.questions.every(
+        (question) =>
+          !["deal", "public"].includes(question.step) &&
+          question.columns.every((column) => s.columns.includes(column)) &&
+          question.reports.every((column) => s.reports.indexOf(column) > 0),
+      ) &&
+      s.columns.every((column) => alike(merged(s, "columns", "inputs", column), "size")) &&
+      s.reports
+        .slice(1)
+        .every((column) => alike(merged(s, "reports", "outputs", column), "basket")),
+    gamma: (s) => largest(s.questions.map((question) => KINDS[question.step].gamma(question))),
+    run: (s, v) => v,
+    share: () => 1,
+  },
+};
+
+/** What the questions of a deal make of one column. @param {Step} s @param {"columns" | "reports"}
+ * places @param {"inputs" | "outputs"} shapes @param {number} column */
+function merged(s, places, shapes, column) {
+  return s.questions.flatMap((question) =>
+    KINDS[question.step][shapes](question).filter((_, i) => question[places][i] === column),
+  );
+}
+/** @param {Column[]} list @param {"size" | "basket"} what */
+function alike(list, what) {
+  return list.length && list.every((c) => c[what] === list[0][what] && c.basket === list[0].basket);
+}

@@ -1,0 +1,211 @@
+"""Store: where reports are kept, and what its word is worth.
+
+1. What `write` returned is on disk: it survives a killed process, a crashed kernel and a power cut,
+   as far as the disk honours flush. 2. However often and in whatever order an id is delivered, it
+is one row. 3. Where `write` failed, each report is whole or absent, and sending it again settles
+it. 4. Figures are a function of the rows. 5. Withdrawn stays withdrawn. 6. A failed commit writes
+nothing, and nothing more is taken until a probe commit works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Literal, NamedTuple, Protocol
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.errors import ParameterError, StoreError, near_miss
+from sfumato.table import Provenance
+
+STORED, REPEATED, CONFLICT, WITHDRAWN = "stored", "repeated", "conflict", "withdrawn"
+ROLES = ("read", "send", "admin")
+
+Role = Literal["read", "send", "admin"]
+Receipt = Literal["stored", "withdrawn", "unknown"]
+
+
+class Batch(NamedTuple):
+    """Reports of one campaign that came in one request: ids and packed bodies."""
+
+    campaign: int
+    reports: Sequence[tuple[bytes, bytes]]
+
+
+class Added(NamedTuple):
+    """What became of a batch: the bodies that are new, how many were there already, and the places
+    of those refused with the reason.
+    """
+
+    bodies: Sequence[bytes]
+    repeated: int = 0
+    refused: Sequence[tuple[int, str]] = ()
+
+
+@dataclass
+class Work:
+    """What one transaction does: reports to add, ids to withdraw, and totals to count beside."""
+
+    adds: list[Batch] = field(default_factory=list)
+    withdrawals: list[tuple[int, bytes]] = field(default_factory=list)
+    notes: dict[tuple[int, str], int] = field(default_factory=dict)  # (campaign, outcome) -> count
+
+
+class Done(NamedTuple):
+    """What one transaction did, in the order of its work; a withdrawal gives the body that went."""
+
+    added: list[Added]
+    withdrawn: list[bytes | None]
+
+
+class Enrolled(NamedTuple):
+    """A campaign in a store: its number there, and how its reports are made."""
+
+    number: int
+    name: str
+    round: int
+    hash: str
+    provenance: Provenance
+
+    @classmethod
+    def of(cls, number: int, name: str, round_: int, digest: str, spec: str) -> Enrolled:
+        """The campaign of a row of a store."""
+        return cls(number, name, round_, digest, Provenance.from_description(json.loads(spec)))
+
+
+class Token(NamedTuple):
+    """Who may do more than answer; the secret itself is not kept."""
+
+    digest: bytes
+    role: str
+    label: str
+    expires: date | None
+
+
+class Store(Protocol):
+    """What every store offers; calls block, and any thread may make them."""
+
+    where: str  # how messages call it, without user or password
+    shared: bool  # whether others may write to it at the same time
+
+    def enrol(self, file: CampaignFile) -> int:
+        """The number of a campaign, which is new, or as people have answered it."""
+
+    def enrolled(self) -> list[Enrolled]:
+        """Every campaign in the store, each round of it."""
+
+    def write(self, work: Work) -> Done:
+        """Do all of this in one transaction that is on disk when this returns."""
+
+    def probe(self) -> None:
+        """Commit something that changes nothing: whether reports can be taken again."""
+
+    def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
+        """What the store holds of each id."""
+
+    def bodies(self, campaign: int) -> Iterator[bytes]:
+        """The reports of a campaign in the order of their ids: many bodies at a time, one after
+        the other.
+        """
+
+    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
+        """Day, outcome and count of a campaign, oldest first."""
+
+    def shown(self, campaign: int) -> dict[str, Any] | None:
+        """The figures that a public dashboard shows."""
+
+    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+        """Keep the figures that a public dashboard shows until the next step."""
+
+    def add_token(self, token: Token) -> None:
+        """Let the bearer of a token in."""
+
+    def tokens(self) -> list[Token]:
+        """All tokens."""
+
+    def find_token(self, digest: bytes) -> Token | None:
+        """The token with this hash."""
+
+    def remove_tokens(self, label: str) -> int:
+        """Turn away the bearers of all tokens with this label; how many there were."""
+
+    def tidy(self) -> None:
+        """Remove what tells in which order reports came."""
+
+    def size(self) -> int:
+        """The bytes that the store takes."""
+
+    def close(self) -> None:
+        """Tidy up and let go."""
+
+
+def token_digest(token: str) -> bytes:
+    """What the store keeps of a token: its SHA-256."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def new_token(role: str, label: str, expires: date | None = None) -> tuple[str, Token]:
+    """A token of 256 random bits, to be shown once, and what the store keeps of it."""
+    if role not in ROLES:
+        raise ParameterError(f"no role '{role}' (read, send, admin)", hint=near_miss(role, ROLES))
+    if not label:
+        raise ParameterError("a token needs a label, by which it can be revoked")
+    secret = secrets.token_urlsafe(32)
+    return secret, Token(token_digest(secret), role, label, expires)
+
+
+def allowed(
+    find: Callable[[bytes], Token | None], token: str, role: Role, today: date | None = None
+) -> bool:
+    """Whether a token is of this role, or of admin, and not expired."""
+    if not 32 <= len(token) <= 64:
+        return False
+    found = find(token_digest(token))
+    if found is None or (found.expires is not None and found.expires < (today or utc_today())):
+        return False
+    return found.role in (role, "admin")
+
+
+def utc_today() -> date:
+    """The day of UTC, the only time that is ever written down."""
+    return datetime.now(UTC).date()
+
+
+def enrolment(file: CampaignFile) -> dict[str, Any]:
+    """What a store writes down about a campaign."""
+    campaign = file.campaign
+    return {
+        "name": campaign.name,
+        "round": campaign.round,
+        "hash": campaign.hash,
+        "frozen": json.dumps(campaign.frozen),
+        "spec": json.dumps(Provenance(campaign.mechanism, secure=True).describe()),
+    }
+
+
+def tallied(
+    work: Work, added: Sequence[Added], withdrawn: Sequence[bytes | None]
+) -> dict[tuple[int, str], int]:
+    """The totals of the day that a transaction adds to: (campaign, outcome) -> count."""
+    totals = dict(work.notes)
+
+    def count(campaign: int, outcome: str, number: int) -> None:
+        if number:
+            totals[campaign, outcome] = totals.get((campaign, outcome), 0) + number
+
+    for batch, result in zip(work.adds, added, strict=True):
+        count(batch.campaign, STORED, len(result.bodies))
+        count(batch.campaign, REPEATED, result.repeated)
+        for _, kind in result.refused:
+            count(batch.campaign, f"refused {kind}", 1)
+    for (campaign, _), body in zip(work.withdrawals, withdrawn, strict=True):
+        count(campaign, WITHDRAWN, body is not None)
+    return totals
+
+
+def no_campaign(name: str, where: str, known: Sequence[str]) -> StoreError:
+    """The error of a name that no campaign of a store has."""
+    return StoreError(f"no campaign '{name}' in {where}", hint=near_miss(name, known))

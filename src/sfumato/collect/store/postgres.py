@@ -1,0 +1,354 @@
+"""PostgresStore: reports in a PostgreSQL database, for several workers that know nothing of each
+other.
+
+PostgreSQL keeps the order of arrival in its own files until `CLUSTER` writes the table in the order
+of the ids; until then whoever holds those files sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.store.base import (
+    CONFLICT,
+    WITHDRAWN,
+    Added,
+    Batch,
+    Done,
+    Enrolled,
+    Receipt,
+    Token,
+    Work,
+    enrolment,
+    tallied,
+    utc_today,
+)
+from sfumato.engines.postgres import PostgresDatabase
+from sfumato.errors import ServerError, StoreError
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
+
+VERSION = 1
+PATIENCE = "5s"  # for a lock that another worker holds
+CHUNK = 1 << 14  # bodies read at a time
+SPACE = 0x5F_0A70  # of our advisory locks, so that they are nobody else's
+
+SCHEMA = """
+CREATE TABLE sfumato_meta(key text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE campaign(number serial PRIMARY KEY, name text NOT NULL, round integer NOT NULL,
+    hash text NOT NULL, frozen text NOT NULL, spec text NOT NULL, shown text, UNIQUE(name, round));
+CREATE TABLE report(campaign integer, id bytea, body bytea NOT NULL,
+    CONSTRAINT report_key PRIMARY KEY(campaign, id));
+CREATE TABLE withdrawn(campaign integer, id bytea,
+    CONSTRAINT withdrawn_key PRIMARY KEY(campaign, id));
+CREATE TABLE daily(campaign integer, day date, outcome text, count bigint NOT NULL,
+    PRIMARY KEY(campaign, day, outcome));
+CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NULL, expires date);
+"""
+
+
+class PostgresStore:
+    """A database that several workers share; each has its own connections."""
+
+    shared = True
+
+    def __init__(self, address: str, where: str) -> None:
+        self.where = where
+        self._address = address
+        self._lock, self._read_lock = threading.Lock(), threading.Lock()
+        self._writing: Connection[Any] | None = None
+        self._reading: Connection[Any] | None = None
+
+    @classmethod
+    def open(cls, address: str, *, create: bool = False) -> PostgresStore:
+        """The store in a database, by its address."""
+        with PostgresDatabase.connect(address) as database:
+            store = cls(address, database.where)
+        store._prepare(create)
+        return store
+
+    def _prepare(self, create: bool) -> None:
+        with self._transaction() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (SPACE,))
+            cursor.execute("SELECT to_regclass('sfumato_meta') IS NOT NULL")
+            if not _one(cursor)[0]:
+                if not create:
+                    raise StoreError(
+                        f"{self.where} is no store of campaigns", hint="sfumato serve makes one"
+                    )
+                cursor.execute(SCHEMA)
+                cursor.execute("INSERT INTO sfumato_meta VALUES ('version', %s)", (str(VERSION),))
+            cursor.execute("SELECT value FROM sfumato_meta WHERE key = 'version'")
+            version = _one(cursor)[0]
+            if version != str(VERSION):
+                raise StoreError(f"{self.where} is a store of version {version}, not {VERSION}")
+            cursor.execute("SHOW track_commit_timestamp")
+            if _one(cursor)[0] != "off":
+                raise StoreError(
+                    f"{self.where} keeps the time of every commit",
+                    hint="set track_commit_timestamp = off: when reports came is not to be kept",
+                )
+
+    # Campaigns.
+
+    def enrol(self, file: CampaignFile) -> int:
+        facts = enrolment(file)
+        with self._transaction() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (SPACE,))
+            cursor.execute(
+                "INSERT INTO campaign(name, round, hash, frozen, spec) VALUES (%(name)s, %(round)s,"
+                " %(hash)s, %(frozen)s, %(spec)s) ON CONFLICT (name, round) DO NOTHING",
+                facts,
+            )
+            cursor.execute(
+                "SELECT number, hash, frozen FROM campaign WHERE name = %(name)s"
+                " AND round = %(round)s",
+                facts,
+            )
+            number, known, frozen = _one(cursor)
+            if known != facts["hash"]:
+                if reports := self._count(cursor, number):
+                    raise file.changed(json.loads(frozen), reports)
+                cursor.execute(
+                    "UPDATE campaign SET hash = %s, frozen = %s, shown = NULL WHERE number = %s",
+                    (facts["hash"], facts["frozen"], number),
+                )
+            cursor.execute(
+                "UPDATE campaign SET spec = %s WHERE number = %s", (facts["spec"], number)
+            )
+            return int(number)
+
+    def _count(self, cursor: Cursor[Any], number: int) -> int:
+        cursor.execute(
+            "SELECT (SELECT count(*) FROM report WHERE campaign = %(n)s)"
+            " + (SELECT count(*) FROM withdrawn WHERE campaign = %(n)s)",
+            {"n": number},
+        )
+        return int(_one(cursor)[0])
+
+    def enrolled(self) -> list[Enrolled]:
+        found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
+        return [Enrolled.of(*row) for row in found]
+
+    # Reports.
+
+    def write(self, work: Work) -> Done:
+        with self._transaction() as cursor:
+            self._settle_order(cursor, work)
+            added = [self._add(cursor, batch) for batch in work.adds]
+            gone = [self._withdraw(cursor, *each) for each in work.withdrawals]
+            self._count_day(cursor, tallied(work, added, gone))
+        return Done(added, gone)
+
+    def _settle_order(self, cursor: Cursor[Any], work: Work) -> None:
+        """Let reports be added side by side, but none beside a withdrawal: neither would see the
+        other, and what was withdrawn would be back.
+        """
+        withdrawing = {campaign for campaign, _ in work.withdrawals}
+        for campaign in sorted(withdrawing | {batch.campaign for batch in work.adds}):
+            shared = "" if campaign in withdrawing else "_shared"
+            cursor.execute(
+                f"SELECT pg_advisory_xact_lock{shared}(%s, %s)",  # type: ignore[arg-type, unused-ignore]
+                (SPACE, campaign),
+            )
+
+    def _add(self, cursor: Cursor[Any], batch: Batch) -> Added:
+        first: dict[bytes, tuple[int, bytes]] = {}
+        for place, (identity, body) in enumerate(batch.reports):
+            first.setdefault(identity, (place, body))
+        ids = sorted(first)  # in one order for all workers, so that none waits for another in turn
+        cursor.execute(
+            "INSERT INTO report SELECT %s, i, b FROM unnest(%s::bytea[], %s::bytea[]) AS r(i, b)"
+            " WHERE NOT EXISTS (SELECT 1 FROM withdrawn w WHERE w.campaign = %s AND w.id = i)"
+            " ON CONFLICT DO NOTHING RETURNING id",
+            (batch.campaign, ids, [first[key][1] for key in ids], batch.campaign),
+        )
+        new = {bytes(found) for (found,) in cursor.fetchall()}
+        if len(new) == len(batch.reports):
+            return Added([body for _, body in batch.reports])
+        return self._explained(cursor, batch, new)
+
+    def _explained(self, cursor: Cursor[Any], batch: Batch, new: set[bytes]) -> Added:
+        """What became of each report of a batch of which some had come before."""
+        ids = [identity for identity, _ in batch.reports]
+        cursor.execute(
+            "SELECT id, body FROM report WHERE campaign = %s AND id = ANY(%s)",
+            (batch.campaign, ids),
+        )
+        there = {bytes(identity): bytes(body) for identity, body in cursor.fetchall()}
+        bodies, repeated, refused = [], 0, []
+        for place, (identity, body) in enumerate(batch.reports):
+            if identity not in there:
+                refused.append((place, WITHDRAWN))
+            elif there[identity] != body:
+                refused.append((place, CONFLICT))
+            elif identity in new:
+                new.discard(identity)
+                bodies.append(body)
+            else:
+                repeated += 1
+        return Added(bodies, repeated, refused)
+
+    def _withdraw(self, cursor: Cursor[Any], campaign: int, identity: bytes) -> bytes | None:
+        cursor.execute(
+            "DELETE FROM report WHERE campaign = %s AND id = %s RETURNING body",
+            (campaign, identity),
+        )
+        found = cursor.fetchone()
+        cursor.execute(
+            "INSERT INTO withdrawn VALUES (%s, %s) ON CONFLICT DO NOTHING", (campaign, identity)
+        )
+        return None if found is None else bytes(found[0])
+
+    def _count_day(self, cursor: Cursor[Any], totals: Mapping[tuple[int, str], int]) -> None:
+        day = utc_today()
+        for (campaign, outcome), count in sorted(totals.items()):
+            cursor.execute(
+                "INSERT INTO daily VALUES (%s, %s, %s, %s) ON CONFLICT (campaign, day, outcome)"
+                " DO UPDATE SET count = daily.count + excluded.count",
+                (campaign, day, outcome, count),
+            )
+
+    def probe(self) -> None:
+        with self._transaction() as cursor:
+            cursor.execute(
+                "INSERT INTO sfumato_meta VALUES ('probe', '1') ON CONFLICT (key) DO UPDATE"
+                " SET value = (1 - sfumato_meta.value::integer)::text"
+            )
+
+    def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
+        found = self._rows(
+            "SELECT id, 'stored' FROM report WHERE campaign = %(n)s AND id = ANY(%(ids)s) UNION ALL"
+            " SELECT id, 'withdrawn' FROM withdrawn WHERE campaign = %(n)s AND id = ANY(%(ids)s)",
+            {"n": campaign, "ids": list(ids)},
+        )
+        states: dict[bytes, Receipt] = {bytes(identity): state for identity, state in found}
+        return [states.get(identity, "unknown") for identity in ids]
+
+    def bodies(self, campaign: int) -> Iterator[bytes]:
+        with (
+            self._told(),
+            self._connection() as connection,
+            connection.transaction(),
+            connection.cursor("sfumato_bodies") as cursor,
+        ):
+            cursor.execute("SELECT body FROM report WHERE campaign = %s ORDER BY id", (campaign,))
+            while rows := cursor.fetchmany(CHUNK):
+                yield b"".join([body for (body,) in rows])
+
+    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
+        found = self._rows(
+            "SELECT day, outcome, count FROM daily WHERE campaign = %s ORDER BY day, outcome",
+            (campaign,),
+        )
+        return [(day.isoformat(), outcome, count) for day, outcome, count in found]
+
+    def shown(self, campaign: int) -> dict[str, Any] | None:
+        ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = %s", (campaign,))
+        return None if text is None else dict(json.loads(text))
+
+    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE campaign SET shown = %s WHERE number = %s", (json.dumps(figures), campaign)
+            )
+
+    # Tokens.
+
+    def add_token(self, token: Token) -> None:
+        with self._transaction() as cursor:
+            cursor.execute("INSERT INTO token VALUES (%s, %s, %s, %s)", token)
+
+    def tokens(self) -> list[Token]:
+        found = self._rows("SELECT hash, role, label, expires FROM token ORDER BY label, hash")
+        return [Token(bytes(digest), *rest) for digest, *rest in found]
+
+    def find_token(self, digest: bytes) -> Token | None:
+        found = self._rows(
+            "SELECT hash, role, label, expires FROM token WHERE hash = %s", (digest,)
+        )
+        return Token(bytes(found[0][0]), *found[0][1:]) if found else None
+
+    def remove_tokens(self, label: str) -> int:
+        with self._transaction() as cursor:
+            cursor.execute("DELETE FROM token WHERE label = %s", (label,))
+            return int(cursor.rowcount)
+
+    # Keeping house.
+
+    def tidy(self) -> None:
+        """Write the tables in the order of their ids."""
+        with self._transaction() as cursor:
+            cursor.execute("SELECT pg_try_advisory_xact_lock(%s, -1)", (SPACE,))
+            if not _one(cursor)[0]:
+                return  # another worker is at it
+            cursor.execute("SET LOCAL lock_timeout = 0")
+            cursor.execute("CLUSTER report USING report_key")
+            cursor.execute("CLUSTER withdrawn USING withdrawn_key")
+
+    def size(self) -> int:
+        tables = "pg_total_relation_size('report') + pg_total_relation_size('withdrawn')"
+        return int(self._rows(f"SELECT {tables}")[0][0])
+
+    def close(self) -> None:
+        with suppress(StoreError):
+            self.tidy()
+        with self._lock, self._read_lock:
+            for connection in (self._writing, self._reading):
+                if connection is not None:
+                    connection.close()
+
+    # Connections: a server that was away is there again at the next call.
+
+    def _connected(self, connection: Connection[Any] | None) -> Connection[Any]:
+        if connection is not None and not connection.closed and not connection.broken:
+            return connection
+        made = PostgresDatabase.connect(self._address).connection
+        made.execute(f"SET lock_timeout = '{PATIENCE}'")  # type: ignore[arg-type, unused-ignore]
+        made.execute("SET synchronous_commit = on")
+        return made
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection[Any]]:
+        connection = self._connected(None)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Cursor[Any]]:
+        with self._lock, self._told():
+            self._writing = self._connected(self._writing)
+            with self._writing.transaction(), self._writing.cursor() as cursor:
+                yield cursor
+
+    def _rows(self, statement: str, values: Any = ()) -> list[Any]:
+        with self._read_lock, self._told():
+            self._reading = self._connected(self._reading)
+            return self._reading.execute(statement, values).fetchall()  # type: ignore[arg-type, unused-ignore]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """PostgreSQL's complaints as one line of ours."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise StoreError(f"{self.where}: {line.strip()}") from None
+        except ServerError as error:
+            raise StoreError(error.message, hint=error.hint) from None
+
+
+def _one(cursor: Cursor[Any]) -> Any:
+    found = cursor.fetchone()
+    assert found is not None
+    return found

@@ -1,0 +1,440 @@
+"""SqliteStore: reports in one SQLite file, keyed by their random ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import date
+from pathlib import Path
+from typing import IO, Any
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.store.base import (
+    CONFLICT,
+    WITHDRAWN,
+    Added,
+    Batch,
+    Done,
+    Enrolled,
+    Receipt,
+    Token,
+    Work,
+    enrolment,
+    tallied,
+    utc_today,
+)
+from sfumato.errors import FileError, StoreError
+from sfumato.files import sync_folder
+
+VERSION = 1
+PATIENCE = 5.0  # seconds to wait for another writer
+CACHE_KILOBYTES = 64 << 10
+CHECKPOINT_PAGES = 4000  # pages in the log before they are moved into the database
+CHUNK = 1 << 16  # bodies read at a time
+
+SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE campaign(number INTEGER PRIMARY KEY, name TEXT NOT NULL, round INTEGER NOT NULL,
+    hash TEXT NOT NULL, frozen TEXT NOT NULL, spec TEXT NOT NULL, shown TEXT, UNIQUE(name, round));
+CREATE TABLE report(campaign INTEGER, id BLOB, body BLOB NOT NULL,
+    PRIMARY KEY(campaign, id)) WITHOUT ROWID;
+CREATE TABLE withdrawn(campaign INTEGER, id BLOB, PRIMARY KEY(campaign, id)) WITHOUT ROWID;
+CREATE TABLE daily(campaign INTEGER, day TEXT, outcome TEXT, count INTEGER NOT NULL,
+    PRIMARY KEY(campaign, day, outcome)) WITHOUT ROWID;
+CREATE TABLE token(hash BLOB PRIMARY KEY, role TEXT NOT NULL, label TEXT NOT NULL,
+    expires TEXT) WITHOUT ROWID;
+"""
+
+Connect = Callable[[str], sqlite3.Connection]
+
+
+class SqliteStore:
+    """One file, one writer at a time; readers are never in its way, nor it in theirs.
+
+    Rows lie in the order of their ids, which are random, so neither time nor order of arrival is
+    kept; what SQLite's pages and log tell of it goes with `tidy`.
+    """
+
+    shared = False
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, connect: Connect) -> None:
+        self.path = path
+        self.where = f"'{path}'"
+        self._connect = connect
+        self._writing = connection
+        self._reading = connect(str(path))
+        self._lock, self._read_lock = threading.Lock(), threading.Lock()
+        self._served: IO[str] | None = None
+        self._changed = True  # since the last `tidy`
+        self._withdrawn = {
+            (campaign, identity)
+            for campaign, identity in self._rows("SELECT campaign, id FROM withdrawn")
+        }
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        create: bool = False,
+        serve: bool = False,
+        connect: Connect | None = None,
+    ) -> SqliteStore:
+        """The store in a file; `serve` keeps other servers off it, since they would not see each
+        other's reports in their figures.
+        """
+        path = Path(path)
+        if not create and not path.is_file():
+            raise FileError(f"no store '{path}'", hint="sfumato serve makes one")
+        served = _served(path) if serve else None
+        opened = connect or _connect
+        if create and not path.exists():
+            _create(path)
+        with _told(f"'{path}'"):
+            connection = opened(str(path))
+            _prepare(connection, f"'{path}'", create)
+            if serve:  # what a crash left in the log counts as committed now: have it on disk
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            store = cls(path, connection, opened)
+        store._served = served
+        return store
+
+    # Campaigns.
+
+    def enrol(self, file: CampaignFile) -> int:
+        facts = enrolment(file)
+        with self._transaction() as cursor:
+            found = cursor.execute(
+                "SELECT number, hash, frozen FROM campaign WHERE name = ? AND round = ?",
+                (facts["name"], facts["round"]),
+            ).fetchone()
+            if found is None:
+                return self._insert_campaign(cursor, facts)
+            number, known, frozen = found
+            if known != facts["hash"]:
+                if reports := self._count(cursor, number):
+                    raise file.changed(json.loads(frozen), reports)
+                cursor.execute(
+                    "UPDATE campaign SET hash = ?, frozen = ?, shown = NULL WHERE number = ?",
+                    (facts["hash"], facts["frozen"], number),
+                )
+            cursor.execute("UPDATE campaign SET spec = ? WHERE number = ?", (facts["spec"], number))
+            return int(number)
+
+    def _insert_campaign(self, cursor: sqlite3.Cursor, facts: Mapping[str, Any]) -> int:
+        cursor.execute(
+            "INSERT INTO campaign(name, round, hash, frozen, spec) VALUES (?, ?, ?, ?, ?)",
+            tuple(facts[key] for key in ("name", "round", "hash", "frozen", "spec")),
+        )
+        return int(cursor.execute("SELECT last_insert_rowid()").fetchone()[0])
+
+    def _count(self, cursor: sqlite3.Cursor, number: int) -> int:
+        """The reports that people gave, those withdrawn included."""
+        tables = ("report", "withdrawn")
+        counts = [
+            cursor.execute(f"SELECT count(*) FROM {table} WHERE campaign = ?", (number,)).fetchone()
+            for table in tables
+        ]
+        return sum(count for (count,) in counts)
+
+    def enrolled(self) -> list[Enrolled]:
+        found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
+        return [Enrolled.of(*row) for row in found]
+
+    # Reports.
+
+    def write(self, work: Work) -> Done:
+        done = self._written(work, self._add_new)
+        if done is None:
+            done = self._written(work, self._add_some)
+        assert done is not None
+        self._withdrawn.update(work.withdrawals)
+        self._changed = True
+        return done
+
+    def _written(
+        self, work: Work, add: Callable[[sqlite3.Cursor, Sequence[Batch]], list[Added]]
+    ) -> Done | None:
+        """One transaction; None where an id was known, so that the quick way does not do."""
+        try:
+            with self._transaction() as cursor:
+                added = add(cursor, work.adds)
+                gone = [self._withdraw(cursor, *each) for each in work.withdrawals]
+                self._count_day(cursor, tallied(work, added, gone))
+        except _KnownIdError:
+            return None
+        return Done(added, gone)
+
+    def _add_new(self, cursor: sqlite3.Cursor, batches: Sequence[Batch]) -> list[Added]:
+        """Every report as a new row, in the order of the ids, which is that of the pages."""
+        rows = [
+            (batch.campaign, identity, body)
+            for batch in batches
+            for identity, body in batch.reports
+        ]
+        keys = {(campaign, identity) for campaign, identity, _ in rows}
+        if len(keys) < len(rows) or not self._withdrawn.isdisjoint(keys):
+            raise _KnownIdError
+        rows.sort()
+        try:
+            cursor.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
+        except sqlite3.IntegrityError:
+            raise _KnownIdError from None
+        return [Added([body for _, body in batch.reports]) for batch in batches]
+
+    def _add_some(self, cursor: sqlite3.Cursor, batches: Sequence[Batch]) -> list[Added]:
+        """Each report looked up first, for when some have come before."""
+        known: dict[tuple[int, bytes], bytes] = {}
+        results = []
+        for campaign, reports in batches:
+            new, repeated, refused = [], 0, []
+            for place, (identity, body) in enumerate(reports):
+                key = (campaign, identity)
+                if key in self._withdrawn:
+                    refused.append((place, WITHDRAWN))
+                    continue
+                there = known.get(key) or self._body(cursor, key)
+                if there is None:
+                    cursor.execute("INSERT INTO report VALUES (?, ?, ?)", (*key, body))
+                    known[key] = body
+                    new.append(body)
+                elif there == body:
+                    repeated += 1
+                else:
+                    refused.append((place, CONFLICT))
+            results.append(Added(new, repeated, refused))
+        return results
+
+    def _body(self, cursor: sqlite3.Cursor, key: tuple[int, bytes]) -> bytes | None:
+        found = cursor.execute(
+            "SELECT body FROM report WHERE campaign = ? AND id = ?", key
+        ).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def _withdraw(self, cursor: sqlite3.Cursor, campaign: int, identity: bytes) -> bytes | None:
+        key = (campaign, identity)
+        body = self._body(cursor, key)
+        cursor.execute("DELETE FROM report WHERE campaign = ? AND id = ?", key)
+        cursor.execute("INSERT OR IGNORE INTO withdrawn VALUES (?, ?)", key)
+        return body
+
+    def _count_day(self, cursor: sqlite3.Cursor, totals: Mapping[tuple[int, str], int]) -> None:
+        day = utc_today().isoformat()
+        cursor.executemany(
+            "INSERT INTO daily VALUES (?, ?, ?, ?) ON CONFLICT(campaign, day, outcome)"
+            " DO UPDATE SET count = count + excluded.count",
+            [(campaign, day, outcome, count) for (campaign, outcome), count in totals.items()],
+        )
+
+    def probe(self) -> None:
+        # What a failed flush left in the log may look committed to whoever opens the file next, so
+        # it is moved into the database, which writes and flushes it anew.
+        self._truncate_log()
+        with self._transaction() as cursor:
+            cursor.execute(
+                "INSERT INTO meta VALUES ('probe', '1') ON CONFLICT(key) DO UPDATE SET value ="
+                " 1 - value"
+            )
+
+    def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
+        return [self._receipt((campaign, identity)) for identity in ids]
+
+    def _receipt(self, key: tuple[int, bytes]) -> Receipt:
+        if key in self._withdrawn:
+            return "withdrawn"
+        found = self._rows("SELECT 1 FROM report WHERE campaign = ? AND id = ?", key)
+        return "stored" if found else "unknown"
+
+    def bodies(self, campaign: int) -> Iterator[bytes]:
+        with _told(self.where):
+            connection = self._connect(str(self.path))
+            try:
+                found = connection.execute(
+                    "SELECT body FROM report WHERE campaign = ? ORDER BY id", (campaign,)
+                )
+                while rows := found.fetchmany(CHUNK):
+                    yield b"".join([body for (body,) in rows])
+            finally:
+                connection.close()
+
+    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
+        return self._rows(
+            "SELECT day, outcome, count FROM daily WHERE campaign = ? ORDER BY day, outcome",
+            (campaign,),
+        )
+
+    def shown(self, campaign: int) -> dict[str, Any] | None:
+        ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
+        return None if text is None else dict(json.loads(text))
+
+    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE campaign SET shown = ? WHERE number = ?", (json.dumps(figures), campaign)
+            )
+
+    # Tokens.
+
+    def add_token(self, token: Token) -> None:
+        expires = None if token.expires is None else token.expires.isoformat()
+        with self._transaction() as cursor:
+            cursor.execute(
+                "INSERT INTO token VALUES (?, ?, ?, ?)",
+                (token.digest, token.role, token.label, expires),
+            )
+
+    def tokens(self) -> list[Token]:
+        return list(map(_token, self._rows("SELECT * FROM token ORDER BY label, hash")))
+
+    def find_token(self, digest: bytes) -> Token | None:
+        found = self._rows("SELECT * FROM token WHERE hash = ?", (digest,))
+        return _token(found[0]) if found else None
+
+    def remove_tokens(self, label: str) -> int:
+        with self._transaction() as cursor:
+            cursor.execute("DELETE FROM token WHERE label = ?", (label,))
+            return int(cursor.execute("SELECT changes()").fetchone()[0])
+
+    # Keeping house.
+
+    def tidy(self) -> None:
+        """Write every page anew: cells stand in a page in the order in which they came."""
+        with self._lock, _told(self.where):
+            if self._changed:
+                self._changed = False
+                self._writing.execute("VACUUM")
+        self._truncate_log()
+
+    def _truncate_log(self) -> None:
+        with self._lock, _told(self.where):
+            self._writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def size(self) -> int:
+        files = [self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal",))]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        if self._served is not None:
+            with suppress(StoreError):  # a full disk has no room for it; the next start has
+                self.tidy()
+        with self._lock, self._read_lock:
+            self._reading.close()
+            self._writing.close()
+        if self._served is not None:
+            self._served.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Cursor]:
+        with self._lock, _told(self.where):
+            cursor = self._writing.cursor()
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # SQLite has rolled back by itself on a full disk
+                    cursor.execute("ROLLBACK")
+                raise
+
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._read_lock, _told(self.where):
+            return self._reading.execute(statement, values).fetchall()
+
+
+class _KnownIdError(Exception):
+    """One of the ids to add has been seen before."""
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    # Autocommit: transactions are begun by hand. Any thread may use a connection, one at a time.
+    return sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
+    """Set up a connection for writing, and a new file's tables."""
+    for setting in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "secure_delete = ON",
+        f"cache_size = -{CACHE_KILOBYTES}",
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {setting}").fetchall()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version == 0 and tables == 0 and create:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in SCHEMA.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    elif version != VERSION:
+        raise StoreError(
+            f"{where} is no store of campaigns"
+            + (f" that this Sfumato reads (version {version})" if version else "")
+        )
+
+
+def _create(path: Path) -> None:
+    """An empty file that its owner alone can read, and whose name survives a power cut."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        sync_folder(path.parent)
+    except OSError as error:
+        raise FileError(f"cannot make a store '{path}': {error.strerror}") from None
+
+
+def _served(path: Path) -> IO[str]:
+    """Keep other servers away from a file for as long as this process lives."""
+    try:
+        handle = path.with_name(path.name + "-lock").open("a+")
+    except OSError as error:
+        raise FileError(f"cannot keep a store at '{path}': {error.strerror}") from None
+    try:
+        _lock(handle)
+    except OSError:
+        handle.close()
+        raise StoreError(
+            f"'{path}' is being served by another process",
+            hint="stop that one, or use PostgreSQL for several",
+        ) from None
+    return handle
+
+
+def _lock(handle: IO[str]) -> None:
+    """Lock an open file for as long as it is open, or raise OSError."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _token(row: Sequence[Any]) -> Token:
+    digest, role, label, expires = row
+    return Token(
+        bytes(digest), role, label, None if expires is None else date.fromisoformat(expires)
+    )
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """SQLite's complaints as one line of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        reason = str(error)
+        if "full" in reason:
+            raise StoreError(f"the disk of {where} is full", hint="make room") from None
+        if "locked" in reason or "busy" in reason:
+            raise StoreError(f"{where} is locked by another program", hint="end it") from None
+        raise StoreError(f"{where} cannot be used: {reason}") from None

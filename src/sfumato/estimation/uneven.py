@@ -1,0 +1,93 @@
+"""UnevenAnswer: an estimate whose interval is not even about it, such as a quantile of a skewed
+column.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from sfumato.errors import ParameterError
+from sfumato.estimation.estimate import Answer
+
+LEVELS = (0.9, 0.95, 0.99)  # for which ends are computed; those of others lie between them
+REACHES = tuple(NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
+
+
+@dataclass(frozen=True)
+class UnevenAnswer(Answer):
+    """An answer with its own interval: the ends at a few levels, and the range that nothing leaves.
+
+    The standard error is the longer arm of the 95 % interval over 1.96, so that whoever takes it
+    for that of any other answer covers at least as much.
+
+    >>> UnevenAnswer.between(5.0, [(4, 7), (3, 9), (2, 12)]).interval(0.95)
+    (3, 9)
+    """
+
+    ends: tuple[tuple[float, float], ...] = ()  # one pair for each of LEVELS
+    least: float = -math.inf
+    most: float = math.inf
+
+    @classmethod
+    def between(
+        cls,
+        value: float,
+        ends: list[tuple[float, float]],
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> UnevenAnswer:
+        """The answer with these ends, moved into the possible range."""
+        kept = tuple((max(low, least), min(high, most)) for low, high in ends)
+        low, high = kept[LEVELS.index(0.95)]
+        stderr = max(high - value, value - low) / REACHES[LEVELS.index(0.95)]
+        return cls(value, stderr, ends=kept, least=least, most=most)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval that covers the truth at this level: as computed, or on the line between
+        the two computed ones around it.
+        """
+        if not 0 < level < 1:
+            raise ParameterError(f"level={level} is not between 0 and 1")
+        if level in LEVELS:
+            return self.ends[LEVELS.index(level)]
+        reach = NormalDist().inv_cdf((1 + level) / 2)
+        low, high = (self._end(reach, side) for side in (0, 1))
+        return max(low, self.least), min(high, self.most)
+
+    def _end(self, reach: float, side: int) -> float:
+        known = [(0.0, self.value)]
+        known += [(at, ends[side]) for at, ends in zip(REACHES, self.ends, strict=True)]
+        above = next((place for place, (at, _) in enumerate(known) if at > reach), None)
+        if above is None:  # beyond the widest: as far again as the widest says
+            at, end = known[-1]
+            return self.value + (end - self.value) * reach / at
+        (first, low), (second, high) = known[above - 1], known[above]
+        return low + (high - low) * (reach - first) / (second - first)
+
+    def scaled(self, factor: float) -> UnevenAnswer:
+        """The answer times a known number."""
+        ends = tuple(_ordered(factor * low, factor * high) for low, high in self.ends)
+        least, most = _ordered(factor * self.least, factor * self.most)
+        plain = replace(self, value=self.value * factor, stderr=self.stderr * abs(factor))
+        return replace(plain, ends=ends, least=least, most=most)
+
+    def __repr__(self) -> str:
+        return super().__repr__()
+
+
+def root(radicand: Answer) -> UnevenAnswer:
+    """The square root of what was estimated, such as the standard deviation of a variance: never
+    refused, since its interval is the root of the radicand's, each end moved to where a root is.
+
+    >>> root(Answer(-4.0, 10.0)).value, root(Answer(9.0, 0.0)).value
+    (0.0, 3.0)
+    """
+    ends = [radicand.interval(level) for level in LEVELS]
+    roots = [(math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))) for low, high in ends]
+    return UnevenAnswer.between(math.sqrt(max(radicand.value, 0.0)), roots, 0.0)
+
+
+def _ordered(first: float, second: float) -> tuple[float, float]:
+    return (first, second) if first <= second else (second, first)

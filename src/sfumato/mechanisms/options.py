@@ -1,0 +1,84 @@
+"""Options: what a mechanism can be told on the command line and in a campaign file, stated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError
+
+Supports = Callable[[Domain], Any]  # the true support of every report item, where records are read
+
+
+@dataclass(frozen=True)
+class Option:
+    """One parameter of a mechanism as people give it: its name, what it means, and its bounds."""
+
+    name: str
+    help: str
+    kind: type = float
+    beside: bool = False  # may stand beside a guarantee, which decides the rest
+    needed: bool = True  # must be given where no guarantee is
+
+    @property
+    def flag(self) -> str:
+        """As it is typed: --keep-ones."""
+        return "--" + self.name.replace("_", "-")
+
+    def check(self, value: Any) -> Any:
+        """The value, refused where it is not of its kind."""
+        if self.kind is float and not isinstance(value, int | float):
+            raise ParameterError(f"{self.flag} {value} is not a number")
+        return value
+
+
+def each_or_all(flag: str, text: str) -> str | dict[str, str]:
+    """One word for all columns, or one a column as in age=…,sex=….
+
+    >>> each_or_all("--keep", "age=0.2,sex=0.6")
+    {'age': '0.2', 'sex': '0.6'}
+    """
+    if "=" not in text:
+        return text
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if any(not name or not word for name, _, word in pairs):
+        raise ParameterError(
+            f"{flag} {text} should be one value, or one a column as in age=…,sex=…"
+        )
+    return {name.strip(): word.strip() for name, _, word in pairs}
+
+
+def keep_of(text: Any) -> float | dict[str, float]:
+    """How often values are kept: one number, or one a column.
+
+    >>> keep_of("0.4"), keep_of("age=0.2,sex=0.6")
+    (0.4, {'age': 0.2, 'sex': 0.6})
+    """
+    if isinstance(text, int | float):
+        return float(text)
+    if isinstance(text, Mapping):
+        return {str(name): float(value) for name, value in text.items()}
+    words = each_or_all("--keep", str(text))
+    try:
+        if isinstance(words, str):
+            return float(words)
+        return {name: float(word) for name, word in words.items()}
+    except ValueError:
+        raise ParameterError(
+            f"--keep {text} is not a number", hint="as in --keep 0.4, or --keep age=0.2,sex=0.6"
+        ) from None
+
+
+def check_given(name: str, options: tuple[Option, ...], given: Mapping[str, Any]) -> None:
+    """Refuse parameters of which some, but not all that are needed, are given."""
+    needed = [option for option in options if option.needed and not option.beside]
+    missing = [option for option in needed if option.name not in given]
+    if missing and len(missing) < len(needed):
+        raise ParameterError(f"{name} needs {' and '.join(o.flag for o in missing)} as well")
+
+
+KEEP = Option("keep", "how often a value is kept; 0.4, or age=0.2,sex=0.6", str)
+MATRIX = Option("matrix", "a file with the probabilities, one column a true record", Path)

@@ -1,0 +1,330 @@
+"""Release records with values replaced at random so that every expected count stays: a file that
+can be analysed as it is, under a promised γ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
+from sfumato.publish.cost import two_way_changes
+from sfumato.publish.intruder import ShownValue, plain_value
+from sfumato.publish.invariant import InvariantMatrix
+from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
+from sfumato.publish.records import write_records
+from sfumato.publish.telling import Telling, silent
+from sfumato.randomness import Keystream, secure
+
+__all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
+
+_MOST_STRATA = 2_000
+
+
+@dataclass(frozen=True)
+class ValueCount:
+    """How many records have a value, how many show it, and how far that may be off by chance."""
+
+    value: Any
+    true: int
+    shown: int
+    stderr: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**self.__dict__, "value": plain_value(self.value)}
+
+
+@dataclass(frozen=True)
+class PramReport:
+    """What random replacement did to one column (or several as one).
+
+    `kept` is the expected share that shows its true value, `changed` the number that does not.
+    `baseline` and `informed` are how often a guess of anyone's value is right without the release
+    and from what is shown, by one who knows the matrix; `worst` is the shown value that tells most.
+    `moved` bounds the rounding of the expected counts, in records. `fixed` records were alone with
+    one value in their stratum and stay as they are.
+    """
+
+    column: str
+    within: tuple[str, ...]
+    strata: int
+    records: int
+    gamma: float
+    kept: float
+    changed: int
+    moved: float
+    fixed: int
+    counts: tuple[ValueCount, ...]
+    two_way: dict[str, float]
+    baseline: float
+    informed: float
+    worst: ShownValue
+    notes: tuple[str, ...] = ()
+
+    @property
+    def epsilon(self) -> float:
+        """ln(γ)."""
+        return float(np.log(self.gamma))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            **self.__dict__,
+            "within": list(self.within),
+            "epsilon": self.epsilon,
+            "counts": [count.to_dict() for count in self.counts],
+            "worst": self.worst.to_dict(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class PramRelease:
+    """The table to hand out, the guarantee of all replaced columns together, and the reports;
+    `changed` is for the owner alone.
+    """
+
+    table: pa.Table
+    guarantee: Guarantee
+    reports: tuple[PramReport, ...]
+    secure: bool
+    changed: NDArray[np.bool_] = field(repr=False)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: the guarantee of all, and a report for each column."""
+        return {
+            "records": self.table.num_rows,
+            "changed": int(self.changed.sum()),
+            "gamma": rounded_up(self.guarantee.gamma),
+            "epsilon": self.guarantee.epsilon,
+            "secure": self.secure,
+            "columns": [report.to_dict() for report in self.reports],
+            "seconds": self.seconds,
+        }
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
+        write_records(self.table, path, force=force)
+
+
+def pram(
+    data: Any,
+    columns: str | Sequence[str],
+    *,
+    gamma: Gamma | None = None,
+    keep: float | None = None,
+    jointly: bool = False,
+    within: str | Sequence[str] = (),
+    bins: Mapping[str, Binning | str] | None = None,
+    nulls: Literal["value", "error"] = "value",
+    rng: Keystream | None = None,
+    progress: Telling = silent,
+) -> PramRelease:
+    """A copy of the records in which the columns' values are replaced at random by a matrix that
+    leaves every expected count as it is.
+
+    Under `gamma` no shown value is more than γ times as likely for one true value as for another,
+    and of all such matrices the one that keeps most records is taken; `keep` instead keeps each
+    record with that probability and draws the others from the column's own counts. Several columns
+    are replaced on their own (their γ multiply, and only their own counts stay), or `jointly` as
+    one. `within` other columns the counts of each combination with these stay as well. The matrix
+    is made from the counts, so γ speaks of one person to whom the counts are known.
+
+    >>> people = pa.table({"ill": ["no"] * 900 + ["yes"] * 100})
+    >>> release = pram(people, "ill", gamma=19)
+    >>> release.reports[0].gamma <= 19, round(release.reports[0].kept, 2)
+    (True, 0.94)
+    """
+    started = time.perf_counter()
+    if (gamma is None) == (keep is None):
+        raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
+    microdata = _microdata(data, columns, within, bins, nulls)
+    names = [column.name for column in microdata.confidential]
+    strata = [column for column in microdata.keys if column.name in _listed(within)]
+    draw = rng or secure()
+    targets = (
+        [microdata.combined()]
+        if jointly and len(names) > 1
+        else [microdata.alone(place) for place in range(len(names))]
+    )
+    reports, shown, guarantee = [], [], Guarantee(1)
+    for place, view in enumerate(targets):
+        progress(f"replacing {view.confidential[0].name}", place / len(targets))
+        matrices = _matrices(view.confidential[0], strata, gamma, keep)
+        codes = _drawn(view.confidential[0], matrices, draw)
+        reports.append(_report(view, codes, matrices, tuple(column.name for column in strata)))
+        shown.append(Coded(view.confidential[0].name, codes, view.confidential[0].values))
+        guarantee = guarantee.compose(_guarantee(matrices))
+    released = _parted(microdata, shown[0]) if len(shown) < len(names) else shown
+    changed = np.zeros(microdata.rows, dtype=bool)
+    for column, true in zip(released, microdata.confidential, strict=True):
+        changed |= column.codes != true.codes
+    table = microdata.released({column.name: column for column in released})
+    seconds = time.perf_counter() - started
+    return PramRelease(table, guarantee, tuple(reports), draw.secure, changed, seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stratum:
+    """The records of one stratum, the values that occur in it, and the matrix over them."""
+
+    rows: NDArray[np.intp]
+    values: NDArray[np.intp]
+    matrix: InvariantMatrix
+
+
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _microdata(
+    data: Any,
+    columns: str | Sequence[str],
+    within: str | Sequence[str],
+    bins: Mapping[str, Binning | str] | None,
+    nulls: str,
+) -> Microdata:
+    chosen = _listed(columns)
+    if not chosen:
+        raise ParameterError("no column to replace was named", hint="name one or more")
+    both = [name for name in _listed(within) if name in chosen]
+    if both:
+        raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
+    microdata = microdata_of(
+        data, chosen, bins=bins, nulls=None if nulls == "value" else nulls, keyless=True
+    )
+    for name in _listed(within):
+        microdata.check_column(name)
+    return microdata
+
+
+def _matrices(
+    column: Coded, strata: Sequence[Coded], gamma: Gamma | None, keep: float | None
+) -> list[_Stratum]:
+    """The matrix of every stratum, made from its own counts."""
+    number = pattern_numbers(strata) if strata else np.zeros(len(column.codes), dtype=np.int64)
+    order = np.argsort(number, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+    if len(parts) > _MOST_STRATA:
+        raise ParameterError(
+            f"{len(parts):,} strata are too many to keep the counts of (at most {_MOST_STRATA:,})",
+            hint="name fewer or coarser columns to stay within",
+        )
+    found = []
+    for rows in parts:
+        values, counts = np.unique(column.codes[rows], return_counts=True)
+        matrix = (
+            InvariantMatrix.promising(counts, gamma)
+            if gamma is not None
+            else InvariantMatrix.keeping(counts, float(keep or 0.0))
+        )
+        found.append(_Stratum(rows, values.astype(np.intp), matrix))
+    return found
+
+
+def _drawn(column: Coded, strata: Sequence[_Stratum], rng: Keystream) -> NDArray[np.int32]:
+    codes = column.codes.copy()
+    for stratum in strata:
+        local = np.searchsorted(stratum.values, column.codes[stratum.rows])
+        codes[stratum.rows] = stratum.values[stratum.matrix.draw(local, rng)]
+    return codes
+
+
+def _guarantee(strata: Sequence[_Stratum]) -> Guarantee:
+    """That of the stratum which promises least."""
+    return max(stratum.matrix.guarantee for stratum in strata)
+
+
+def _parted(microdata: Microdata, joint: Coded) -> list[Coded]:
+    """The columns that were replaced as one."""
+    return [
+        Coded(column.name, part[joint.codes].astype(np.int32), column.values)
+        for column, part in zip(microdata.confidential, microdata.parts(), strict=True)
+    ]
+
+
+def _report(
+    view: Microdata,
+    codes: NDArray[np.int32],
+    strata: Sequence[_Stratum],
+    within: tuple[str, ...],
+) -> PramReport:
+    column = view.confidential[0]
+    joint = np.zeros((column.size, column.size))  # (shown, true), expected
+    variance = np.zeros(column.size)
+    informed = 0.0
+    for stratum in strata:
+        expected = stratum.matrix.joint()
+        joint[np.ix_(stratum.values, stratum.values)] += expected
+        variance[stratum.values] += stratum.matrix.variance()
+        informed += float(expected.max(axis=1).sum())
+    shown = Coded(column.name, codes, column.values)
+    alone = [stratum for stratum in strata if len(stratum.values) == 1]
+    rows = len(codes)
+    return PramReport(
+        column=column.name,
+        within=within,
+        strata=len(strata),
+        records=rows,
+        gamma=rounded_up(_guarantee(strata).gamma),
+        kept=float(np.trace(joint) / rows),
+        changed=int((codes != column.codes).sum()),
+        moved=float(np.abs(joint.sum(axis=1) - column.counts()).max()),
+        fixed=sum(len(stratum.rows) for stratum in alone),
+        counts=_counts(column, shown, variance),
+        two_way=two_way_changes(view.keys, column, shown) if view.keys else {},
+        baseline=float(column.counts().max() / rows),
+        informed=informed / rows,
+        worst=_worst(strata, column),
+        notes=_notes(alone, within),
+    )
+
+
+def _counts(column: Coded, shown: Coded, variance: NDArray[np.float64]) -> tuple[ValueCount, ...]:
+    return tuple(
+        ValueCount(value, int(true), int(seen), float(np.sqrt(spread)))
+        for value, true, seen, spread in zip(
+            column.values, column.counts(), shown.counts(), variance, strict=True
+        )
+    )
+
+
+def _worst(strata: Sequence[_Stratum], column: Coded) -> ShownValue:
+    """The shown value, in whichever stratum, that tells most about the true one."""
+    best: ShownValue | None = None
+    for stratum in strata:
+        joint = stratum.matrix.joint()
+        share = joint / joint.sum(axis=1, keepdims=True)
+        place = int(share.max(axis=1).argmax())
+        likeliest = int(share[place].argmax())
+        found = ShownValue(
+            column.values[stratum.values[place]],
+            round(joint[place].sum()),
+            column.values[stratum.values[likeliest]],
+            float(share[place, likeliest]),
+            float(share[place, place]),
+        )
+        if best is None or found.posterior > best.posterior:
+            best = found
+    assert best is not None
+    return best
+
+
+def _notes(alone: Sequence[_Stratum], within: tuple[str, ...]) -> tuple[str, ...]:
+    if not alone or not within:
+        return ()
+    records = sum(len(stratum.rows) for stratum in alone)
+    return (
+        f"{records:,} records are in {len(alone):,} strata of {' × '.join(within)} that hold one "
+        "value only: nothing is replaced there, and the value is told",
+    )

@@ -1,0 +1,183 @@
+"""Release records with single cells of the keys blanked, so that k people or more share every
+combination that is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import DataError, ParameterError
+from sfumato.publish.blanking import blanked
+from sfumato.publish.identify import Risk, risk_of
+from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+from sfumato.publish.records import write_records
+from sfumato.publish.telling import Telling, silent
+from sfumato.randomness import Keystream, secure
+
+__all__ = ["SuppressRelease", "SuppressReport", "suppress"]
+
+
+@dataclass(frozen=True)
+class SuppressReport:
+    """How many cells were blanked, by column, and what nobody can undercut.
+
+    `smallest_before` and `smallest_after` are the smallest groups sharing a combination of keys, a
+    blank counting as a value. `still_told` is the number of records, by confidential column, whose
+    whole group has one value: k people who share their keys may share their secret too.
+    """
+
+    records: int
+    keys: tuple[str, ...]
+    k: int
+    cells: int
+    bound: int
+    proved: bool
+    blanked_records: int
+    by_column: dict[str, int]
+    small_before: int
+    smallest_before: int
+    smallest_after: int
+    still_told: dict[str, int]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**self.__dict__, "keys": list(self.keys)}
+
+
+@dataclass(frozen=True, eq=False)
+class SuppressRelease:
+    """The table to hand out and the report; `blank` says which cells were blanked and is for the
+    owner alone.
+    """
+
+    table: pa.Table
+    report: SuppressReport
+    risks: dict[str, tuple[Risk, Risk]]  # by confidential column: before, after
+    blank: NDArray[np.bool_] = field(repr=False)  # (records, keys)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form of the report, with the risks by confidential column."""
+        risks = {
+            name: {"before": before.to_dict(), "after": after.to_dict()}
+            for name, (before, after) in self.risks.items()
+        }
+        return {**self.report.to_dict(), **({"by_confidential": risks} if risks else {})}
+
+    def revealed(self) -> dict[str, list[list[Any]]]:
+        """Which cells were blanked, as row (from 1) and column: for the owner alone."""
+        names = self.report.keys
+        return {"blanked": [[int(row) + 1, names[place]] for row, place in np.argwhere(self.blank)]}
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
+        write_records(self.table, path, force=force)
+
+
+def suppress(
+    data: Any,
+    k: int = 3,
+    *,
+    keys: Sequence[str] | None = None,
+    confidential: str | Sequence[str] | None = None,
+    bins: Mapping[str, Binning | str] | None = None,
+    nulls: Literal["value", "error"] = "value",
+    seconds: float = 10.0,
+    rng: Keystream | None = None,
+    progress: Telling = silent,
+) -> SuppressRelease:
+    """A copy of the records with as few key cells blanked as can be found, so that every
+    combination of keys that is left, blanks included, is shared by k records or more.
+
+    `keys` names what an intruder may know; else every column that is not `confidential`. A blank is
+    a value of its own (a null that was there counts as one already), so whoever knows a person's
+    keys finds k records that fit them. Columns cut by `bins` are released in their bins. The
+    report says how few cells any answer needs, and whether this one is proved to have the fewest.
+
+    >>> people = pa.table({"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]})
+    >>> release = suppress(people, k=2, keys=["age", "town"])
+    >>> release.report.cells, release.report.proved, release.table["town"].to_pylist()
+    (2, True, ['Lyon', 'Lyon', None, None])
+    """
+    started = time.perf_counter()
+    microdata = _microdata(data, keys, confidential, bins, nulls)
+    _check_k(k, microdata.rows)
+    codes = np.stack([_coded_blanks(column) for column in microdata.keys], axis=1)
+    progress("counting groups", None)
+    found = blanked(codes, k, rng=rng or secure(), seconds=seconds, progress=progress)
+    shown = tuple(
+        _with_blanks(column, found.blank[:, place]) for place, column in enumerate(microdata.keys)
+    )
+    table = microdata.released({column.name: column for column in shown})
+    risks = {
+        column.name: (risk_of(microdata.keys, column), risk_of(shown, column))
+        for column in microdata.confidential
+    }
+    sizes = np.bincount(pattern_numbers(microdata.keys))
+    report = SuppressReport(
+        records=microdata.rows,
+        keys=tuple(column.name for column in microdata.keys),
+        k=k,
+        cells=found.cells,
+        bound=found.bound,
+        proved=found.proved,
+        blanked_records=int(found.blank.any(axis=1).sum()),
+        by_column={
+            column.name: int(found.blank[:, place].sum())
+            for place, column in enumerate(microdata.keys)
+        },
+        small_before=int(sizes[sizes < k].sum()),
+        smallest_before=int(sizes.min()),
+        smallest_after=int(np.bincount(pattern_numbers(shown)).min()),
+        still_told={name: after.collective for name, (_, after) in risks.items()},
+        seconds=time.perf_counter() - started,
+    )
+    return SuppressRelease(table, report, risks, found.blank)
+
+
+def _microdata(
+    data: Any,
+    keys: Sequence[str] | None,
+    confidential: str | Sequence[str] | None,
+    bins: Mapping[str, Binning | str] | None,
+    nulls: Literal["value", "error"],
+) -> Microdata:
+    if isinstance(data, Microdata):
+        return data
+    if keys is None and confidential is None:
+        raise ParameterError(
+            "which columns an intruder may know was not said", hint="name keys, or confidential"
+        )
+    return Microdata.read(
+        data, confidential or (), keys=keys, bins=bins, nulls=nulls, with_secret=False
+    )
+
+
+def _check_k(k: Any, rows: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 2:
+        raise ParameterError(f"k={k!r} asks for nothing", hint="use a whole number of 2 or more")
+    if rows < k:
+        raise DataError(f"{rows} records cannot form a group of {k}", hint="use a smaller k")
+
+
+def _coded_blanks(column: Coded) -> NDArray[np.int64]:
+    """The codes of a column, -1 for a null."""
+    codes = column.codes.astype(np.int64)
+    return (
+        np.where(codes == column.values.index(None), -1, codes) if None in column.values else codes
+    )
+
+
+def _with_blanks(column: Coded, blank: NDArray[np.bool_]) -> Coded:
+    """The column with these cells null."""
+    values = column.values if None in column.values else (*column.values, None)
+    codes = np.where(blank, values.index(None), column.codes).astype(np.int32)
+    return Coded(column.name, codes, values)

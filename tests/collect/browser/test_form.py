@@ -1,0 +1,649 @@
+"""The form in Chromium: what a person sees and does, what leaves the device, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from tests.collect.browser.collector import STATIC, Collector, document
+from tests.collect.browser.scripts import (
+    click,
+    console,
+    find,
+    run,
+    text_of,
+    wait,
+    wait_for_text,
+)
+from tests.collect.browser.surveys import NUMBERS, SMOKER, coin, everything, health, questionnaire
+
+from sfumato.collect.form import LANGUAGES, strings
+from sfumato.domain import Domain
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+
+pytestmark = pytest.mark.xdist_group("browser")
+WORDS = strings("en")
+
+
+@contextmanager
+def opened(chromium: Any, campaign: dict[str, Any], query: str = "") -> Iterator[Collector]:
+    """A collector with one campaign, its form in the browser; the console must stay clean."""
+    with Collector({campaign["name"]: campaign}) as collector:
+        console(chromium)
+        chromium.get(f"{collector.origin}/{campaign['name']}{query}")
+        yield collector
+        assert [line for line in console(chromium) if "Content Security" in line] == []
+
+
+@contextmanager
+def before_every_page(chromium: Any, source: str) -> Iterator[None]:
+    """A script that runs before any of the page's own."""
+    made = chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    yield
+    chromium.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
+
+
+def choose(chromium: Any, place: int, code: int) -> None:
+    """Choose an answer by its column and code."""
+    find(chromium, f"input[name=sfumato-{place}][value='{code}']").click()
+
+
+def blur(chromium: Any) -> None:
+    click(chromium, WORDS["blur"])
+    wait_for_text(chromium, WORDS["report_title"])
+
+
+def answer_and_send(chromium: Any, *answers: tuple[int, int]) -> None:
+    for place, code in answers:
+        choose(chromium, place, code)
+    blur(chromium)
+    click(chromium, WORDS["send"])
+    wait_for_text(chromium, WORDS["sent_title"])
+
+
+HEALTH = ((0, 0), (1, 1), (2, 1))  # yes, 35 to under 55, south
+
+
+def entries(chromium: Any) -> list[dict[str, Any]]:
+    """What stands in the ledger of this origin."""
+    body = """
+    return new Promise((resolve, reject) => {
+      const asked = indexedDB.open("sfumato", 1);
+      asked.onerror = () => reject(asked.error);
+      asked.onsuccess = () => {
+        const all = asked.result.transaction("ledger").objectStore("ledger").getAll();
+        all.onsuccess = () => { asked.result.close(); resolve(all.result); };
+      };
+    });
+    """
+    return list(run(chromium, body))
+
+
+# --- the path
+
+
+def test_a_person_answers_sees_the_bytes_and_sends_them(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        wait_for_text(chromium, "Do you smoke?")
+        assert "63%" in text_of(chromium) and "50%" in text_of(chromium)
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        shown = text_of(chromium, "pre.bytes")
+        assert not collector.posted(), "nothing may leave before it is told to"
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS["sent_title"])
+        (request,) = collector.posted()
+        assert request.body.decode().rstrip(" ") == shown
+        (report,) = json.loads(request.body)["reports"]
+        assert report["values"][2] == 1 and report["values"][0] < 3 and report["values"][1] < 4
+        assert sha256(request.body).hexdigest() in text_of(chromium)
+        assert report["id"] in text_of(chromium)
+
+
+def test_only_the_campaign_and_the_report_are_asked_of_the_server(chromium: Any) -> None:
+    """No event per question, no draft, no third party."""
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+        asked = {f"{each.method} {each.path}" for each in collector.requests}
+        files = {f"GET /static/{each}" for each in (
+            "form.css", "form.js", "icon.svg", "program.js", "sfumato.js", "steps.js", "strings/en.json"
+        )}  # fmt: skip
+        assert asked - files == {
+            "GET /health", "GET /v1/campaigns/health", "POST /v1/campaigns/health/reports"
+        }  # fmt: skip
+        (request,) = collector.posted()
+        assert not {"cookie", "authorization", "referer"} & set(request.headers)
+        log = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
+        urls = [
+            each["params"]["request"]["url"]
+            for each in log
+            if each["method"] == "Network.requestWillBeSent"
+        ]
+        page = [url for url in urls if url.startswith("http")]
+        assert [url for url in page if not url.startswith("http://127.0.0.1:")] == []
+
+
+def test_the_ledger_holds_the_report_and_never_the_answer(chromium: Any) -> None:
+    with opened(chromium, health()):
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+        (entry,) = entries(chromium)
+        assert set(entry) == {"server", "campaign", "round", "hash", "spent", "report"}
+        assert set(entry["report"]) == {"id", "values", "body", "at", "state"}
+        assert entry["report"]["state"] == "sent"
+        assert entry["spent"] == pytest.approx(2.9444, abs=1e-4)
+
+
+def test_the_browser_is_asked_not_to_remember_what_is_typed(chromium: Any) -> None:
+    with opened(chromium, everything()):
+        assert find(chromium, "form").get_attribute("autocomplete") == "off"
+        find(chromium, "#sfumato-2").send_keys("37")
+        chromium.refresh()
+        assert find(chromium, "#sfumato-2").get_attribute("value") == ""
+
+
+def test_a_permission_prompt_left_open_does_not_hold_up_the_answer(chromium: Any) -> None:
+    never = "StorageManager.prototype.persist = () => new Promise(() => {});"
+    with before_every_page(chromium, never), opened(chromium, health()):
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+
+
+def test_a_reload_repeats_the_report_and_draws_no_other(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        drawn = text_of(chromium, "pre.bytes")
+        for _ in range(3):
+            chromium.refresh()
+            wait_for_text(chromium, WORDS["report_title"])
+            assert text_of(chromium, "pre.bytes") == drawn
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS["sent_title"])
+        chromium.refresh()
+        wait_for_text(chromium, WORDS["sent_title"])
+        assert len(collector.posted()) == 1
+        assert entries(chromium)[0]["spent"] == pytest.approx(2.9444, abs=1e-4)
+
+
+def test_the_person_can_ask_withdraw_and_not_bring_it_back(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+        click(chromium, WORDS["stored"])
+        wait_for_text(chromium, WORDS["status_stored"])
+        (identity,) = collector.stored
+        click(chromium, WORDS["withdraw"])
+        wait_for_text(chromium, WORDS["withdraw_sure"])
+        assert chromium.switch_to.active_element.text == WORDS["withdraw_sure"]
+        click(chromium, WORDS["no"])
+        assert collector.stored
+        click(chromium, WORDS["withdraw"])
+        click(chromium, WORDS["yes"])
+        wait_for_text(chromium, WORDS["withdrawn_title"])
+        assert collector.withdrawn == {identity} and not collector.stored
+        (request,) = collector.posted("withdrawals")
+        assert identity not in request.path and json.loads(request.body) == {"id": identity}
+        assert entries(chromium)[0]["report"]["state"] == "withdrawn"
+        late = run(chromium, """
+            const { Survey } = await import("/static/sfumato.js");
+            const survey = await Survey.open("/health");
+            return survey.send().then(() => "sent", (error) => error.kind);
+            """)  # fmt: skip
+        assert late == "withdrawn" and not collector.stored
+
+
+def test_a_receipt_works_on_another_device(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        collector.stored["A" * 22] = [0, 0, 0]
+        click(chromium, WORDS["receipt_have"])
+        field = find(chromium, "#sfumato-id")
+        field.send_keys("too short")
+        click(chromium, WORDS["stored"])
+        wait_for_text(chromium, WORDS["receipt_wrong"])
+        field.clear()
+        field.send_keys("A" * 22)
+        click(chromium, WORDS["stored"])
+        wait_for_text(chromium, WORDS["status_stored"])
+        click(chromium, WORDS["withdraw"])
+        click(chromium, WORDS["yes"])
+        wait(lambda: collector.withdrawn == {"A" * 22}, "the withdrawal")
+
+
+def test_the_saved_receipt_is_what_was_sent(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+        saved = run(chromium, """
+            const link = document.querySelector("a[download]");
+            const survey = (await import("/static/sfumato.js")).Survey;
+            return { name: link.download, href: link.href,
+                     receipt: await (await survey.open("/health")).receipt() };
+            """)  # fmt: skip
+        (request,) = collector.posted()
+        assert saved["name"] == "sfumato-health.json" and saved["href"].startswith("blob:")
+        assert saved["receipt"] == {
+            "campaign": f"{collector.origin}/v1/campaigns/health",
+            "hash": "ab" * 32,
+            "id": json.loads(request.body)["reports"][0]["id"],
+            "sha256": sha256(request.body).hexdigest(),
+        }
+
+
+# --- the budget
+
+
+def test_forgetting_keeps_the_cost_and_a_third_answer_is_refused(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        for time in (1, 2):
+            find(chromium, "form")
+            answer_and_send(chromium, *HEALTH)
+            click(chromium, WORDS["forget"])
+            wait_for_text(chromium, WORDS["forget_sure"])
+            click(chromium, WORDS["yes"])
+            wait_for_text(chromium, "Do you smoke?")
+            (entry,) = entries(chromium)
+            assert "report" not in entry and entry["spent"] == pytest.approx(
+                2.9444 * time, abs=1e-3
+            )
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        click(chromium, WORDS["blur"])
+        wait_for_text(chromium, WORDS["error_title"])
+        told = text_of(chromium)
+        assert "2.9" in told and "0.11" in told
+        assert len(collector.posted()) == 2 and "report" not in entries(chromium)[0]
+
+
+def test_the_budget_is_one_for_all_campaigns_and_rounds_of_a_server(chromium: Any) -> None:
+    other = coin(19, name="other")
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        answer_and_send(chromium, *HEALTH)
+        collector.campaigns["other"] = other
+        collector.campaigns["health"] = health(round=2)
+        chromium.get(f"{collector.origin}/other")
+        find(chromium, "form")
+        answer_and_send(chromium, (0, 1))
+        chromium.get(f"{collector.origin}/health")  # a new round asks again, and costs again
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        click(chromium, WORDS["blur"])
+        wait_for_text(chromium, WORDS["error_title"])
+        assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
+
+
+def test_two_tabs_draw_one_report(chromium: Any) -> None:
+    with opened(chromium, health()):
+        find(chromium, "form")
+        bodies = run(chromium, """
+            const { Survey } = await import("/static/sfumato.js");
+            const tabs = await Promise.all(Array.from({ length: 8 }, () => Survey.open("/health")));
+            const record = { smoker: "yes", age: 40, region: "south" };
+            const drawn = await Promise.all(tabs.map((tab) => tab.answer(record)));
+            return drawn.map(({ bytes }) => new TextDecoder().decode(bytes));
+            """)  # fmt: skip
+        assert len(bodies) == 8 and len(set(bodies)) == 1
+        assert entries(chromium)[0]["spent"] == pytest.approx(2.9444, abs=1e-4)
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_two_real_tabs_draw_one_report(chromium: Any, locks: bool) -> None:
+    """With the Web Lock, and by the transaction alone where a browser has none."""
+    away = (
+        ""
+        if locks
+        else "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined });"
+    )
+    draw = """
+        const { Survey } = await import("/static/sfumato.js");
+        const survey = await Survey.open("/health");
+        const { bytes } = await survey.answer({ smoker: "yes", age: 40, region: "south" });
+        return new TextDecoder().decode(bytes);
+        """
+    with before_every_page(chromium, away), opened(chromium, health()) as collector:
+        find(chromium, "form")
+        first = chromium.current_window_handle
+        script = f"window.drawn = (async () => {{ {draw} }})();"
+        chromium.execute_script(script)
+        chromium.switch_to.new_window("tab")
+        chromium.get(f"{collector.origin}/health")
+        second = run(chromium, draw)
+        chromium.close()
+        chromium.switch_to.window(first)
+        assert run(chromium, "return window.drawn;") == second
+
+
+# --- the server's moods
+
+
+def test_the_same_bytes_are_sent_until_they_arrive(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        collector.refusals[:] = [503, 0]
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, "will be sent again in")
+        wait_for_text(chromium, WORDS["sent_title"])
+        requests = collector.posted()
+        assert len(requests) == 3 and len({request.body for request in requests}) == 1
+        assert len(collector.stored) == 1
+
+
+def test_what_was_told_to_go_is_sent_by_the_next_page(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        drawn = text_of(chromium, "pre.bytes")
+        collector.refusals[:] = [503]
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, "will be sent again in")
+        chromium.refresh()
+        wait_for_text(chromium, WORDS["sent_title"])
+        assert {each.body.decode().strip() for each in collector.posted()} == {drawn}
+
+
+@pytest.mark.parametrize(
+    ("status", "key"), [(409, "changed"), (410, "closed"), (413, "refused"), (422, "refused")]
+)
+def test_a_refusal_is_told_and_not_repeated(chromium: Any, status: int, key: str) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        collector.refusals[:] = [status]
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS[f"error_{key}"])
+        assert len(collector.posted()) == 1 and not collector.stored
+
+
+def test_a_changed_campaign_asks_again_and_never_draws_by_itself(chromium: Any) -> None:
+    with opened(chromium, health()) as collector:
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        collector.campaigns["health"] = health(hash="cd" * 32)
+        collector.refusals[:] = [409]
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS["error_changed"])
+        click(chromium, WORDS["again"])
+        wait_for_text(chromium, "Do you smoke?")
+        (entry,) = entries(chromium)
+        # What was drawn for the other version is still there, and counts; it is not sent.
+        assert entry["hash"] == "ab" * 32 and len(collector.posted()) == 1
+        answer_and_send(chromium, *HEALTH)
+        assert json.loads(collector.posted()[-1].body)["campaign"] == "cd" * 32
+        assert entries(chromium)[0]["spent"] == pytest.approx(2 * 2.9444, abs=1e-3)
+
+
+def test_a_closed_campaign_asks_nothing(chromium: Any) -> None:
+    with opened(chromium, health(open=False)):
+        wait_for_text(chromium, WORDS["error_closed"])
+        assert not chromium.find_elements("css selector", "form")
+
+
+def test_an_address_without_a_campaign_says_so(chromium: Any) -> None:
+    with Collector({}) as collector:
+        collector.pages["/nothing"] = (STATIC / "form.html").read_bytes()
+        chromium.get(f"{collector.origin}/nothing")
+        wait_for_text(chromium, WORDS["error_unknown"])
+
+
+# --- what the page refuses
+
+
+def too_generous() -> dict[str, Any]:
+    """The integers of γ = 20 under a promise of 19."""
+    wrong = GammaDiagonal(Domain((SMOKER,)), 20).program().to_dict()
+    return coin(19, program=wrong)
+
+
+@pytest.mark.parametrize(
+    ("campaign", "key"),
+    [
+        (too_generous(), "promise"),
+        (coin(promise={"gamma": "3", "epsilon": 1}), "promise"),
+        (coin(promise=None), "promise"),
+        (coin(program={"version": 2, "steps": []}), "program"),
+        (coin(program=health()["program"]), "program"),
+        (health(program=coin()["program"]), "program"),
+        (
+            coin(
+                program={
+                    "version": 1,
+                    "steps": [{"step": "public", "columns": [0], "reports": [0], "size": 3}],
+                }
+            ),
+            "program",
+        ),
+    ],
+    ids=[
+        "above",
+        "not a fraction",
+        "none",
+        "version",
+        "other sizes",
+        "a column left out",
+        "public",
+    ],
+)
+def test_a_program_above_its_promise_or_not_of_its_questions_is_refused(
+    chromium: Any, campaign: dict[str, Any], key: str
+) -> None:
+    with opened(chromium, campaign) as collector:
+        wait_for_text(chromium, WORDS[f"error_{key}"])
+        assert not chromium.find_elements("css selector", "form") and not collector.posted()
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ("Object.defineProperty(Crypto.prototype, 'subtle', { value: undefined });", "crypto"),
+        ("Object.defineProperty(window, 'indexedDB', { value: undefined });", "storage"),
+        (
+            "IDBFactory.prototype.open = function () { const asked = new EventTarget();"
+            "setTimeout(() => asked.onerror()); return asked; };",
+            "storage",
+        ),
+    ],
+    ids=["no cryptography", "no storage", "storage denied"],
+)
+def test_a_browser_that_lacks_something_says_so_and_offers_the_command_line(
+    chromium: Any, source: str, key: str
+) -> None:
+    with before_every_page(chromium, source), opened(chromium, health()) as collector:
+        wait_for_text(chromium, WORDS[f"error_support_{key}"])
+        assert f"sfumato send {collector.origin}/health" in text_of(chromium)
+
+
+# --- a questionnaire
+
+
+def test_only_the_dealt_question_is_asked_and_no_reload_deals_another(chromium: Any) -> None:
+    texts = {
+        0: ["Do you smoke?"],
+        1: ["How old are you?"],
+        2: ["Do you smoke?", "How old are you?"],
+    }
+    dealt = set()
+    for _ in range(6):
+        with opened(chromium, questionnaire()) as collector:
+            wait_for_text(chromium, "You were dealt 1 of 3 questions by chance")
+            (entry,) = entries(chromium)
+            number = entry["question"]
+            dealt.add(number)
+            legends = chromium.find_elements("css selector", "legend")
+            assert [each.text for each in legends] == [*texts[number], "Where do you live?"]
+            assert not collector.posted()
+            chromium.refresh()
+            find(chromium, "form")
+            assert entries(chromium)[0]["question"] == number
+            wanted = [place for place, text in enumerate(("Do you smoke?", "How old are you?"))
+                      if text in texts[number]]  # fmt: skip
+            answer_and_send(chromium, *((place, 0) for place in (*wanted, 2)))
+            (request,) = collector.posted()
+            (report,) = json.loads(request.body)["reports"]
+            assert report["values"][0] == number
+            click(chromium, WORDS["forget"])
+            click(chromium, WORDS["yes"])
+            find(chromium, "form")
+            assert entries(chromium)[0]["question"] == number
+    assert len(dealt) > 1  # 3 of 10,000 runs of six would deal but one
+
+
+def test_a_folded_answer_names_the_answers_that_share_it(chromium: Any) -> None:
+    """Nothing is hidden from the person: the group that is sent is written out."""
+    campaign = questionnaire()
+    deal = campaign["program"]["steps"][0]
+    both = deal["questions"][2] | {"answers": 2, "map": [0, 1] * 6}
+    single = {"step": "kary", "columns": [1], "reports": [1], "sizes": [4], "answers": 4}
+    deal["questions"] = [both, single | {"a": 19, "b": 1}]
+    deal["weights"] = [(1 << 32) - 1, 1]
+    with opened(chromium, campaign):
+        find(chromium, "form")
+        for place, code in HEALTH:
+            choose(chromium, place, code)
+        blur(chromium)
+        words = text_of(chromium, "dl.words")
+        assert "Do you smoke? × How old are you?" in words
+        groups = (
+            "Yes + 15 to under 35; Yes + 55 to under 75; No + 15",
+            "Yes + 35 to under 55; Yes + 75 to 95; No + 35",
+        )
+        assert any(f"one of: {group}" in words for group in groups)
+
+
+# --- all kinds of columns
+
+
+def test_every_kind_of_question_is_asked_and_coded(chromium: Any) -> None:
+    """Chance is switched off: where every word drawn is the largest, every answer is kept."""
+    source = "Crypto.prototype.getRandomValues = (array) => array.fill(255);"
+    campaign = everything(GammaDiagonal(NUMBERS, 19))
+    with before_every_page(chromium, source), opened(chromium, campaign) as collector:
+        find(chromium, "form")
+        choose(chromium, 0, 2)  # no answer
+        choose(chromium, 1, 3)
+        find(chromium, "#sfumato-2").send_keys("37")
+        find(chromium, "#sfumato-3").send_keys("81.5")
+        find(chromium, "#sfumato-4 option[value='17']").click()
+        choose(chromium, 5, 1)
+        choose(chromium, 5, 3)
+        choose(chromium, 6, 0)
+        blur(chromium)
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS["sent_title"])
+        (report,) = json.loads(collector.posted()[0].body)["reports"]
+        assert report["values"] == [2, 3, 37, 103, 17, [1, 3], 0]
+
+
+def test_numbers_out_of_range_and_missing_answers_are_told(chromium: Any) -> None:
+    with opened(chromium, everything()):
+        find(chromium, "form")
+        find(chromium, "#sfumato-2").send_keys("100")
+        click(chromium, WORDS["blur"])
+        wait(lambda: "errors" in chromium.switch_to.active_element.get_attribute("class"), "focus")
+        told = text_of(chromium, ".errors")
+        assert "6" in told and "Do you smoke?" in told and "What do you like?" not in told
+        assert WORDS["wrong_number"] in text_of(chromium, ".field:nth-of-type(1)") + text_of(
+            chromium
+        )
+        click(chromium, "How many hours do you work in a week?")
+        assert chromium.switch_to.active_element.get_attribute("id") == "sfumato-2"
+        assert chromium.switch_to.active_element.get_attribute("aria-invalid") == "true"
+
+
+def test_a_long_list_of_items_can_be_searched(chromium: Any) -> None:
+    from sfumato.domain import Items
+    from sfumato.mechanisms.bitflip import BitFlip
+
+    items = Items("things", tuple(f"thing {number}" for number in range(40)))
+    with opened(chromium, document(BitFlip(Domain((items,)), 0.6, 0.6), budget=None)):
+        find(chromium, "input[type=search]").send_keys("THING 3")
+        shown = [
+            each.text for each in chromium.find_elements("css selector", ".choice") if each.text
+        ]
+        assert shown == ["thing 3", *(f"thing 3{digit}" for digit in range(10))]
+
+
+# --- words
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_form_speaks_its_languages(chromium: Any, language: str) -> None:
+    words = strings(language)
+    with opened(chromium, health(), f"?lang={language}"):
+        wait_for_text(chromium, words["promise_title"])
+        assert words["blur"] in text_of(chromium) and words["no_answer"] in text_of(chromium)
+        assert chromium.execute_script("return document.documentElement.lang") == language
+        title = "Gesundheitsumfrage" if language == "de" else "Health survey"
+        assert chromium.title == title
+
+
+def test_a_text_in_another_language_says_which(chromium: Any) -> None:
+    """For those who have the page read to them: German page, a question that is only in English."""
+    with opened(chromium, health(), "?lang=de"):
+        find(chromium, "form")
+        tongues = chromium.execute_script(
+            "return [...document.querySelectorAll('h1, legend, .choice span')]"
+            ".map((each) => [each.innerText, each.lang])"
+        )
+        assert ["Gesundheitsumfrage", ""] in tongues and ["Rauchen Sie?", ""] in tongues
+        assert ["Where do you live?", "en"] in tongues and ["Ja", ""] in tongues
+
+
+def test_every_language_has_every_string_with_its_blanks() -> None:
+    import re
+
+    wanted = {key: set(re.findall(r"\{\w+\}", text)) for key, text in WORDS.items()}
+    for language in LANGUAGES:
+        found = {key: set(re.findall(r"\{\w+\}", text)) for key, text in strings(language).items()}
+        assert found == wanted, language
+        assert all(text.strip() for text in strings(language).values())
+
+
+def test_every_string_that_the_form_asks_for_is_there_and_used() -> None:
+    import re
+
+    source = (STATIC / "form.js").read_text(encoding="utf-8")
+    stated = set(re.findall(r'say(?:_status)?\(\s*"(\w+)"', source))
+    stated |= set(re.findall(r'button\(\s*"(\w+)"', source))
+    stated |= set(re.findall(r'\? "(\w+)" : "(\w+)"', source)[0])
+    assert stated - {"true"} <= set(WORDS) | {"checkbox", "radio"}
+    families = ("error_", "status_", "receipt_", "wrong_", "range", "forget", "discard", "withdraw")
+    assert [key for key in WORDS if f'"{key}"' not in source and not key.startswith(families)] == []
+
+
+def test_a_text_of_the_campaign_is_never_markup(chromium: Any) -> None:
+    nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    words = {"smoker": {"text": {"en": nasty}, "values": {"yes": {"en": nasty}}}}
+    with opened(
+        chromium, coin(questions=words, title={"en": nasty}, text={"purpose": {"en": nasty}})
+    ):
+        find(chromium, "form")
+        assert nasty in text_of(chromium, "legend")
+        assert chromium.title == nasty
+        assert not chromium.find_elements("css selector", "sfumato-survey :is(img, script)")
+
+
+def test_writing_from_right_to_left_is_left_to_the_text(chromium: Any) -> None:
+    words = {"smoker": {"text": {"en": "האם אתה מעשן?"}}}
+    with opened(chromium, coin(questions=words)):
+        find(chromium, "form")
+        script = "return getComputedStyle(document.querySelector('legend')).direction"
+        assert chromium.execute_script(script) == "rtl"

@@ -1,0 +1,230 @@
+"""The JavaScript interpreter: the same reports from the same bytes in Python, Node and Chromium, the
+same γ, the same refusals; and the law, by counting in Chromium.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.collect.browser.collector import STATIC, Collector
+from tests.collect.browser.scripts import run
+from tests.collect.vectors.vectors import INTEGERS, VECTORS, integers, made, records, written
+from tests.mechanisms.acceptance import fit
+from tests.mechanisms.outcomes import report_law
+from tests.mechanisms.programs import CASES, Case
+from tests.mechanisms.test_program import CHANGES, COUNTED, DIAGONAL, off_by_one
+
+from sfumato.errors import SfumatoError
+from sfumato.mechanisms.program import Program
+
+RUNNER = VECTORS.parent / "run.mjs"
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+def test_the_stored_vectors_are_those_of_the_reference() -> None:
+    assert written(made()) == VECTORS.read_text(encoding="utf-8"), (
+        "if the change is meant: python -m tests.collect.vectors"
+    )
+    assert integers() == json.loads(INTEGERS.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1024])
+def test_node_makes_the_same_reports_of_the_same_bytes(node: str, chunk: int) -> None:
+    command = [node, str(RUNNER), str(STATIC / "program.js"), str(VECTORS.parent), str(chunk)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert json.loads(done.stdout) == {"records": 200 * len(CASES), "found": []}
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Any) -> Iterator[Any]:
+    """A page that may import the library and the vectors."""
+    with Collector({}, pages={"/": b"<!doctype html>"}, folders=(VECTORS.parent,)) as collector:
+        chromium.get(collector.origin)
+        yield chromium
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1024])
+def test_chromium_makes_the_same_reports_of_the_same_bytes(page: Any, chunk: int) -> None:
+    body = """
+    const { mismatches } = await import("/vectors/run.mjs");
+    const library = await import("/static/program.js");
+    const [cases, integers] = await Promise.all(["vectors", "integers"].map(async (name) =>
+      (await fetch(`/vectors/${name}.json`)).json()));
+    return { found: await mismatches(cases, integers, library, given[0]),
+             records: cases.flatMap((each) => each.records).length };
+    """
+    assert run(page, body, chunk) == {"found": [], "records": 200 * len(CASES)}
+
+
+MUTANTS = {
+    "a bound off by one": ("draws.below(s.total), s.scale", "draws.below(s.total - 1), s.scale"),
+    "a threshold off by one": ("draws.chance(s.keep, 4)", "draws.chance(s.keep + 1, 4)"),
+    "bytes in the other order": ("* 256 ** i", "* 256 ** (bytes - 1 - i)"),
+    "a refill that loses a byte": ("[this.refill(), 0]", "[this.refill(), 1]"),
+    "no rejection": ("if (low >= base % n)", "if (low >= 0)"),
+    "the last column slowest": ("s.sizes.slice(i + 1)", "s.sizes.slice(0, i)"),
+    "a gamma without its public step": ("gamma: () => fraction(1),", "gamma: () => fraction(2),"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_bug_in_the_interpreter_is_caught_by_the_vectors(
+    node: str, mutant: str, tmp_path: Path
+) -> None:
+    """A threshold one too high shows in one draw of four billion, so that one is caught by its law:
+    a program whose keep is 0 must never keep.
+    """
+    right, wrong = MUTANTS[mutant]
+    text = (STATIC / "steps.js").read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    (tmp_path / "steps.js").write_text(text.replace(right, wrong), encoding="utf-8")
+    (tmp_path / "program.js").write_bytes((STATIC / "program.js").read_bytes())
+    (tmp_path / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    command = [node, str(RUNNER), str(tmp_path / "program.js"), str(VECTORS.parent), "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    caught = done.returncode != 0 or json.loads(done.stdout)["found"]
+    assert caught or (mutant == "a threshold off by one" and kept_at_zero(node, tmp_path))
+
+
+def kept_at_zero(node: str, folder: Path) -> bool:
+    """Whether a column that is never kept is kept when the word drawn is 0."""
+    script = """
+    const { Program, Draws } = await import(process.argv[1]);
+    const step = { step: "retain", columns: [0], reports: [0], size: 2, keep: 0 };
+    const draws = new Draws(() => new Uint8Array([0, 0, 0, 0, 255, 127]));
+    console.log(new Program({ version: 1, steps: [step] }).randomise([1], draws)[0] === 1);
+    """
+    command = [node, "--input-type=module", "-e", script, str(folder / "program.js")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip() == "true"
+
+
+def test_the_interpreter_itself_does_not_keep_at_zero(node: str) -> None:
+    assert not kept_at_zero(node, STATIC)
+
+
+# --- refusals and γ of programs that are wrong
+
+
+def damaged() -> list[Any]:
+    """Programs with something wrong in them: an integer off by one, a field missing, doubled, of
+    another type, a step twice or not at all. (A whole number written 21.0 is one in JavaScript.)
+    """
+    found = [change({"version": 1, "steps": [DIAGONAL]}) for change in CHANGES]
+    found = [data for data in found if ".0" not in json.dumps(data)]
+    rng = np.random.default_rng(7)
+    for case in CASES:
+        data = case.program.to_dict()
+        changed = list(off_by_one(data["steps"]))
+        chosen = rng.choice(len(changed), min(25, len(changed)), replace=False)
+        found += [data | {"steps": changed[place]} for place in sorted(chosen)]
+        found += [data | {"steps": steps} for steps in _reshaped(data["steps"])]
+    return found
+
+
+def _reshaped(steps: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    first, *rest = steps
+    for name, value in first.items():
+        yield [{key: each for key, each in first.items() if key != name}, *rest]
+        for wrong in (0, -1, 1.5, "1", None, True, [], [0], [[0]], [value], 1 << 60, "1" * 30):
+            yield [{**first, name: wrong}, *rest]
+    yield [first, first, *rest]
+    yield rest
+    yield [{**first, "extra": 1}, *rest]
+    yield [{**first, "columns": [place + 1 for place in first["columns"]]}, *rest]
+    yield [{**first, "reports": list(reversed(first["reports"]))}, *rest]
+
+
+def verdict(data: Any) -> str:
+    """γ of a program, or that it is refused."""
+    try:
+        gamma = Program.from_dict(data).gamma
+    except SfumatoError:
+        return "refused"
+    if gamma == float("inf"):
+        return "infinite"
+    exact = Fraction(gamma)
+    return f"{exact.numerator}/{exact.denominator}"
+
+
+def test_both_interpreters_refuse_the_same_programs_and_find_the_same_gamma(
+    node: str, tmp_path: Path
+) -> None:
+    programs = damaged()
+    (tmp_path / "programs.json").write_text(json.dumps(programs), encoding="utf-8")
+    script = """
+    const { readFileSync } = await import("node:fs");
+    const { Program, SfumatoError } = await import(process.argv[1]);
+    const divisor = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
+    const verdicts = JSON.parse(readFileSync(process.argv[2], "utf-8")).map((data) => {
+      try {
+        const [n, d] = new Program(data).gamma;
+        const common = divisor(n, d);
+        return d ? `${n / common}/${d / common}` : "infinite";
+      } catch (error) {
+        if (error instanceof SfumatoError) return "refused";
+        throw error;
+      }
+    });
+    console.log(JSON.stringify(verdicts));
+    """
+    command = [node, "--input-type=module", "-e", script]
+    command += [str(STATIC / "program.js"), str(tmp_path / "programs.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    ours = [verdict(data) for data in programs]
+    theirs = json.loads(done.stdout)
+    assert [(d, o, t) for d, o, t in zip(programs, ours, theirs, strict=True) if o != t][:3] == []
+    assert len(programs) > 2000 and 200 < ours.count("refused") < len(programs) - 200
+
+
+# --- the law, counted in Chromium
+
+LEAST, SUSPECT = 1e-7, 1e-4
+DRAW = """
+const { Program, Draws } = await import("/static/program.js");
+const [data, record, count] = given;
+const [program, draws, found] = [new Program(data), new Draws(), {}];
+for (let i = 0; i < count; i++) {
+  const report = JSON.stringify(program.randomise(record, draws));
+  found[report] = (found[report] ?? 0) + 1;
+}
+return found;
+"""
+
+
+def chance_of(page: Any, case: Case, draws: int, changed: dict[str, Any] | None = None) -> float:
+    """The probability of reports as far from the exact law as those that Chromium draws."""
+    program = case.program
+    record = records(program)[0]
+    law = report_law(program, record)
+    found = run(page, DRAW, changed or program.to_dict(), record, draws)
+    reports = [json.dumps(_listed(report), separators=(",", ":")) for report in law]
+    assert set(found) <= set(reports)
+    counts = np.array([[found.get(report, 0)] for report in reports])
+    return fit(counts, np.array([[float(p)] for p in law.values()]) * draws)
+
+
+def _listed(report: tuple[Any, ...]) -> list[Any]:
+    return [list(value) if isinstance(value, tuple) else value for value in report]
+
+
+@pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
+def test_reports_drawn_in_chromium_follow_the_exact_law(page: Any, case: Case) -> None:
+    chance = chance_of(page, case, 400_000)
+    assert chance > LEAST
+    assert chance > SUSPECT or chance_of(page, case, 400_000) > SUSPECT
+
+
+def test_a_law_five_per_cent_off_is_seen_in_chromium(page: Any) -> None:
+    case = next(case for case in COUNTED if case.name == "gamma-diagonal")
+    data = case.program.to_dict()
+    (step,) = data["steps"]
+    wrong = data | {"steps": [{**step, "scale": 20, "total": step["total"] * 20 + 4}]}
+    assert chance_of(page, case, 400_000, wrong) < LEAST

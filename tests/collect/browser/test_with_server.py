@@ -1,0 +1,108 @@
+"""The form against the real server: a person answers in Chromium, the report is in the store, can be
+asked after and withdrawn; the page loads only files whose hashes it names.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.collect.browser.collector import Collector
+from tests.collect.browser.scripts import click, console, find, text_of, wait, wait_for_text
+from tests.collect.browser.test_form import WORDS, answer_and_send
+from tests.collect.speaking import CAMPAIGN, Speaker, speaking
+
+from sfumato.collect.form import MODULES, single_file
+
+pytestmark = pytest.mark.xdist_group("browser")
+ANSWERS = ((0, 0), (1, 2))  # yes, old
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Speaker]:
+    path = tmp_path / "health.toml"
+    path.write_text(CAMPAIGN, encoding="utf-8")
+    with speaking(path, str(tmp_path / "campaign.db")) as found:
+        yield found
+
+
+def stored(folder: Path) -> int:
+    with sqlite3.connect(folder / "campaign.db") as base:
+        (count,) = base.execute("SELECT count(*) FROM report").fetchone()
+    return int(count)
+
+
+def test_a_person_answers_and_the_store_holds_the_report(
+    chromium: Any, server: Speaker, tmp_path: Path
+) -> None:
+    console(chromium)
+    chromium.get(f"{server.address}/health")
+    wait_for_text(chromium, "Do you smoke?")
+    assert "No answer" in text_of(chromium)
+    answer_and_send(chromium, *ANSWERS)
+    assert stored(tmp_path) == 1
+    click(chromium, WORDS["stored"])
+    wait_for_text(chromium, WORDS["status_stored"])
+    click(chromium, WORDS["withdraw"])
+    click(chromium, WORDS["yes"])
+    wait_for_text(chromium, WORDS["withdrawn_title"])
+    assert stored(tmp_path) == 0
+    assert console(chromium) == []
+
+
+def test_the_page_names_the_hash_of_every_script_and_runs_no_other(
+    chromium: Any, server: Speaker
+) -> None:
+    chromium.get(f"{server.address}/health")
+    find(chromium, "form")
+    linked = chromium.execute_script(
+        "return [...document.querySelectorAll('script[src], link[href]')]"
+        ".map((each) => [each.src || each.href, each.integrity])"
+    )
+    scripts = {address.rpartition("/")[2]: integrity for address, integrity in linked}
+    assert {f"{name}.js" for name in MODULES} | {"form.css"} <= set(scripts)
+    assert all(integrity.startswith("sha256-") for integrity in scripts.values())
+    loaded = chromium.execute_script(
+        "return performance.getEntriesByType('resource').map((each) => each.name)"
+    )
+    assert {url.rpartition("/")[2] for url in loaded if url.endswith(".js")} <= set(scripts)
+
+
+def test_the_form_speaks_the_language_asked_for(chromium: Any, server: Speaker) -> None:
+    chromium.get(f"{server.address}/health?lang=de")
+    wait_for_text(chromium, "Rauchen Sie?")
+    assert chromium.title == "Gesundheitsumfrage"
+
+
+def test_the_single_file_reaches_the_server_from_another_origin(
+    chromium: Any, server: Speaker, tmp_path: Path
+) -> None:
+    document = server.get("/v1/campaigns/health").json
+    with Collector({}, policy=None) as host:
+        host.pages["/form.html"] = single_file(document, server.address).encode()
+        chromium.get(f"{host.origin}/form.html?lang=en")
+        wait_for_text(chromium, "Do you smoke?")
+        answer_and_send(chromium, *ANSWERS)
+        assert stored(tmp_path) == 1
+
+
+def test_a_server_that_was_away_gets_the_same_report_once(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "health.toml"
+    path.write_text(CAMPAIGN, encoding="utf-8")
+    store = str(tmp_path / "campaign.db")
+    with speaking(path, store) as server:
+        chromium.get(f"{server.address}/health")
+        find(chromium, "form")
+        for place, code in ANSWERS:
+            find(chromium, f"input[name=sfumato-{place}][value='{code}']").click()
+        click(chromium, WORDS["blur"])
+        wait_for_text(chromium, WORDS["report_title"])
+        port = int(server.address.rpartition(":")[2])
+    click(chromium, WORDS["send"])
+    wait_for_text(chromium, "will be sent again")
+    with speaking(path, store, port=port):
+        wait_for_text(chromium, WORDS["sent_title"])
+        wait(lambda: stored(tmp_path) == 1, "the report")

@@ -1,0 +1,49 @@
+"""A campaign, a server that takes its answers, and stores of both kinds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.collect.speaking import CAMPAIGN
+
+pytest.importorskip("starlette", reason="the extra 'serve' is not installed")
+
+
+@pytest.fixture
+def campaign_path(tmp_path: Path) -> Path:
+    """A campaign file."""
+    path = tmp_path / "health.toml"
+    path.write_text(CAMPAIGN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server with an empty database."""
+    pgserver = pytest.importorskip(
+        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_database(postgres: str) -> Iterator[str]:
+    """The address of a database of its own in the PostgreSQL server."""
+    import secrets
+
+    import psycopg
+
+    name = f"d{secrets.token_hex(6)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    start, _, query = postgres.partition("?")
+    yield f"{start.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,208 @@
+"""The collector's commands: help, JSON, one-line errors, and the way from a schema to an answer."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.collect.speaking import CAMPAIGN, Speaker, first_token, some_reports, speaking
+from typer.testing import CliRunner
+
+from sfumato.cli import app
+from sfumato.collect.campaign_file import CampaignFile
+
+COMMANDS = (
+    "campaign init", "campaign check", "campaign verify", "campaign form", "serve", "token add",
+    "token list", "token revoke", "send", "export", "simulate",
+)  # fmt: skip
+
+
+def run(line: str, code: int = 0):
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_json(line: str, code: int = 0) -> dict:
+    return json.loads(run(line + " --json", code).stdout)
+
+
+def complaint(line: str) -> str:
+    """The one line of a command that fails."""
+    told = run(line, 2)
+    assert told.stdout == "" and len(told.stderr.strip().splitlines()) == 1
+    assert json.loads(run(line + " --json", 2).stdout)["error"]["message"]
+    return told.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SFUMATO_TOKEN", raising=False)
+    (tmp_path / "c.toml").write_text(CAMPAIGN, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def url(folder: Path) -> Iterator[str]:
+    with speaking(folder / "c.toml", "campaign.db") as speaker:
+        yield f"{speaker.address}/health"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(command):
+    text = " ".join(run(f"{command} --help").stdout.split())
+    assert f"Example: sfumato {command}" in text and "--json" in text
+
+
+def test_a_schema_becomes_a_campaign_that_checks_and_works(folder):
+    run("generate survey --rows 50 -o s.csv --schema survey.toml")
+    made = run_json("campaign init survey.toml -o made.toml --rho1 0.05 --rho2 0.5")
+    assert made["mechanism"] and made["promise"] == {"rho1": 0.05, "rho2": 0.5}
+    campaign = CampaignFile.load(folder / "made.toml").campaign
+    assert campaign.name == "made" and campaign.mechanism.name == made["mechanism"]
+    found = run_json("campaign check made.toml")
+    assert found["mechanism"] == made["mechanism"] and found["worst_posterior"]["rho2"] <= 0.5
+    assert [each["name"] for each in found["questions"]] == list(campaign.domain.names)
+    assert "people for ± 2 points" in " ".join(run("campaign check made.toml").stdout.split())
+    assert "exists" in complaint("campaign init survey.toml -o made.toml")
+    run("campaign init survey.toml -o made.toml --force --epsilon 2")
+
+
+def test_check_says_what_is_wrong_and_where(folder):
+    (folder / "bad.toml").write_text(CAMPAIGN.replace("gamma = 19", "gama = 19"))
+    told = complaint("campaign check bad.toml")
+    assert "bad.toml, line 16" in told and "did you mean 'gamma'" in told
+    assert "no campaign file" in complaint("campaign check none.toml")
+
+
+def test_a_server_is_held_against_the_installed_files(url, monkeypatch):
+    assert run_json(f"campaign verify {url}")["differences"] == []
+    assert "the same" in run(f"campaign verify {url}").stdout
+    from sfumato.collect.assets import Assets
+
+    changed = {name: data + b"\n" if name == "form.js" else data
+               for name, data in Assets.load().files.items()}  # fmt: skip
+    monkeypatch.setattr(Assets, "load", classmethod(lambda cls: cls(changed)))
+    found = run_json(f"campaign verify {url}", 3)
+    assert any("form.js" in line for line in found["differences"])
+
+
+def test_a_server_with_another_page_is_noticed(folder, monkeypatch):
+    from sfumato.collect.assets import Assets
+
+    plain = Assets.load()
+    evil = dict(plain.files)
+    evil["form.html"] = evil["form.html"].replace(b"</head>", b"<script src=/x></script></head>")
+    monkeypatch.setattr(Assets, "load", classmethod(lambda cls: cls(evil)))
+    with speaking(folder / "c.toml", "evil.db") as speaker:
+        monkeypatch.setattr(Assets, "load", classmethod(lambda cls: plain))
+        found = run_json(f"campaign verify {speaker.address}/health", 3)
+    told = " ".join(found["differences"])
+    assert "form's page is another one" in told and "form.html" in told
+
+
+def test_the_form_is_one_file(folder):
+    made = run_json("campaign form c.toml --server https://example.org -o form.html")
+    page = (folder / "form.html").read_text(encoding="utf-8")
+    assert made["bytes"] == len(page.encode()) and "https://example.org" in page
+    assert CampaignFile.load(folder / "c.toml").campaign.hash in page
+    assert "not the address" in complaint("campaign form c.toml --server nowhere -o other.html")
+
+
+def test_tokens_come_and_go(folder):
+    first_token("campaign.db")
+    made = run_json("token add --role read --label anna --expires 2099-01-31")
+    assert len(made["token"]) == 43 and made["expires"] == "2099-01-31"
+    listed = run_json("token list")["tokens"]
+    assert {"role": "read", "label": "anna", "expires": "2099-01-31"} in listed
+    assert made["token"] not in run("token list").stdout
+    assert run_json("token revoke anna") == {"revoked": 1}
+    assert "no token 'anna'" in complaint("token revoke anna")
+    assert "did you mean 'read'" in complaint("token add --role reed")
+    assert "no store" in complaint("token list --store none.db")
+
+
+def test_people_of_a_file_are_sent_once(url, folder):
+    (folder / "people.csv").write_text("name,smoker,age\nann,yes,old\nbob,no,young\n")
+    line = f"send {url} people.csv --ledger people.ledger --key name"
+    assert run_json(f"{line} --new-ledger") == {
+        "people": 2, "stored": 2, "repeated": 0, "refused": 0}  # fmt: skip
+    assert run_json(line)["repeated"] == 2
+    assert "without --ledger" in run(f"send {url} people.csv").stderr
+    assert "no column 'nme'" in complaint(f"send {url} people.csv --key nme")
+    assert "is not one of its values" in complaint(f"send {url} {_odd(folder)}")
+    assert "cannot reach" in complaint("send http://127.0.0.1:9/x people.csv --patience 0")
+
+
+def _odd(folder: Path) -> str:
+    (folder / "odd.csv").write_text("smoker,age\nsometimes,old\n")
+    return "odd.csv"
+
+
+def test_reports_are_exported_and_read_where_they_are(folder):
+    with speaking(folder / "c.toml", "campaign.db") as speaker:
+        speaker.send(some_reports(500))
+        live = run_json('query sqlite://campaign.db#health "SELECT COUNT(*) FROM t"')
+        assert live["rows"][0]["count"]["value"] == pytest.approx(500)
+    assert run_json("export campaign.db -o health.parquet")["rows"] == 500
+    for place in ("health.parquet", "sqlite://campaign.db#health", "sqlite://campaign.db#health/1"):
+        found = run_json(f'query "{place}" "SELECT smoker, COUNT(*) FROM t GROUP BY smoker"')
+        assert len(found["rows"]) == 3
+    described = run_json("describe sqlite://campaign.db#health")
+    assert described["rows"] == 500 and described["gamma"] == 19 and described["secure"]
+    mined = run_json("mine sqlite://campaign.db#health --min-support 0.2")
+    assert mined["rows"] == 500 and mined["itemsets"]
+    assert run_json("classify sqlite://campaign.db#health --target smoker")["target"] == "smoker"
+    assert "did you mean 'health'" in complaint("describe sqlite://campaign.db#helth")
+    assert "no campaign 'health/2'" in complaint("describe sqlite://campaign.db#health/2")
+    assert "no database file" in complaint("describe sqlite://none.db#health")
+    assert "exists already" in complaint("export campaign.db -o health.parquet")
+    assert "no campaign 'x'" in complaint("export campaign.db -o y.parquet --campaign x")
+
+
+def test_synthetic_people_answer_through_http(folder):
+    found = run_json("simulate c.toml --people 1500 --seed 1 -o truth.csv")
+    assert found["stored"] == 1500 and len(found["answers"]) == 6
+    assert found["coverage"] >= 0.5
+    assert len((folder / "truth.csv").read_text().splitlines()) == 1501
+    again = run_json("simulate c.toml --people 100")  # beside the others: nothing to compare with
+    assert again["stored"] == 100 and again["answers"] == [] and again["coverage"] is None
+    assert (
+        "intervals that hold the truth" in run("simulate c.toml --people 200 --store n.db").stdout
+    )
+    assert "at least one person" in complaint("simulate c.toml --people 0")
+
+
+def test_serve_says_what_it_cannot_do(folder):
+    assert "PostgreSQL" in complaint("serve c.toml --workers 2")
+    assert "no campaign file" in complaint("serve none.toml")
+    assert "is no store" in complaint("serve c.toml --store mysql://host/x")
+    with speaking(folder / "c.toml", "campaign.db") as speaker:
+        port = speaker.address.rpartition(":")[2]
+        assert "served by another process" in complaint("serve c.toml --port 0")
+        assert "cannot listen" in complaint(f"serve c.toml --store other.db --port {port}")
+    assert "two campaigns" in complaint("serve c.toml c.toml --store third.db --port 0")
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_asked_to_stop_finishes_and_is_content(folder, asked):
+    command = [sys.executable, "-m", "sfumato", "serve", "c.toml", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    told = json.loads(process.stdout.readline())
+    campaign = CampaignFile.load(folder / "c.toml").campaign
+    assert (
+        Speaker(told["address"], campaign.name, campaign.hash).send(some_reports(9)).status == 200
+    )
+    process.send_signal(asked)
+    _, complaints = process.communicate(timeout=60)
+    assert (process.returncode, complaints) == (0, "")
+    assert not (folder / "campaign.db-wal").exists()
+    assert run_json("export campaign.db -o out.parquet")["rows"] == 9

@@ -1,0 +1,86 @@
+"""End to end: synthetic people through the real client and HTTP, and intervals that hold the truth
+as often as they say.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.collect.speaking import speaking
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.client import Client
+from sfumato.collect.simulating import Compared, answer_all, compare, counted, synthetic_truth
+from sfumato.randomness import secure, seeded
+from sfumato.table import Table
+
+CAMPAIGN = """
+name = "health"
+title = { en = "Health survey" }
+[[attribute]]
+name = "smoker"
+type = "category"
+values = ["yes", "no"]
+[[attribute]]
+name = "age"
+type = "numeric"
+min = 18
+max = 90
+cuts = [30, 45, 60]
+[[attribute]]
+name = "region"
+type = "category"
+values = ["north", "east", "south", "west"]
+[promise]
+gamma = 19
+[mechanism]
+name = "gamma-diagonal"
+"""
+
+
+def compared(path: Path, folder: Path, people: int, repetition: int, seed: int) -> list[Compared]:
+    """The estimates of one crowd beside the truth; the noise is fresh in every repetition."""
+    store = str(folder / f"{repetition}.db")
+    campaign = CampaignFile.load(path).campaign
+    truth: Table = synthetic_truth(campaign, people, seeded(repetition))
+    rng = seeded(seed + repetition) if seed else secure()
+    with speaking(path, store) as speaker:
+        client = Client(f"{speaker.address}/{campaign.name}", rng=rng)
+        assert answer_all(client, truth) == people
+    return compare(counted(store, campaign), truth)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "c.toml"
+    found.write_text(CAMPAIGN, encoding="utf-8")
+    return found
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say(path, tmp_path):
+    cells = [
+        each
+        for repetition in range(10)
+        for each in compared(path, tmp_path, 600, repetition, seed=100)
+    ]
+    assert len(cells) == 100
+    inside = sum(each.covered for each in cells)
+    # 95 expected; below 82 less than once in a million, were the ten crowds independent cells.
+    assert inside >= 82
+    narrow = sum(
+        abs(each.truth - each.value) <= (each.high - each.low) / 8 for each in cells
+    )  # a quarter of the interval holds 38 %
+    assert narrow < 70
+
+
+@pytest.mark.soak
+def test_forty_crowds_of_twenty_thousand(path, tmp_path):
+    shares = []
+    for repetition in range(40):
+        cells = compared(path, tmp_path, 20_000, repetition, seed=0)
+        shares.append(np.mean([each.covered for each in cells]))
+    coverage, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
+    print(f"coverage {coverage:.4f} ± {error:.4f} over {len(shares)} crowds")
+    assert 0.93 - 2 * error <= coverage <= 0.97 + 2 * error

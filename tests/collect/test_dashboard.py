@@ -1,0 +1,157 @@
+"""The dashboard: what an owner asks, drawn with a table beside every picture, in four languages."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.collect.speaking import first_token, some_reports, speaking
+from tests.collect.test_figures import reports_of, tally_of
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.dashboard import Asked, Dashboard
+from sfumato.collect.figures import Alarm, figures_of
+from sfumato.collect.language import LANGUAGES, STRINGS, Language
+
+VOID = {"meta", "link", "input", "br", "hr", "img", "line", "rect", "path"}
+
+
+class Checked(HTMLParser):
+    """A page whose elements are closed in order, collected by their names."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(page)
+        assert self.open == [], self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.open)
+
+    def handle_data(self, data: str) -> None:
+        self.words += f" {data}"
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.seen if name == tag]
+
+
+def drawn(campaign_path: Path, language: str = "en", rows: int = 3000, **more) -> str:
+    campaign = CampaignFile.load(campaign_path).campaign
+    tally = tally_of(campaign.mechanism, reports_of(campaign.mechanism, rows))
+    figures = figures_of(campaign, tally, days=[("2027-01-01", "stored", rows)])
+    return Dashboard(campaign, figures, Language.load(language), **more).page()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_picture_has_a_table_and_a_name(campaign_path, language):
+    page = Checked(drawn(campaign_path, language))
+    pictures = page.all("svg")
+    assert len(pictures) == 4  # the days, two questions, a pair
+    assert all(each["role"] == "img" and each["aria-label"] for each in pictures)
+    assert len(page.all("table")) >= len(pictures)
+    assert all(each.get("scope") in ("col", "row") for each in page.all("th"))
+    assert page.all("html")[0]["lang"] == language
+    assert len(page.all("h1")) == 1
+    for control in (*page.all("select"), *page.all("textarea")):
+        assert {"for": control["id"]} in [{"for": each.get("for")} for each in page.all("label")]
+
+
+def test_it_answers_what_an_owner_asks_in_order(campaign_path):
+    page = Checked(drawn(campaign_path))
+    heads = [attrs["id"] for attrs in page.all("h2")]
+    assert heads == ["working", "say", "together", "longer", "trust", "promised", "take"]
+    for words in (
+        "Do you smoke?", "No", "95 % interval", "100 forged answers could move a bar by up to",
+        "points needs", "one person, one answer", "at most 19 times", "ε = 2.945",
+        "who do not see in which order", "SELECT smoker, COUNT(*)",
+    ):  # fmt: skip
+        assert words in page.words, words
+
+
+def test_numbers_are_written_as_the_language_writes_them(campaign_path):
+    assert re.search(r"\d,\d %", drawn(campaign_path, "de").replace("\u00a0", " "))
+    assert "Rauchen Sie?" in drawn(campaign_path, "de") and "Ja" in drawn(campaign_path, "de")
+    assert re.search(r"\d\.\d %", drawn(campaign_path, "en").replace("\u00a0", " "))
+
+
+def test_too_few_and_alarms_are_said_in_words(campaign_path):
+    assert "Too few to tell" in drawn(campaign_path, rows=30)
+    campaign = CampaignFile.load(campaign_path).campaign
+    tally = tally_of(campaign.mechanism, reports_of(campaign.mechanism, 200))
+    figures = figures_of(campaign, tally)
+    figures.alarms.append(Alarm("impossible", "smoker", ""))
+    page = Dashboard(campaign, figures, Language.load("en")).page()
+    assert "Someone may be forging reports" in page and "No alarm" not in page
+
+
+def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):
+    from tests.collect.speaking import CAMPAIGN
+
+    evil = "<script>alert(1)</script>"
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN.replace("Health survey", evil).replace("Do you smoke?", evil))
+    page = drawn(path, asked=Asked(evil, [evil], [[evil]], [evil], evil))
+    assert "<script>alert" not in page and page.count("&lt;script&gt;") >= 6
+
+
+def test_a_page_has_no_style_or_script_of_its_own(campaign_path):
+    page = Checked(drawn(campaign_path))
+    assert not page.all("style") and all(each.get("src") for each in page.all("script"))
+    assert not [attrs for _, attrs in page.seen if "style" in attrs or "onclick" in attrs]
+    links = [
+        value for _, attrs in page.seen for key, value in attrs.items() if key in ("src", "href")
+    ]
+    assert all(value and value.startswith("/") for value in links)
+
+
+def test_every_language_has_every_string_with_the_same_places():
+    words = {name: json.loads((STRINGS / f"{name}.json").read_text()) for name in LANGUAGES}
+    assert {path.stem for path in STRINGS.glob("*.json")} == set(LANGUAGES)
+    for name in LANGUAGES:
+        assert words[name].keys() == words["en"].keys()
+        for key, text in words[name].items():
+            assert text.strip()
+            assert set(re.findall(r"{(\w+)}", text)) == set(
+                re.findall(r"{(\w+)}", words["en"][key])
+            )
+
+
+def test_every_string_is_used():
+    source = "".join(
+        path.read_text() for path in STRINGS.parent.rglob("*.py") if "static" not in path.parts
+    )
+    for key in json.loads((STRINGS / "en.json").read_text()):
+        used = f'"{key}"' in source or f"'{key}'" in source or key.startswith(("state_", "alarm_"))
+        assert used, f"'{key}' is used nowhere"
+
+
+def test_sql_is_answered_on_the_page(tmp_path, campaign_path):
+    store = str(tmp_path / "c.db")
+    token = first_token(store)
+    with speaking(campaign_path, store) as speaker:
+        speaker.send(some_reports(400))
+        owner = {"authorization": f"Bearer {token}"}
+        ask = lambda sql: speaker.ask(  # noqa: E731
+            "GET", f"/health/dashboard?sql={sql.replace(' ', '+')}", None, owner
+        ).body.decode()
+        answered = ask("SELECT smoker, COUNT(*) FROM t GROUP BY smoker")
+        assert "no answer" in answered and "±" in answered
+        assert "no attribute" in ask("SELECT smokr, COUNT(*) FROM t GROUP BY smokr").lower()
+        pair = speaker.ask("GET", "/health/dashboard?pair=smoker,age", None, owner).body.decode()
+        assert '<option value="smoker,age" selected>' in pair
+        csv = speaker.ask("GET", speaker.campaign("/figures?format=csv"), None, owner)
+        lines = csv.body.decode().splitlines()
+        assert lines[0].startswith("question,answer,share") and len(lines) == 7

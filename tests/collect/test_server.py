@@ -1,0 +1,353 @@
+"""What the server answers: every status, in one JSON shape, and nothing that tells who asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.collect.speaking import (
+    CAMPAIGN,
+    Speaker,
+    first_token,
+    identity,
+    some_reports,
+    speaking,
+)
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.server.limits import PER_MINUTE, RateLimit
+from sfumato.collect.server.parsing import identities
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "health.toml").write_text(CAMPAIGN, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def token(folder: Path) -> str:
+    return first_token(str(folder / "c.db"))
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, token: str) -> Iterator[Speaker]:
+    with speaking(folder / "health.toml", str(folder / "c.db")) as speaker:
+        yield speaker
+
+
+def error(answer, status: int, kind: str) -> None:
+    assert answer.status == status, answer.body
+    assert set(answer.json) == {"error"}
+    assert set(answer.json["error"]) == {"kind", "message", "hint"}
+    assert answer.json["error"]["kind"] == kind
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_reports_are_stored_once(server):
+    reports = some_reports(5)
+    assert server.send(reports).json == {"stored": 5, "repeated": 0, "refused": []}
+    assert server.send(reports).json == {"stored": 0, "repeated": 5, "refused": []}
+    assert server.send([*reports[:2], *some_reports(1)]).json["stored"] == 1
+    twice = some_reports(1)
+    assert server.send(twice * 3).json == {"stored": 1, "repeated": 2, "refused": []}
+
+
+def test_each_report_of_a_batch_stands_for_itself(server):
+    good, known = some_reports(2)
+    server.send([known])
+    found = server.send(
+        [
+            good,
+            {"id": "short", "values": [0, 0]},
+            {"id": identity(), "values": [0, 3]},
+            {"id": known["id"], "values": [(known["values"][0] + 1) % 3, 0]},
+            {"id": identity()[:-1] + "B", "values": [0, 0]},
+            {"id": identity(), "values": [0]},
+            {"id": identity(), "values": [-1, 0]},
+            {"id": identity(), "values": [[0], 0]},
+            {"id": identity(), "values": [2**70, 0]},
+        ]
+    )
+    kinds = ["id", "domain", "conflict", "id", "domain", "domain", "domain", "domain"]
+    expected = [{"index": i, "kind": kind} for i, kind in enumerate(kinds, 1)]
+    assert found.json == {"stored": 1, "repeated": 0, "refused": expected}
+
+
+def test_a_report_can_be_asked_after_and_withdrawn(server):
+    (report,) = some_reports(1)
+    server.send([report])
+    stranger = identity()
+    ask = lambda *ids: server.ask("POST", server.campaign("/receipts"), {"ids": ids}).json  # noqa: E731
+    assert ask(report["id"], stranger) == {
+        "stored": [report["id"]], "withdrawn": [], "unknown": [stranger]}  # fmt: skip
+    for given in (report["id"], report["id"], stranger):
+        gone = server.ask("POST", server.campaign("/withdrawals"), {"id": given})
+        assert gone.status == 200 and gone.json == {"withdrawn": True}
+    assert ask(report["id"], stranger)["withdrawn"] == [report["id"], stranger]
+    assert server.send([report]).json["refused"] == [{"index": 0, "kind": "withdrawn"}]
+
+
+BODIES = {
+    "not JSON": (b"reports", 400, "json"),
+    "half of JSON": (b'{"campaign": "', 400, "json"),
+    "nothing": (b"", 400, "json"),
+    "NaN": (b'{"campaign": NaN}', 400, "json"),
+    "deep JSON": (b"[" * 100_000, 422, "shape"),
+    "deep inside": (b'{"x": ' + b"[" * 100_000, 422, "shape"),
+    "a list": (b"[]", 422, "shape"),
+    "no reports": (b'{"campaign": "x"}', 422, "shape"),
+    "an empty list": (b'{"campaign": "x", "reports": []}', 422, "shape"),
+    "more than asked": (b'{"campaign": "x", "reports": [], "who": "me"}', 422, "shape"),
+    "values that are words": (
+        b'{"campaign": "x", "reports": [{"id": "a", "values": ["yes"]}]}', 422, "shape"),
+    "values that are halves": (
+        b'{"campaign": "x", "reports": [{"id": "a", "values": [0.5]}]}', 422, "shape"),
+    "values that are true": (
+        b'{"campaign": "x", "reports": [{"id": "a", "values": [true, 0]}]}', 422, "shape"),
+    "lone surrogates": (
+        b'{"campaign": "x", "reports": [{"id": "\\ud800", "values": [0, 0]}]}', 422, "shape"),
+    "not UTF-8": (b'{"campaign": "\xff\xfe", "reports": []}', 400, "json"),
+    "a key twice": (
+        b'{"campaign": "x", "campaign": "HASH", "reports": [{"id": "a", "values": [0, 0]}]}',
+        422, "shape"),
+    "a key twice, hidden": (
+        b'{"campaign": "HASH", "reports": [{"id": "a", "\\u0069d": "b", "values": [0, 0]}]}',
+        422, "shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_a_body_that_is_no_batch_is_refused(server, case):
+    body, status, kind = BODIES[case]
+    answer = server.ask("POST", server.campaign("/reports"), body)
+    assert answer.status in (status, 400), answer.body  # how deep is too deep is msgspec's affair
+    error(answer, answer.status, kind if answer.status == status else "json")
+
+
+def test_too_much_at_once_is_refused(server):
+    error(server.send(some_reports(1001)), 422, "shape")
+    large = server.ask("POST", server.campaign("/reports"), b" " * (256 * 1024 + 1))
+    error(large, 413, "size")
+    assert server.send(some_reports(1000)).json["stored"] == 1000
+    ids = {"ids": [identity() for _ in range(101)]}
+    error(server.ask("POST", server.campaign("/receipts"), ids), 422, "shape")
+
+
+def test_a_body_of_another_type_is_refused(server):
+    path, body = server.campaign("/reports"), json.dumps({"campaign": "x", "reports": []})
+    for headers in (
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "application/json", "content-encoding": "gzip"},
+    ):
+        error(server.ask("POST", path, body, headers), 415, "type")
+    good = json.dumps({"campaign": server.hash, "reports": some_reports(1)})
+    kind = {"content-type": "Application/JSON; charset=utf-8"}
+    assert server.ask("POST", path, good, kind).status == 200
+
+
+def test_another_version_of_the_campaign_is_refused(server):
+    body = {"campaign": "0" * 64, "reports": some_reports(1)}
+    answer = server.ask("POST", server.campaign("/reports"), body)
+    error(answer, 409, "version")
+    assert "ask the person again" in answer.json["error"]["hint"]
+
+
+def test_unknown_addresses_and_methods(server):
+    error(server.get("/v1/campaigns/none"), 404, "unknown")
+    error(server.ask("POST", "/v1/campaigns/none/reports", b"{}"), 404, "unknown")
+    error(server.get("/v1/nothing"), 404, "unknown")
+    error(server.get("/static/none.js"), 404, "unknown")
+    error(server.get("/none"), 404, "unknown")
+    for method, path, allowed in (
+        ("DELETE", server.campaign(), "GET"),
+        ("GET", server.campaign("/reports"), "POST"),
+        ("PUT", server.campaign("/reports"), "POST"),
+        ("POST", "/healthz", "GET"),
+    ):
+        answer = server.ask(method, path)
+        error(answer, 405, "method")
+        assert allowed in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("days", "kind"), [("closes = 2020-01-01", "closed"), ("opens = 2999-01-01", "early")]
+)
+def test_a_campaign_takes_answers_on_its_days_only(tmp_path, days, kind):
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN.replace("[[attribute]]", f"{days}\n[[attribute]]", 1))
+    with speaking(path, str(tmp_path / "c.db")) as speaker:
+        error(speaker.send(some_reports(1)), 410, kind)
+        assert speaker.get(speaker.campaign()).json["open"] is False
+        assert b"health" not in speaker.get("/").body
+
+
+# --- who may see what
+
+
+def test_figures_need_a_token(server, token):
+    for end in ("/figures", "/export"):
+        error(server.get(server.campaign(end)), 403, "token")
+        error(server.get(server.campaign(end), authorization="Bearer nonsense"), 403, "token")
+    error(server.get("/metrics"), 403, "token")
+    asked = server.get("/health/dashboard")
+    assert asked.status == 401 and asked.headers["www-authenticate"].startswith("Basic")
+    assert server.get(server.campaign("/figures"), authorization=f"Bearer {token}").status == 200
+    import base64
+
+    basic = base64.b64encode(f"anyone:{token}".encode()).decode()
+    assert server.get("/health/dashboard", authorization=f"Basic {basic}").status == 200
+    error(server.get(server.campaign("/figures"), authorization="Basic %%%"), 403, "token")
+
+
+def test_a_token_of_another_role_is_not_enough(folder, server):
+    sender = first_token(str(folder / "c.db"), "send")
+    error(server.get(server.campaign("/figures"), authorization=f"Bearer {sender}"), 403, "token")
+
+
+def test_an_etag_saves_the_way(server, token):
+    headers = {"authorization": f"Bearer {token}"}
+    first = server.ask("GET", server.campaign("/figures"), None, headers)
+    again = {**headers, "if-none-match": first.headers["etag"]}
+    assert server.ask("GET", server.campaign("/figures"), None, again).status == 304
+    server.send(some_reports(1))
+    assert server.ask("GET", server.campaign("/figures"), None, again).status == 200
+
+
+def test_an_export_is_a_release_without_ids(server, token, tmp_path):
+    import pyarrow.parquet as pq
+
+    import sfumato as sf
+
+    reports = some_reports(3)
+    server.send(reports)
+    answer = server.get(server.campaign("/export"), authorization=f"Bearer {token}")
+    assert answer.status == 200
+    path = tmp_path / "x.parquet"
+    path.write_bytes(answer.body)
+    assert pq.read_table(path).column_names == ["smoker", "age"]
+    assert sf.open(path).rows > 3 and reports[0]["id"].encode() not in answer.body
+    odd = server.get(server.campaign("/export?format=xls"), authorization=f"Bearer {token}")
+    error(odd, 422, "format")
+
+
+# --- headers
+
+
+def test_other_pages_may_send_reports_and_nothing_else(server, token):
+    for end in ("", "/reports", "/receipts", "/withdrawals"):
+        asked = {"origin": "https://example.org", "access-control-request-method": "POST"}
+        found = server.ask("OPTIONS", server.campaign(end), None, asked)
+        assert found.status == 204 and found.headers["access-control-allow-origin"] == "*"
+        assert "content-type" in found.headers["access-control-allow-headers"]
+    for path in (server.campaign("/figures"), "/v1/manifest", "/healthz", "/health", "/metrics"):
+        headers = server.get(path, authorization=f"Bearer {token}").headers
+        assert "access-control-allow-origin" not in headers
+    assert "access-control-allow-credentials" not in server.get(server.campaign()).headers
+    assert server.send([]).headers["access-control-allow-origin"] == "*"  # refusals too
+
+
+def test_pages_come_with_a_strict_policy(server, token):
+    for path in ("/", "/health/dashboard"):
+        headers = server.get(path, authorization=f"Bearer {token}").headers
+        policy = headers["content-security-policy"]
+        for part in (
+            "default-src 'none'", "script-src 'self'", "connect-src 'self'", "base-uri 'none'",
+            "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+        ):  # fmt: skip
+            assert part in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "set-cookie" not in headers and "server" not in headers
+
+
+def test_files_are_served_under_their_hash_as_the_manifest_says(server):
+    import hashlib
+
+    manifest = server.get("/v1/manifest").json
+    assert manifest["files"]
+    for name, digest in manifest["files"].items():
+        answer = server.get(f"/static/{manifest['digest'][:16]}/{name}")
+        assert hashlib.sha256(answer.body).hexdigest() == digest
+        assert "immutable" in answer.headers["cache-control"]
+        assert server.get(f"/static/{name}").headers["cache-control"] == "no-store"
+    page = server.get("/").body.decode()
+    assert f"/static/{manifest['digest'][:16]}/dashboard.css" in page and "integrity=" in page
+
+
+def test_the_index_speaks_the_readers_language(server):
+    assert 'lang="de"' in server.get("/", accept_language="fr;q=0.2, de-CH").body.decode()
+    assert 'lang="es"' in server.get("/?lang=es", accept_language="de").body.decode()
+    assert 'lang="en"' in server.get("/?lang=<script>").body.decode()
+
+
+def test_health_and_metrics(server, token):
+    assert server.get("/healthz").json == {"status": "ok"}
+    assert server.get("/readyz").json == {"status": "ok"}
+    text = server.get("/metrics", authorization=f"Bearer {token}").body.decode()
+    assert 'sfumato_reports{campaign="health"}' in text and "sfumato_commits_total" in text
+
+
+# --- limits
+
+
+def test_a_network_may_send_sixty_reports_a_minute(tmp_path, folder):
+    store = str(tmp_path / "limited.db")
+    sender = first_token(store, "send")
+    with speaking(folder / "health.toml", store, limited=True) as speaker:
+        assert speaker.send(some_reports(40)).status == 200
+        refused = speaker.send(some_reports(21))
+        error(refused, 429, "limit")
+        assert 1 <= int(refused.headers["retry-after"]) <= 61
+        assert speaker.send(some_reports(20)).status == 200
+        body = {"campaign": speaker.hash, "reports": some_reports(100)}
+        headers = {"authorization": f"Bearer {sender}"}
+        answer = speaker.ask("POST", speaker.campaign("/reports"), body, headers)
+        assert answer.json["stored"] == 100
+
+
+def test_a_proxy_is_believed_only_if_told_so(tmp_path, folder):
+    def sent(speaker: Speaker, sender: str, count: int) -> int:
+        body = {"campaign": speaker.hash, "reports": some_reports(count)}
+        headers = {"x-forwarded-for": sender}
+        return speaker.ask("POST", speaker.campaign("/reports"), body, headers).status
+
+    with speaking(folder / "health.toml", str(tmp_path / "a.db"), limited=True) as speaker:
+        assert sent(speaker, "192.0.2.1", 60) == 200
+        assert sent(speaker, "198.51.100.1", 1) == 429
+    settings = {"limited": True, "trust_proxy": True}
+    with speaking(folder / "health.toml", str(tmp_path / "b.db"), **settings) as speaker:
+        assert sent(speaker, "192.0.2.1", 60) == 200
+        assert sent(speaker, "203.0.113.9, 192.0.2.200", 1) == 429  # the last is our proxy's word
+        assert sent(speaker, "192.0.2.1, 198.51.100.1", 60) == 200
+
+
+def test_the_limit_forgets_after_a_minute_and_its_key_after_an_hour():
+    now = [0.0]
+    limit = RateLimit(clock=lambda: now[0])
+    assert limit.take("192.0.2.1", PER_MINUTE) == 0 and limit.take("192.0.2.9", 1) == 60 + 1
+    key = limit._key
+    now[0] = 60.0
+    assert limit.take("192.0.2.1", 1) == 0 and limit._key == key
+    now[0] = 3700.0
+    limit.take("192.0.2.1", 1)
+    assert limit._key != key
+    assert b"\xc0\x00\x02" not in repr(limit._counts).encode("latin-1")
+
+
+def test_ids_have_one_spelling():
+    good = identity()
+    assert identities([good, good])[0] == identities([good])[0]
+    for bad in (good[:-1], good + "A", good[:-1] + "B", "+" + good[1:], "=" * 22, "é" * 22):
+        assert identities([bad]) is None
+        assert identities([good, bad]) is None
+
+
+def test_the_campaign_is_that_of_the_file(server, folder):
+    campaign = CampaignFile.load(folder / "health.toml").campaign
+    assert server.get(server.campaign()).json == json.loads(json.dumps(campaign.document()))

@@ -1,0 +1,287 @@
+"""The contract of a store, for SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.collect.speaking import CAMPAIGN
+
+from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.store import Batch, Store, Work, allowed, new_token, open_store, utc_today
+from sfumato.errors import FileError, ParameterError, StoreError
+
+Open = Callable[[], Store]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """A way to open the same store again and again."""
+    place = str(tmp_path / "c.db")
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres_database")
+    stores: list[Store] = []
+
+    def make() -> Store:
+        stores.append(open_store(place, create=True))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def number(opened: Open, campaign_path: Path) -> int:
+    return opened().enrol(CampaignFile.load(campaign_path))
+
+
+def key() -> bytes:
+    return os.urandom(16)
+
+
+def add(store: Store, number: int, *reports: tuple[bytes, bytes]):
+    (added,) = store.write(Work([Batch(number, reports)])).added
+    return added
+
+
+def stored(store: Store, number: int) -> bytes:
+    return b"".join(store.bodies(number))
+
+
+def test_an_id_is_one_row_however_often_it_comes(opened, number):
+    store, first, other = opened(), key(), key()
+    assert add(store, number, (first, b"\0\1")).bodies == [b"\0\1"]
+    again = add(store, number, (first, b"\0\1"), (other, b"\1\1"), (other, b"\1\1"))
+    assert (again.bodies, again.repeated, list(again.refused)) == ([b"\1\1"], 2, [])
+    clash = add(store, number, (first, b"\2\2"))
+    assert (list(clash.bodies), clash.repeated, clash.refused) == ([], 0, [(0, "conflict")])
+    assert stored(opened(), number) in (b"\0\1\1\1", b"\1\1\0\1")
+
+
+def test_a_clash_inside_one_batch_keeps_the_first(opened, number):
+    same = key()
+    added = add(opened(), number, (same, b"\0\0"), (same, b"\1\1"), (same, b"\0\0"))
+    assert (added.bodies, added.repeated, added.refused) == ([b"\0\0"], 1, [(1, "conflict")])
+
+
+def test_the_same_id_in_two_requests_of_one_transaction_is_stored_once(opened, number):
+    same = key()
+    done = opened().write(
+        Work([Batch(number, [(same, b"\0\0")]), Batch(number, [(same, b"\0\0")])])
+    )
+    assert [list(added.bodies) for added in done.added] == [[b"\0\0"], []]
+    assert [added.repeated for added in done.added] == [0, 1]
+
+
+def test_campaigns_do_not_share_ids(opened, number, tmp_path):
+    path = tmp_path / "other.toml"
+    path.write_text(CAMPAIGN.replace('"health"', '"other"'))
+    store, same = opened(), key()
+    other = store.enrol(CampaignFile.load(path))
+    done = store.write(Work([Batch(number, [(same, b"\0\0")]), Batch(other, [(same, b"\1\1")])]))
+    assert [len(added.bodies) for added in done.added] == [1, 1]
+    assert stored(store, other) == b"\1\1"
+
+
+def test_withdrawn_stays_withdrawn(opened, number):
+    store, first, never = opened(), key(), key()
+    add(store, number, (first, b"\0\1"))
+    done = store.write(Work(withdrawals=[(number, first), (number, never), (number, first)]))
+    assert done.withdrawn == [b"\0\1", None, None]
+    late = add(store, number, (first, b"\0\1"), (never, b"\0\1"))
+    assert late.refused == [(0, "withdrawn"), (1, "withdrawn")]
+    assert add(opened(), number, (first, b"\0\1")).refused == [(0, "withdrawn")]
+    assert stored(store, number) == b""
+    assert store.receipts(number, [first, never, key()]) == ["withdrawn", "withdrawn", "unknown"]
+
+
+def test_a_report_and_its_withdrawal_in_one_transaction_leave_nothing(opened, number):
+    store, both = opened(), key()
+    done = store.write(Work([Batch(number, [(both, b"\0\0")])], [(number, both)]))
+    assert done.withdrawn == [b"\0\0"] and stored(store, number) == b""
+
+
+def test_receipts_tell_what_is_stored(opened, number):
+    store, first = opened(), key()
+    add(store, number, (first, b"\0\0"))
+    assert store.receipts(number, [key(), first]) == ["unknown", "stored"]
+
+
+def test_bodies_come_in_the_order_of_the_ids_and_not_of_arrival(opened, number):
+    store = opened()
+    rows = [(key(), bytes([place % 3, place // 3 % 3])) for place in range(2000)]
+    for start in range(0, len(rows), 100):
+        add(store, number, *rows[start : start + 100])
+    assert stored(store, number) == b"".join(body for _, body in sorted(rows))
+
+
+def test_the_day_counts_what_happened_and_nothing_finer(opened, number):
+    store, first = opened(), key()
+    add(store, number, (first, b"\0\0"), (key(), b"\0\1"))
+    add(store, number, (first, b"\0\0"), (first, b"\1\1"))
+    store.write(Work(withdrawals=[(number, first)], notes={(number, "refused domain"): 3}))
+    today = utc_today().isoformat()
+    assert store.daily(number) == [
+        (today, "refused conflict", 1),
+        (today, "refused domain", 3),
+        (today, "repeated", 1),
+        (today, "stored", 2),
+        (today, "withdrawn", 1),
+    ]
+
+
+def test_tokens_are_kept_as_hashes_and_expire(opened):
+    store = opened()
+    secret, token = new_token("read", "anna", date(2027, 1, 31))
+    store.add_token(token)
+    assert secret.encode() not in repr(store.tokens()).encode()
+    assert store.tokens() == [token] and len(token.digest) == 32
+    find = store.find_token
+    assert allowed(find, secret, "read", date(2027, 1, 31))
+    assert not allowed(find, secret, "read", date(2027, 2, 1))
+    assert not allowed(find, secret, "send", date(2027, 1, 1))
+    assert not allowed(find, secret + "x", "read") and not allowed(find, "", "read")
+    assert store.remove_tokens("anna") == 1 and store.tokens() == []
+    admin, token = new_token("admin", "owner")
+    store.add_token(token)
+    assert allowed(find, admin, "read") and allowed(find, admin, "send")
+    with pytest.raises(ParameterError, match="did you mean 'read'"):
+        new_token("reed", "x")
+
+
+def test_what_a_public_dashboard_shows_is_kept(opened, number):
+    store = opened()
+    assert store.shown(number) is None
+    store.show(number, {"reports": 150})
+    assert opened().shown(number) == {"reports": 150}
+
+
+def test_a_failed_transaction_leaves_nothing(opened, number):
+    store, first = opened(), key()
+    bad = Work([Batch(number, [(first, b"\0\0")]), Batch(number, [(key(), None)])])  # type: ignore[list-item]
+    with pytest.raises(StoreError):
+        store.write(bad)
+    assert stored(store, number) == b"" and store.daily(number) == []
+    store.probe()
+    assert add(store, number, (first, b"\0\0")).bodies == [b"\0\0"]
+
+
+def test_tidying_keeps_every_row(opened, number):
+    store = opened()
+    rows = sorted((key(), bytes([place % 3, 0])) for place in range(500))
+    add(store, number, *rows)
+    store.write(Work(withdrawals=[(number, rows[0][0])]))
+    store.tidy()
+    assert stored(store, number) == b"".join(body for _, body in rows[1:])
+    assert store.size() > 0
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    import sqlite3
+
+    with pytest.raises(FileError, match="no store"):
+        open_store(str(tmp_path / "none.db"))
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE t(x)")
+    other.close()
+    with pytest.raises(StoreError, match="no store of campaigns"):
+        open_store(str(tmp_path / "other.db"), create=True)
+    (tmp_path / "text.db").write_text("not a database at all, but longer than a header " * 40)
+    with pytest.raises(StoreError, match="cannot be used"):
+        open_store(str(tmp_path / "text.db"), create=True)
+    with pytest.raises(ParameterError, match="mysql"):
+        open_store("mysql://host/db")
+
+
+def test_two_servers_on_one_file_are_refused(tmp_path):
+    place = str(tmp_path / "c.db")
+    first = open_store(place, create=True, serve=True)
+    with pytest.raises(StoreError, match="served by another process"):
+        open_store(place, serve=True)
+    reader = open_store(place)  # reading beside a server is fine
+    assert reader.enrolled() == []
+    reader.close()
+    first.close()
+    open_store(place, serve=True).close()
+
+
+def test_workers_of_postgres_never_bring_back_what_was_withdrawn(postgres_database, campaign_path):
+    """One worker adds, again and again, what another withdraws at the same moment."""
+    place = postgres_database
+    first, second = (open_store(place, create=True) for _ in range(2))
+    number = first.enrol(CampaignFile.load(campaign_path))
+    ids = [key() for _ in range(60)]
+
+    def adding() -> None:
+        for identity in ids:
+            add(first, number, (identity, b"\0\0"))
+
+    def withdrawing() -> None:
+        for identity in ids:
+            second.write(Work(withdrawals=[(number, identity)]))
+
+    threads = [threading.Thread(target=each) for each in (adding, withdrawing)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stored(first, number) == b""
+    assert set(first.receipts(number, ids)) == {"withdrawn"}
+    first.close()
+    second.close()
+
+
+def physical_order(path: Path) -> list[bytes]:
+    """The ids in a SQLite file by their place in it: pages in order, and within a page from its end
+    backwards, which is the order in which SQLite fills it.
+    """
+    data = path.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    found = []
+    for start in range(0, len(data), size):
+        head = start + (100 if start == 0 else 0)
+        if data[head] != 0x0A:  # a leaf of a table without row numbers
+            continue
+        cells = int.from_bytes(data[head + 3 : head + 5], "big")
+        places = [
+            start + int.from_bytes(data[head + 8 + 2 * c : head + 10 + 2 * c], "big")
+            for c in range(cells)
+        ]
+        found += [data[place : place + 40] for place in sorted(places, reverse=True)]
+    return found
+
+
+def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, campaign_path):
+    path = tmp_path / "c.db"
+    store = open_store(str(path), create=True, serve=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    store._writing.execute("PRAGMA synchronous = OFF")  # type: ignore[attr-defined]  # quicker
+    rng = random.Random(1)
+    ids = [rng.randbytes(16) for _ in range(3000)]
+    for identity in ids:
+        add(store, number, (identity, b"\0\0"))
+    rank = {identity: place for place, identity in enumerate(ids)}
+
+    def correlations() -> float:
+        """How far neighbours in the file came one after the other."""
+        seen = [_id_in(cell, rank) for cell in physical_order(path)]
+        order = [rank[identity] for identity in seen if identity is not None]
+        rising = np.mean(np.diff(order) > 0)
+        return abs(float(rising) - 0.5) * np.sqrt(12 * len(order))
+
+    store._truncate_log()  # type: ignore[attr-defined]
+    assert correlations() > 6  # so the test can see it
+    store.tidy()
+    assert correlations() < 4
+    store.close()
+
+
+def _id_in(cell: bytes, rank: dict[bytes, int]) -> bytes | None:
+    return next((cell[s : s + 16] for s in range(12) if cell[s : s + 16] in rank), None)

@@ -1,0 +1,458 @@
+"""Mutation: small wrong changes planted in the sources one at a time, each judged by the tests of its
+layer. What no test notices is listed; `make mutate` runs it.
+
+The sample is fixed: of every layer the changes whose digest comes first under the seed, so that an
+edit elsewhere does not draw others. A change that the tests of its own module, of its layer, and of
+the layers built on it all pass has survived.
+
+    python -m tests.mutate                      the whole sample
+    python -m tests.mutate --layer audit        one layer
+    python -m tests.mutate --list               what would be changed
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "sfumato"
+SEED = "sfumato 0.2"
+EACH = 20  # changes of a layer
+GOAL = 0.90
+PATIENCE = 600  # seconds for one stage of tests; a change that never ends has been noticed
+
+# Where else the tests of a layer are, beside tests/LAYER/ and tests/test_LAYER.py.
+JUDGES: dict[str, tuple[str, ...]] = {
+    "bits": ("counting", "mechanisms/test_bitflip.py"),
+    "domain": ("table", "mine/test_cube.py"),
+    "received": ("test_domain.py", "table", "cli/test_bad_input.py", "hostile"),
+    "observation": ("test_source.py", "mechanisms", "estimation", "mine/test_itemsets.py"),
+    "channels": ("estimation", "mechanisms/test_contract.py"),
+    "mechanisms": ("test_source.py", "test_audit.py"),
+    "table": ("test_incremental.py", "cli/test_commands.py", "cli/test_bad_input.py"),
+    "counting": ("engines/test_engines.py", "test_source.py", "mine/test_itemsets.py"),
+    "estimation": (
+        "test_source.py",
+        "mine/test_coverage.py",
+        "mine/test_rules.py",
+        "mine/test_cube.py",
+    ),
+    "source": ("test_incremental.py", "engines/test_engines.py", "mechanisms/test_answers.py"),
+    "engines": ("cli/test_query.py",),
+    "model": ("mine/test_cube.py",),
+    "mine": ("cli/test_mine.py", "cli/test_query.py", "cli/test_classify.py"),
+    "publish": ("cli/test_publish.py",),
+    "audit": ("cli/test_plan_audit.py",),
+    "plan": ("cli/test_plan_audit.py",),
+    "evaluate": ("cli/test_mine.py",),
+}
+# Not judged here: what only prints, draws or retells the papers, and the collector's own suite.
+LEFT_ALONE = {"cli", "plots", "report", "reproduce", "errors", "__init__", "__main__", "printable"}
+
+# Changes that change nothing, each with its reason: (path, line as it is, line as changed).
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One planted mistake: a span of a source file, and what takes its place."""
+
+    path: str  # below src/sfumato
+    line: int
+    start: int  # characters from the start of the file
+    end: int
+    new: str
+    before: str  # the line as it is
+    after: str  # the line as changed
+
+    @property
+    def layer(self) -> str:
+        return self.path.split("/")[0].removesuffix(".py")
+
+    @property
+    def digest(self) -> str:
+        """Decides whether it is in the sample; says nothing of where in the file it stands."""
+        text = "|".join((SEED, self.path, self.before.strip(), self.after.strip()))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def reason(self) -> str | None:
+        """Why it changes nothing, if it does not."""
+        return EQUIVALENT.get((self.path, self.before.strip(), self.after.strip()))
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
+
+
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+WRITTEN: dict[type[ast.AST], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.And: "and",
+    ast.Or: "or",
+}
+OPERATIONS: dict[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+}
+NAMES = {
+    "min": "max",
+    "max": "min",
+    "all": "any",
+    "any": "all",
+    "floor": "ceil",
+    "ceil": "floor",
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "argmin": "argmax",
+    "argmax": "argmin",
+    "logical_and": "logical_or",
+    "logical_or": "logical_and",
+    "zeros": "ones",
+    "cumsum": "cumprod",
+}
+
+
+class Finder(ast.NodeVisitor):
+    """Collects the places where a small change would be a mistake."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.starts = [0]
+        for line in text.split("\n"):
+            self.starts.append(self.starts[-1] + len(line) + 1)
+        self.found: list[tuple[int, int, str]] = []
+
+    def place(self, line: int, column: int) -> int:
+        """Columns of the parser count bytes of UTF-8."""
+        start = self.starts[line - 1]
+        end = self.text.index("\n", start) if "\n" in self.text[start:] else len(self.text)
+        return start + len(self.text[start:end].encode()[:column].decode())
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.place(node.lineno, node.col_offset), self.place(
+            node.end_lineno, node.end_col_offset
+        )
+
+    def between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
+        """Change an operator that stands between two operands."""
+        start, end = self.span(left)[1], self.span(right)[0]
+        middle = self.text[start:end]
+        at = middle.find(old)
+        if at >= 0 and "#" not in middle:
+            self.found.append((start + at, start + at + len(old), new))
+
+    # What is not code that decides anything.
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) != "TYPE_CHECKING":
+            self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Messages of errors are words."""
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """An assertion is there for the reader and the type checker."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_arguments(self, node: ast.arguments) -> None:
+        for default in (*node.defaults, *(d for d in node.kw_defaults if d is not None)):
+            self.visit(default)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.visit(node.args)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_Module(self, node: ast.Module) -> None:
+        """Constants of a module are mostly sizes of chunks: any would do."""
+        for statement in node.body:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign):
+                self.visit(statement)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Words."""
+
+    # What is.
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        left = node.left
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            if type(operator) in COMPARISONS:
+                self.between(left, right, WRITTEN[type(operator)], COMPARISONS[type(operator)])
+            left = right
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if type(node.op) in OPERATIONS and not isinstance(node.left, ast.Constant | ast.JoinedStr):
+            self.between(node.left, node.right, WRITTEN[type(node.op)], OPERATIONS[type(node.op)])
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        old = WRITTEN[type(node.op)]
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self.between(left, right, old, "or" if old == "and" else "and")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not | ast.USub | ast.Invert):
+            start, _ = self.span(node)
+            self.found.append((start, self.span(node.operand)[0], ""))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        start, end = self.span(node)
+        if isinstance(node.value, bool):
+            self.found.append((start, end, str(not node.value)))
+        elif isinstance(node.value, int):
+            self.found.append((start, end, str(node.value + 1)))
+        elif isinstance(node.value, float) and node.value > 1e-6:
+            self.found.append((start, end, repr(node.value * 1.25)))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func
+        if isinstance(name, ast.Name) and name.id in NAMES:
+            self.found.append((*self.span(name), NAMES[name.id]))
+        if isinstance(name, ast.Attribute) and name.attr in NAMES:
+            end = self.span(name)[1]
+            self.found.append((end - len(name.attr), end, NAMES[name.attr]))
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        start, end = self.span(node.test)
+        self.found.append((start, end, f"not ({self.text[start:end]})"))
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if type(node.op) in OPERATIONS:
+            start, end = self.span(node.target)[1], self.span(node.value)[0]
+            at = self.text.index("=", start)
+            old = WRITTEN[type(node.op)]
+            self.found.append((at - len(old), at, OPERATIONS[type(node.op)]))
+            assert self.text[at - len(old) : at] == old and at < end
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """A call for what it does, a check above all, left out; words of documentation stay."""
+        if isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node.value, ast.Call):
+            start, end = self.span(node)
+            self.found.append((start, end, "None"))
+        self.generic_visit(node)
+
+
+def changes(path: Path) -> Iterator[Change]:
+    """Every small change of a source file that is still a program."""
+    text = path.read_text(encoding="utf-8")
+    finder = Finder(text)
+    finder.visit(ast.parse(text))
+    for start, end, new in sorted(set(finder.found)):
+        first = text.rfind("\n", 0, start) + 1
+        last = text.find("\n", end)
+        before = text[first:last]
+        after = text[first:start] + new + text[end:last]
+        try:
+            ast.parse(text[:start] + new + text[end:])
+        except SyntaxError:
+            continue
+        name = path.relative_to(SOURCE).as_posix()
+        one_line = [" ".join(part.split()) for part in (before, after)]
+        yield Change(name, text.count("\n", 0, start) + 1, start, end, new, *one_line)
+
+
+def sample(layers: list[str] | None, each: int) -> list[Change]:
+    """The first changes of every layer by their digest, at most two of a line."""
+    by_layer: dict[str, list[Change]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for change in changes(path):
+            if change.layer not in LEFT_ALONE and (layers is None or change.layer in layers):
+                by_layer[change.layer].append(change)
+    chosen = []
+    for layer in sorted(by_layer):
+        seen: dict[tuple[str, int], int] = defaultdict(int)
+        taken = 0
+        for change in sorted(by_layer[layer], key=lambda change: change.digest):
+            place = change.path, change.line
+            if taken < each and not seen[place] and change.reason is None:
+                seen[place] += 1
+                taken += 1
+                chosen.append(change)
+    return chosen
+
+
+def stages(change: Change, tests: Path) -> list[list[str]]:
+    """The tests that judge a change, the nearest first."""
+    parts = Path(change.path).with_suffix("").parts
+    own = [tests.joinpath(*parts[:-1], f"test_{parts[-1]}.py")]
+    own += [tests.joinpath(*parts[:-2], f"test_{parts[-2]}.py")] if len(parts) > 1 else []
+    layer = [tests / change.layer, tests / f"test_{change.layer}.py"]
+    more = [tests / name for name in JUDGES.get(change.layer, ())]
+    found: list[list[str]] = []
+    done: set[Path] = set()
+    for group in (own, layer, more):
+        fresh = [path for path in group if path.exists() and path not in done]
+        done |= set(fresh)
+        if fresh:
+            found.append([str(path) for path in fresh])
+    return found
+
+
+def survives(change: Change, copy: Path) -> bool:
+    """Whether every stage of tests passes with the change in place."""
+    target = copy / "src" / "sfumato" / change.path
+    text = target.read_text(encoding="utf-8")
+    target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
+    try:
+        return all(passes(stage, copy) for stage in stages(change, copy / "tests"))
+    finally:
+        target.write_text(text, encoding="utf-8")
+
+
+def passes(stage: list[str], copy: Path) -> bool:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=copy,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode in (0, 5)  # 5: nothing was collected there
+
+
+def copies(count: int) -> Iterator[Path]:
+    for number in range(count):
+        folder = Path(tempfile.mkdtemp(prefix=f"sfumato-mutate-{number}-"))
+        for name in ("src", "tests", "bench", "docs", "README.md", "pyproject.toml", "Makefile"):
+            path = ROOT / name
+            if path.is_dir():
+                shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif path.exists():
+                shutil.copy2(path, folder / name)
+        yield folder
+
+
+def judge(chosen: list[Change], jobs: int) -> dict[Change, bool]:
+    """Whether each change survives, a few at a time, each in a copy of the project of its own."""
+    free: Queue[Path] = Queue()
+    folders = list(copies(jobs))
+    for folder in folders:
+        free.put(folder)
+
+    def one(change: Change) -> tuple[Change, bool]:
+        copy, start = free.get(), time.monotonic()
+        try:
+            alive = survives(change, copy)
+        finally:
+            free.put(copy)
+        word = "SURVIVED" if alive else "noticed"
+        print(f"{word} {time.monotonic() - start:5.0f} s  {change}", flush=True)
+        return change, alive
+
+    try:
+        with ThreadPoolExecutor(jobs) as workers:
+            return dict(workers.map(one, chosen))
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def report(found: dict[Change, bool]) -> bool:
+    """Print the score of every layer and what survived; whether every layer meets the goal."""
+    by_layer: dict[str, list[bool]] = defaultdict(list)
+    for change, alive in found.items():
+        by_layer[change.layer].append(not alive)
+    print(f"\n{'layer':14} {'noticed':>7} {'of':>4}")
+    for layer, noticed in sorted(by_layer.items()):
+        share = sum(noticed) / len(noticed)
+        print(
+            f"{layer:14} {sum(noticed):7} {len(noticed):4}  {share:4.0%}{'' if share >= GOAL else '  below'}"
+        )
+    every = [noticed for layer in by_layer.values() for noticed in layer]
+    print(f"{'all':14} {sum(every):7} {len(every):4}  {sum(every) / len(every):4.0%}")
+    survivors = [change for change, alive in found.items() if alive]
+    if survivors:
+        print("\nsurvived:")
+        for change in survivors:
+            print(f"  {change}")
+    return all(sum(noticed) >= GOAL * len(noticed) for noticed in by_layer.values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="plant small mistakes and see which tests notice")
+    parser.add_argument("--layer", action="append", help="only this layer (again for more)")
+    parser.add_argument("--each", type=int, default=EACH, help="changes of a layer")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="only say what would be changed")
+    parser.add_argument("--match", help="only changes whose line holds this")
+    asked = parser.parse_args()
+    chosen = sample(asked.layer, asked.each)
+    if asked.match:
+        chosen = [change for change in chosen if asked.match in str(change)]
+    if asked.list:
+        print("\n".join(map(str, chosen)))
+        print(f"{len(chosen)} changes")
+        return 0
+    return 0 if report(judge(chosen, asked.jobs)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
