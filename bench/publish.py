@@ -29,6 +29,7 @@ from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
 from sfumato.publish.microdata import Microdata
 from sfumato.publish.restriction import Limits, Restriction
+from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap
 from sfumato.publish.telling import silent
 from sfumato.publish.units import number_of_changes, units_of
@@ -56,6 +57,7 @@ def main() -> None:
     census(data, folds=3 if options.quick else 10)
     scaling((10_000, 100_000) if options.quick else (10_000, 100_000, 1_000_000))
     hiding(data, range(1 if options.quick else 3))
+    blanking(data, quick=options.quick)
 
 
 def census(data: Path, folds: int) -> None:
@@ -254,6 +256,21 @@ def hiding(data: Path, seeds: Sequence[int]) -> None:
             f"{method:<10}{label:>10}{mean[0]:>9.2f}{mean[1]:>9.4f}{mean[2]:>9.0f}{mean[3]:>9.2f}",
             flush=True,
         )
+
+
+def blanking(data: Path, *, quick: bool) -> None:
+    """Cells of Adult blanked for k = 3, beside the number below which no answer can go."""
+    from pyarrow import csv
+
+    table = csv.read_csv(data / "adult.csv.gz")
+    few = ["workclass", "education", "marital_status", "sex"]
+    print(f"\n{'keys of Adult, k = 3':<24}{'CPU s':>9}{'cells':>9}{'bound':>9}{'records':>9}")
+    for keys in (few, [*few, "occupation", "relationship", "race", "native_country"])[: 2 - quick]:
+        started = time.process_time()
+        report = suppress(table, 3, keys=keys, seconds=10, rng=seeded(1)).report
+        taken = time.process_time() - started
+        figures = f"{report.cells:>9,}{report.bound:>9,}{report.blanked_records:>9,}"
+        print(f"{len(keys):<24}{taken:>9.2f}{figures}", flush=True)
 
 
 def _frequent_itemsets(bits: Bits, names: Sequence[str]) -> list[tuple[int, ...]]:

@@ -6,6 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.cli.mine import _error_axes
+from sfumato.evaluate import LengthErrors
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -191,3 +193,11 @@ def test_a_truth_that_does_not_belong(folder, tmp_path):
         tmp_path / "items.txt",
         code=2,
     )
+
+
+def test_an_undefined_error_is_a_gap_in_the_picture_not_0():
+    errors = [LengthErrors(1, 4, 4, 2.0, 0.0, 25.0), LengthErrors(2, 0, 3, None, None, None)]
+    figure = _error_axes(errors).figure
+    heights = [axes.containers[0].lines[0].get_ydata().tolist() for axes in figure.axes]
+    assert [each[0] for each in heights] == [2.0, 0.0, 25.0]
+    assert all(each[1] != each[1] for each in heights)

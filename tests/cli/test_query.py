@@ -114,3 +114,41 @@ def test_bad_input_gets_one_clear_line(release, arguments, words):
     assert words in json.loads(run("query", release, *arguments, "--json", code=2))["error"][
         "message"
     ] + str(json.loads(run("query", release, *arguments, "--json", code=2))["error"]["hint"])
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    """0, 1 and 2 in a column that may hold a thousand million."""
+    folder = tmp_path_factory.mktemp("narrow")
+    numbers = [0, 1, 2, 1, 1, 0, 2, 2, 1, 0] * 100
+    (folder / "inc.csv").write_text("income\n" + "\n".join(map(str, numbers)) + "\n")
+    (folder / "inc.toml").write_text(
+        '[[attribute]]\nname = "income"\ntype = "numeric"\nmin = 0\nmax = 1000000000\n'
+    )
+    return folder
+
+
+def test_a_narrow_column_of_a_wide_range_has_its_own_spread_and_quantiles(narrow):
+    """Version 0.1.0 said -4,691.597, 1,953,124.5 and 3,515,624.1, all of them exact."""
+    sql = "SELECT VAR_SAMP(income) AS v, MEDIAN(income) AS m, PERCENTILE_DISC(0.9) WITHIN GROUP "
+    sql += "(ORDER BY income) AS p, SUM(income) AS s FROM t"
+    schema = ("--schema", narrow / "inc.toml")
+    (row,) = json.loads(run("query", narrow / "inc.csv", sql, *schema, "--json"))["rows"]
+    assert row["v"]["value"] == pytest.approx(0.6 * 1000 / 999, rel=1e-14)
+    assert (row["m"]["value"], row["p"]["value"], row["s"]["value"]) == (1, 2, 1000)
+    assert "1,000 exact" in run("query", narrow / "inc.csv", sql, *schema)
+
+
+def test_what_is_undefined_is_a_dash_and_null(narrow):
+    sql = "SELECT SUM(income) AS s, COUNT(*) AS n FROM t WHERE income > 5"
+    schema = ("--schema", narrow / "inc.toml")
+    assert "–" in run("query", narrow / "inc.csv", sql, *schema)
+    (row,) = json.loads(run("query", narrow / "inc.csv", sql, *schema, "--json"))["rows"]
+    assert set(row["s"].values()) == {None} and row["n"]["value"] == 0
+
+
+def test_a_picture_leaves_out_what_is_undefined(narrow):
+    target = narrow / "q.svg"
+    sql = "SELECT income < 2 AS low, STDDEV(income) FILTER (WHERE income > 1) AS s FROM t GROUP BY low"
+    run("query", narrow / "inc.csv", sql, "--schema", narrow / "inc.toml", "--plot", target)
+    assert target.read_text().startswith("<?xml")

@@ -1,6 +1,5 @@
 """Every answer to a random statement about true records is DuckDB's, or the statement is refused."""
 
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -13,11 +12,10 @@ from sfumato.errors import SfumatoError
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube import comparing, constants, numbers, plan, query
-from sfumato.mine.cube.sheet import GroupSums
+from sfumato.mine.cube.sheet import GroupSums, Sheet
 from sfumato.source import Exact
 
 ROUNDING = 1e-11  # beside the numbers that were added up
-QUERY = sys.modules["sfumato.mine.cube.query"]  # whose name in the package is that of its function
 
 
 @dataclass
@@ -141,7 +139,7 @@ PLANTED = {
     "<= for <": (comparing, "code_above", comparing.first_code),
     "sums about 0": (GroupSums, "_centres", property(lambda self: [0.0, 0.0])),
     "the lower of two middle records": (Wanted, "ranks", lower_rank),
-    "empty groups are listed": (QUERY, "is_nobody", lambda *_: False),
+    "empty groups are listed": (Sheet, "is_nobody", lambda *_: False),
     "a sum over nothing is 0": (GroupSums, "nobody", False),
     "unknown is true": (plan, "_negated", lambda truth: not truth),
     "halves are rounded to even": (numbers, "_rounded", to_even),

@@ -1,15 +1,21 @@
 """Hiding itemsets and rules in baskets: what is hidden, what is lost, what bad input gets."""
 
+import time
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
+import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.publish.hide import HIDING_METHODS, hide, largest_disclosure
-from sfumato.publish.removal import number_to_sanitise
+from sfumato.publish.removal import RULES_OF_REMOVAL, number_to_sanitise
 from sfumato.publish.restriction import Limits, Restriction, read_restrictions
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -200,3 +206,153 @@ def test_bad_input_is_refused_in_the_callers_words(baskets: Bits) -> None:
         hide(named(baskets), SECRET, min_count=MIN_COUNT, disclosure=1.5)
     with pytest.raises(ParameterError, match="confidence"):
         hide(named(baskets), [Restriction((0,), (1,))], min_count=MIN_COUNT)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cover_is_never_worse_than_the_best_of_the_rules(seed: int) -> None:
+    """Dense baskets, where items hang together and each rule may win; with no time to search."""
+    rng = np.random.default_rng(seed)
+    core = rng.random((600, 1)) < 0.7
+    dense = Bits.from_dense((rng.random((600, 8)) < 0.4) | (core & (rng.random((600, 8)) < 0.6)))
+    chosen = rng.choice(8, 5, replace=False).tolist()
+    secret = (
+        Restriction(tuple(sorted(chosen[:2]))),
+        Restriction(tuple(sorted(chosen[1:4]))),
+        Restriction(tuple(sorted(chosen[2:5]))),
+    )
+    limits = Limits(150)
+    largest = largest_disclosure(dense, secret, limits)
+    found = {
+        (method, psi): hide(
+            *(named(dense), secret), min_count=150, method=method, disclosure=psi, rng=seeded(seed)
+        ).report
+        for method in RULES_OF_REMOVAL
+        for psi in (0.0, largest)
+    }
+    best = min(report.misses_cost for report in found.values() if not report.hiding_failure)
+    cover = hide(named(dense), secret, min_count=150, seconds=0, rng=seeded(seed)).report
+    assert cover.hiding_failure == 0
+    assert cover.misses_cost <= best
+
+
+def test_cover_loses_less_than_iga_on_mushroom(data_dir: Path) -> None:
+    """Where 0.1.0 lost 33 to 39 % and IGA 26.9 %."""
+    table = sf.read(data_dir / "mushroom.dat.gz")
+    patterns = ["23 36", "36 85 86"]
+    iga = hide(table, patterns, min_support=0.4, method="iga", rng=seeded(1)).report
+    cover = hide(table, patterns, min_support=0.4, seconds=0, rng=seeded(1)).report
+    assert iga.misses_cost == pytest.approx(0.269, abs=0.0005)
+    assert cover.misses_cost <= iga.misses_cost and cover.hiding_failure == 0
+    assert cover.removed < iga.removed
+
+
+def test_a_margin_hides_deeper_by_chance_and_company_is_counted(baskets: Bits) -> None:
+    shallow = hide(named(baskets), SECRET, min_count=60, rng=seeded(1)).report
+    assert {hidden.count_after for hidden in shallow.patterns if hidden.found_before} == {59}
+    depths = set()
+    for seed in range(6):
+        release = hide(named(baskets), SECRET, min_count=60, margin=0.04, rng=seeded(seed))
+        report = release.report
+        assert report.margin == 3
+        for hidden, restriction in zip(report.patterns, SECRET, strict=True):
+            count = int(release.bits.to_dense()[:, restriction.items].all(axis=1).sum())
+            assert hidden.count_after == count <= 60 - 1 - 3
+            depths.add(count)
+        near = [hidden for hidden in report.patterns if hidden.company is not None]
+        for hidden in near:
+            slow = _company(release.bits, hidden.count_after, 60)
+            assert hidden.company == slow
+    assert len(depths) > 2
+    with pytest.raises(ParameterError, match="a margin of 60 baskets leaves nothing"):
+        hide(named(baskets), SECRET, min_count=60, margin=60)
+    with pytest.raises(ParameterError, match="margin='some' is no margin"):
+        hide(named(baskets), SECRET, min_count=60, margin="some")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="a margin is for the method cover"):
+        hide(named(baskets), SECRET, min_count=60, margin=3, method="iga")
+
+
+def _company(bits: Bits, low: int, high: int) -> int:
+    """Itemsets of two or three items, no secrets, with a count from low to below high."""
+    dense = bits.to_dense()
+    secret = {restriction.items for restriction in SECRET}
+    return sum(
+        low <= dense[:, items].all(axis=1).sum() < high
+        for size in (2, 3)
+        for items in combinations(range(8), size)
+        if items not in secret
+    )
+
+
+def test_a_pattern_alone_below_the_threshold_is_told() -> None:
+    bits = Bits.from_dense(np.array([[1, 1, 0]] * 50 + [[0, 0, 1]] * 50, dtype=bool))
+    report = hide(named(bits, "abc"), ["a b"], min_count=40, rng=seeded(1)).report
+    assert report.patterns[0].company == 0
+    assert "'a b' stands alone just below the threshold (39 of 40)" in report.notes[0]
+
+
+def test_time_is_that_of_the_clock_on_the_wall(baskets: Bits) -> None:
+    started = time.perf_counter()
+    report = hide(named(baskets), SECRET, min_count=MIN_COUNT, seconds=0.2).report
+    elapsed = time.perf_counter() - started
+    assert 0.8 * elapsed < report.seconds <= elapsed
+    assert 0 < report.hiding_seconds < report.seconds
+
+
+LISTS = [["tea", "milk"]] * 8 + [["tea"]] * 3 + [["milk", "jam"]] * 4 + [[]]
+
+
+@pytest.fixture
+def forms(tmp_path: Path) -> dict[str, Any]:
+    """The same baskets as lists, as Arrow, as frames, as files and as a table."""
+    arrow = pa.table({"items": pa.array(LISTS, pa.list_(pa.string()))})
+    pyarrow.parquet.write_table(arrow, tmp_path / "baskets.parquet")
+    numbers = {"tea": "1", "milk": "2", "jam": "3"}
+    lines = [" ".join(numbers[item] for item in basket) for basket in LISTS]
+    (tmp_path / "baskets.dat").write_text("\n".join(lines) + "\n")
+    return {
+        "lists": LISTS,
+        "arrow": arrow,
+        "pandas": arrow.to_pandas(),
+        "polars": pytest.importorskip("polars").from_arrow(arrow),
+        "parquet": tmp_path / "baskets.parquet",
+        "table": sf.read(arrow),
+        "dat": str(tmp_path / "baskets.dat"),
+    }
+
+
+def test_baskets_come_in_every_form(forms: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("tea milk # hush\n")
+    (tmp_path / "numbers.txt").write_text("1 2\n")
+    for form, data in forms.items():
+        secret = tmp_path / ("numbers.txt" if form == "dat" else "secret.txt")
+        written = "1 2" if form == "dat" else "tea milk"
+        for patterns in (secret, str(secret), [written], [written.split()], written):
+            report = sf.hide(data, patterns, min_count=3, rng=seeded(1)).report
+            assert (report.patterns[0].count_before, report.patterns[0].count_after) == (8, 2), form
+    release = sf.hide(forms["dat"], ["1 2"], min_support=0.2)
+    release.save(tmp_path / "out.dat")
+    assert sf.read(tmp_path / "out.dat").rows == 16
+
+
+@pytest.mark.parametrize(
+    ("baskets", "patterns", "how", "words"),
+    [
+        (3, ["tea"], {}, "cannot read records from int"),
+        (["tea", "milk"], ["tea"], {}, "basket 1 is 'tea', not a list of items"),
+        ([[], []], ["tea"], {}, "no basket holds an item"),
+        (pa.table({"age": [1, 2]}), ["tea"], {}, "holds records, not baskets"),
+        (LISTS, 7, {}, "patterns=7 names no pattern"),
+        (LISTS, [7], {}, "7 is no pattern"),
+        (LISTS, "nowhere.txt", {}, "no patterns file 'nowhere.txt'"),
+        (LISTS, ["te milk"], {}, "did you mean 'tea'"),
+        (LISTS, ["tea"], {"min_count": None}, "say what is frequent, one way"),
+        (LISTS, ["tea"], {"min_count": 2.5}, r"min_count=2\.5 is no whole number"),
+        (LISTS, ["tea"], {"min_count": None, "min_support": "few"}, "min_support='few' is no"),
+        (LISTS, ["tea"], {"min_count": None, "min_support": 2}, "min_support=2 is no fraction"),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    baskets: Any, patterns: Any, how: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(sf.SfumatoError, match=words):
+        sf.hide(baskets, patterns, **{"min_count": 3, **how})

@@ -3,12 +3,17 @@ input refused.
 """
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
-from sfumato.errors import ParameterError, PrivacyError
+import sfumato as sf
+from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.publish.conditional import simple_bayes, smoothed_tree
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import status_of
@@ -222,3 +227,59 @@ def test_nothing_identifiable_is_nothing_to_do() -> None:
     assert (
         release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
     )
+
+
+@pytest.fixture
+def forms(tmp_path: Path) -> dict[str, Any]:
+    """The same people as Arrow, frames, files and microdata."""
+    table = people(400).drop(["poor"])
+    pyarrow.csv.write_csv(table, tmp_path / "people.csv")
+    pyarrow.parquet.write_table(table, tmp_path / "people.parquet")
+    return {
+        "arrow": table,
+        "pandas": table.to_pandas(),
+        "polars": pytest.importorskip("polars").from_arrow(table),
+        "csv": str(tmp_path / "people.csv"),
+        "parquet": tmp_path / "people.parquet",
+    }
+
+
+def test_records_come_in_every_form_and_go_out_as_they_came(
+    forms: dict[str, Any], tmp_path: Path
+) -> None:
+    wanted = sf.identify(forms["arrow"], confidential="illness").risk
+    for form, data in forms.items():
+        assert sf.identify(data, confidential="illness").risk == wanted, form
+        release = sf.swap(
+            data,
+            0.4,
+            confidential="illness",
+            bins={"age": "40,60"},
+            drift=None,
+            classifier="none",
+            rng=seeded(1),
+        )
+        assert release.table.column_names == ["age", "town", "shoe", "illness"], form
+        release.save(tmp_path / f"{form}.parquet")
+        assert sf.identify(tmp_path / f"{form}.parquet", confidential="illness").risk.records == 400
+        with pytest.raises(FileError, match="exists"):
+            release.save(tmp_path / f"{form}.parquet")
+    read = Microdata.read(forms["csv"], "illness")
+    assert sf.identify(read).risk == wanted
+    with pytest.raises(ParameterError, match="read already, so confidential cannot be chosen"):
+        sf.identify(read, confidential="town")
+    with pytest.raises(DataError, match="cannot read records from int"):
+        sf.identify(3, confidential="illness")
+    with pytest.raises(ParameterError, match="hide is for baskets"):
+        sf.swap(pa.table({"items": [["a", "b"], ["c"]]}), 0.5, confidential="items")
+    with pytest.raises(DataError, match="column 'b' of these data should hold single values"):
+        sf.swap(pa.table({"a": [1, 2], "b": [[1], [2]]}), 0.5, confidential="a")
+    with pytest.raises(ParameterError, match="itself a perturbed file"):
+        sf.swap(_perturbed(tmp_path), 0.5, confidential="sex")
+
+
+def _perturbed(folder: Path) -> Path:
+    schema = sf.Domain((sf.Category("sex", ("f", "m")),))
+    truth = sf.read(pa.table({"sex": ["f", "m"] * 20}), schema)
+    sf.perturb(truth, sf.GammaDiagonal(schema, 3), rng=seeded(1)).save(folder / "blurred.parquet")
+    return folder / "blurred.parquet"

@@ -57,7 +57,9 @@ def write_dossier(
         blocks.append(Heading(section.heading))
         blocks += [Paragraph(words) for words in section.words]
         blocks += [
-            Listing(grid.headings, grid.lines, grid.caption) for grid in section.grids if grid.lines
+            Listing(grid.headings, grid.lines, grid.caption)
+            for grid in section.tables
+            if grid.lines
         ]
         if section.heading == "What was done":
             blocks.append(Code(told.command))

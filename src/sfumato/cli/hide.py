@@ -8,14 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
-from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, telling
+from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given, telling
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
@@ -93,16 +93,12 @@ def hide(
 
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
+    settings = given(locals())
     started = time.perf_counter()
     check_output(output, force, json)
     check_targets([output, plot, reveal, *dossier_files(dossier)], force)
-    how: dict[str, Any] = {
-        "min_support": min_support,
-        "min_count": min_count,
-        "min_confidence": min_confidence,
-        "seconds": seconds,
-        "rng": chance(seed),
-    }
+    limits = ("min_support", "min_count", "min_confidence", "seconds")
+    how = {**{name: settings[name] for name in limits}, "rng": chance(seed)}
     with telling() as progress:
         table = baskets_of(data, items)
         release = hide_patterns(
@@ -127,13 +123,7 @@ def hide(
     write_dossier(
         hiding_dossier(release),
         dossier,
-        settings={
-            **{name: value for name, value in how.items() if name != "rng"},
-            "method": method,
-            "margin": margin,
-            "disclosure": disclosure,
-            "randomness": "secure" if seed is None else f"seed {seed}",
-        },
+        settings=settings,
         files={"input": data, "output": output, "patterns": patterns, "changed": reveal},
         force=force,
     )

@@ -18,6 +18,7 @@ from sfumato.cli.owner import (
     Nulls,
     Plot,
     check_targets,
+    given,
     read_microdata,
     telling,
 )
@@ -62,6 +63,7 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
+    settings = given(locals())
     check_targets([plot, *dossier_files(dossier)], force)
     beside = [] if weights is None else [weights]
     microdata = read_microdata(data, confidential, keys, bin, nulls, beside=beside)
@@ -76,14 +78,7 @@ def identify(
     write_dossier(
         identification_dossier(found),
         dossier,
-        settings={
-            "confidential": confidential,
-            "keys": [column.name for column in microdata.keys],
-            "bins": bin,
-            "nulls": nulls,
-            "weights": weights,
-            "population": population,
-        },
+        settings={**settings, "keys": [column.name for column in microdata.keys]},
         files={"input": data},
         force=force,
     )

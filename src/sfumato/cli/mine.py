@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -349,10 +350,15 @@ def draw(
     Page("Frequent itemsets", blocks).save(path)
 
 
+def _or_gap(value: float | None) -> float:
+    """What is undefined is a gap in the picture, not 0."""
+    return math.nan if value is None else value
+
+
 def _error_axes(errors: list[LengthErrors]) -> Any:
 
     panels = {
-        title: [plots.Series("this release", [getattr(error, name) or 0.0 for error in errors])]
+        title: [plots.Series("this release", [_or_gap(getattr(error, name)) for error in errors])]
         for title, name in (
             ("support error", "support_error"),
             ("false negatives", "false_negatives"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,6 +65,8 @@ Reveal = Annotated[
     ),
 ]
 
+# Options that are no settings of what is done.
+APART = ("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed")
 SEEDED = "drawn from a seed: an experiment, not for release"
 
 
@@ -78,6 +80,16 @@ def check_targets(paths: Sequence[Path | None], force: bool) -> None:
         )
     for path in paths:
         check_drawing_target(path, force)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among a command's options, for the record: all but files and manners."""
+    chosen = {name: value for name, value in options.items() if name not in APART}
+    seed = options.get("seed")
+    drawn = (
+        {"randomness": "secure" if seed is None else f"seed {seed}"} if "seed" in options else {}
+    )
+    return {**chosen, **drawn}
 
 
 def chance(seed: int | None) -> Keystream:

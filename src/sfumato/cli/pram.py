@@ -32,6 +32,7 @@ from sfumato.cli.owner import (
     check_targets,
     columns,
     cuts,
+    given,
     listed,
     nulls_named,
     telling,
@@ -87,6 +88,7 @@ def pram(
 
     Example: sfumato pram adult.csv -o release.csv --column marital_status --gamma 19 --within sex
     """
+    settings = given(locals())
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, reveal, *dossier_files(dossier)], force)
@@ -111,16 +113,7 @@ def pram(
     write_dossier(
         pram_dossier(release),
         dossier,
-        settings={
-            "columns": column,
-            "gamma": None if promised is None else float(promised.gamma),
-            "keep": keep,
-            "jointly": jointly,
-            "within": within,
-            "bins": bin,
-            "nulls": nulls,
-            "randomness": "secure" if seed is None else f"seed {seed}",
-        },
+        settings=settings,
         files={"input": data, "output": output, "changed rows": reveal},
         force=force,
     )

@@ -12,8 +12,7 @@ from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawin
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer
-from sfumato.mine.cube import CubeResult
+from sfumato.mine.cube import CubeResult, shown
 from sfumato.mine.cube import query as ask
 from sfumato.report import save_figure
 
@@ -83,7 +82,8 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
         return {
             "share": within,
             "rows": None,
-            "words": words + "no number of rows can be said, as an answer is not above 0",
+            "words": words
+            + "no number of rows can be said, as an answer is not above 0 or has no error",
         }
     words += f"{normal:,} rows are needed (normal law)" + (
         ", which you have" if normal <= result.population else ""
@@ -99,7 +99,7 @@ def print_answers(result: CubeResult, level: float) -> None:
     if not result.rows:
         print("no group is left")
         return
-    estimates = [name for name in result.columns if isinstance(result.rows[0][name], Answer)]
+    estimates = result.estimates
     labels = [name for name in result.columns if name not in estimates]
     columns = (
         2 if len(estimates) <= 2 else 1
@@ -114,32 +114,15 @@ def print_answers(result: CubeResult, level: float) -> None:
     ]
     lines = [
         [*("all" if row[name] is None else str(row[name]) for name in labels)]
-        + [text for name in estimates for text in _shown(row[name], level)[:columns]]
+        + [text for name in estimates for text in shown(row[name], level)[:columns]]
         for row in result.rows
     ]
     print_table(headings, lines, left=len(labels))
 
 
-def _shown(answer: Any, level: float) -> tuple[str, str]:
-    import math
-
-    if not math.isfinite(answer.value):
-        return "unknown", ""
-    if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
-        return f"{answer.value:,.10g} exact", ""
-    low, high = answer.interval(level)
-    digits = max(0, 1 - math.floor(math.log10(answer.stderr)))
-    value, error, least, most = (
-        f"{number:,.{digits}f}" for number in (answer.value, answer.stderr, low, high)
-    )
-    return f"{value} ± {error}", f"[{least}, {most}]"
-
-
 def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:
     """One panel an estimate: the groups across, with error bars."""
-    estimates = [
-        name for name in result.columns if result.rows and isinstance(result.rows[0][name], Answer)
-    ]
+    estimates = result.estimates
     if not estimates:
         raise ParameterError("there is no estimate to draw in this answer")
     labels = [

@@ -21,6 +21,7 @@ from sfumato.cli.owner import (
     check_targets,
     columns,
     cuts,
+    given,
     listed,
     nulls_named,
     telling,
@@ -66,6 +67,7 @@ def suppress(
     Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education --bin
     age=frequency:5 --k 5
     """
+    settings = given(locals())
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, reveal, *dossier_files(dossier)], force)
@@ -87,15 +89,7 @@ def suppress(
     write_dossier(
         suppression_dossier(release),
         dossier,
-        settings={
-            "k": k,
-            "keys": list(release.report.keys),
-            "confidential": confidential,
-            "bins": bin,
-            "nulls": nulls,
-            "seconds": seconds,
-            "randomness": "secure" if seed is None else f"seed {seed}",
-        },
+        settings={**settings, "keys": release.report.keys},
         files={"input": data, "output": output, "blanked cells": reveal},
         force=force,
     )

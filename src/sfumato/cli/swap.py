@@ -26,6 +26,7 @@ from sfumato.cli.owner import (
     chance,
     check_targets,
     classifier_named,
+    given,
     read_microdata,
     telling,
 )
@@ -105,19 +106,14 @@ def swap(
     Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.2 --bin
     age=frequency:5
     """
+    settings = given(locals())
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, plot, reveal, *dossier_files(dossier)], force)
     microdata = read_microdata(data, confidential, keys, bin, nulls)
-    how: dict[str, Any] = {
-        "method": method,
-        "conditional": conditional,
-        "jointly": jointly,
-        "max_posterior": max_posterior,
-        "drift": allowed_drift(drift),
-        "release_raw": release_raw,
-        "rng": chance(seed),
-    }
+    same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
+    how = {name: settings[name] for name in same}
+    how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
     with telling() as progress:
         release = swap_records(
             microdata, proportion, classifier=classifier_named(classifier), progress=progress, **how
@@ -137,16 +133,9 @@ def swap(
         swap_dossier(release),
         dossier,
         settings={
-            "confidential": confidential,
+            **settings,
             "keys": [column.name for column in microdata.keys],
-            "bins": bin,
-            "nulls": nulls,
-            "proportion": proportion,
-            **{name: value for name, value in how.items() if name != "rng"},
-            "drift": drift,
             "max_posterior": release.reports[0].max_posterior,
-            "classifier": classifier,
-            "randomness": "secure" if seed is None else f"seed {seed}",
         },
         files={"input": data, "output": output, "changed rows": reveal},
         force=force,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,8 @@ class Check:
 def check(campaign: Campaign) -> Check:
     """Everything about a campaign that can be said before anyone has answered."""
     kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
-    expected = [_expected(each) for each in CampaignTally(campaign.mechanism).singles]
+    counts: dict[Any, NDArray[Any]] = {}
+    expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
     return Check(
         campaign.name,
@@ -67,13 +68,15 @@ def check(campaign: Campaign) -> Check:
     )
 
 
-def _expected(standing: Standing) -> tuple[QuestionCheck, str | None]:
+def _expected(
+    standing: Standing, counts: dict[Any, NDArray[Any]]
+) -> tuple[QuestionCheck, str | None]:
     """What a question gives if all answers are equally frequent, and a warning if a few forged ones
-    could move it far.
+    could move it far; `counts` are what questions before have been seen to share.
     """
     name = standing.names[0]
     try:
-        counts = _uniform(standing)
+        _expect(standing, counts)
         moved = leverage(standing, counts)
         figures = question_figures(standing, PEOPLE, counts)
     except EstimationError as error:
@@ -91,13 +94,16 @@ def _expected(standing: Standing) -> tuple[QuestionCheck, str | None]:
     return QuestionCheck(name, most, people), told
 
 
-def _uniform(standing: Standing) -> Mapping[Any, NDArray[Any]]:
-    """The counts to be expected if all cells hold equally many people."""
+def _expect(standing: Standing, counts: dict[Any, NDArray[Any]]) -> None:
+    """Note the counts to be expected if all records are equally frequent; questions that count the
+    same expect the same.
+    """
     if standing.seen is None:
         raise EstimationError(standing.limit or "these reports do not answer this")
-    channel = standing.seen.channel
-    size = math.prod(channel.inputs)
-    return {standing.seen.tally.key: channel.apply(np.full(channel.inputs, PEOPLE / size))}
+    key, channel = standing.seen.tally.key, standing.seen.channel
+    if key not in counts:
+        even = np.full(channel.inputs, PEOPLE / math.prod(channel.inputs))
+        counts[key] = np.asarray(channel.apply(even))
 
 
 def truthful(campaign: Campaign) -> float:

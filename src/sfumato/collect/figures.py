@@ -130,7 +130,6 @@ def figures_of(
     tally: CampaignTally,
     *,
     days: Sequence[tuple[str, str, int]] = (),
-    store_bytes: int | None = None,
     enough: bool = True,
 ) -> Figures:
     """The figures of a campaign as its reports stand now."""
@@ -148,8 +147,7 @@ def figures_of(
         pairs=[pair(each, rows, counts) for each in tally.pairs] if shown else [],
         alarms=alarms(tally, rows, counts) if shown else [],
         promise=kept(campaign, rows),
-        days=_days(days),
-        store_bytes=store_bytes,
+        days=days_of(days),
     )
 
 
@@ -245,7 +243,8 @@ CAVEATS = (
 )
 
 
-def _days(rows: Sequence[tuple[str, str, int]]) -> list[Day]:
+def days_of(rows: Sequence[tuple[str, str, int]]) -> list[Day]:
+    """The totals of the days, as a store keeps them: day, outcome, count."""
     days: dict[str, dict[str, int]] = {}
     for day, outcome, count in rows:
         days.setdefault(day, {})[outcome] = count

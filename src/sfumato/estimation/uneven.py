@@ -7,11 +7,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer
 
 LEVELS = (0.9, 0.95, 0.99)  # for which ends are computed; those of others lie between them
+DRAWS = 4000  # of a computation that is no line
 REACHES = tuple(NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
 
 
@@ -79,14 +84,50 @@ class UnevenAnswer(Answer):
 
 def root(radicand: Answer) -> UnevenAnswer:
     """The square root of what was estimated, such as the standard deviation of a variance: never
-    refused, since its interval is the root of the radicand's, each end moved to where a root is.
+    refused, since its interval is the root of the radicand's, which is known not to lie below 0.
 
     >>> root(Answer(-4.0, 10.0)).value, root(Answer(9.0, 0.0)).value
     (0.0, 3.0)
     """
-    ends = [radicand.interval(level) for level in LEVELS]
-    roots = [(math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))) for low, high in ends]
-    return UnevenAnswer.between(math.sqrt(max(radicand.value, 0.0)), roots, 0.0)
+    value = max(radicand.value, 0.0)
+    arms = [reach * radicand.stderr for reach in REACHES]
+    roots = [(math.sqrt(max(radicand.value - arm, 0.0)), math.sqrt(value + arm)) for arm in arms]
+    return UnevenAnswer.between(math.sqrt(value), roots, 0.0)
+
+
+def from_draws(
+    value: float, draws: NDArray[Any], ends: tuple[float, float] | None = None
+) -> UnevenAnswer:
+    """The answer whose interval is where this share of the draws lies; draws without a value may be
+    anything, so that they count at both ends.
+    """
+    least, most = (-math.inf, math.inf) if ends is None else ends
+    known = np.sort(draws[np.isfinite(draws)])
+    lost = len(draws) - len(known)
+    row = np.concatenate([np.full(lost // 2, -np.inf), known, np.full(lost - lost // 2, np.inf)])
+    found = []
+    for level in LEVELS:
+        reach = (1 - level) / 2 * (len(row) - 1)
+        found.append((float(row[math.floor(reach)]), float(row[math.ceil(len(row) - 1 - reach)])))
+    if not math.isfinite(value):
+        value = float(np.median(known)) if len(known) else math.nan
+    return UnevenAnswer.between(min(max(value, least), most), found, least, most)
+
+
+def normal_draws(mean: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:  # (DRAWS, n)
+    """Values spread evenly over a normal law: a lattice, the same in every run (Roberts' sequence,
+    taken through the inverse of the normal distribution).
+    """
+    from scipy.special import ndtri
+
+    number = len(mean)
+    golden = 1.5
+    for _ in range(64):  # the root of x^(n+1) = x + 1
+        golden = (1 + golden) ** (1 / (number + 1))
+    steps = (1 / golden) ** np.arange(1, number + 1)
+    points = ndtri((0.5 + np.outer(np.arange(1, DRAWS + 1), steps)) % 1)
+    values, vectors = np.linalg.eigh(covariance)
+    return mean + points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
 
 
 def _ordered(first: float, second: float) -> tuple[float, float]:

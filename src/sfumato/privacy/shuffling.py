@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Guarantee
 
 DELTA = 1e-6
-BUCKETS = 2048  # of the number of clones; each counts as its smallest, so the bound only grows
+BUCKETS = 256  # of the number of clones; each counts as its smallest, so the bound only grows
 REACH = 9.0  # standard deviations of the number of clones; what lies beyond counts in full
 ACCURACY = 1e-4  # of the epsilon that is searched for, which is rounded up
 

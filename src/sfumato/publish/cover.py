@@ -97,9 +97,9 @@ def cover(
     """Removals after which no restriction is held by more than its `most_left` baskets, losing few
     lawful itemsets, and never more than any of the `starts` that does the same.
     """
-    started = time.monotonic()
+    progress(f"weighing {len(lawful):,} itemsets", None)
     problem = _covering(bits, restrictions, most_left, lawful, min_count, rng)
-    best = _searched(problem, restrictions, starts, started, seconds, progress)
+    best = _searched(problem, restrictions, starts, seconds, progress)
     return Entries.of(problem.rows[best.chosen], problem.items[best.chosen])
 
 
@@ -107,19 +107,22 @@ def _searched(
     problem: _Covering,
     restrictions: Sequence[Restriction],
     starts: Sequence[Entries],
-    started: float,
     seconds: float,
     progress: Telling,
 ) -> _Outcome:
     """The best outcome found: from the starts, then by prices until the time is up."""
+    started = time.monotonic()
 
     def left() -> bool:
         gone = (time.monotonic() - started) / max(seconds, 1e-9)
         progress(f"{len(best.chosen):,} removals lose {best.losses[0]:,} itemsets", min(gone, 1.0))
         return gone < 1 and bool(best.lost.any())
 
+    best = _choose(problem, np.ones(len(problem.slack)))
+    if not best.lost.any():
+        return best
     found = [_pruned(problem, problem.moves(entries)) for entries in starts]
-    best = min([*found, _choose(problem, np.ones(len(problem.slack)))], key=lambda o: o.losses)
+    best = min([*found, best], key=lambda outcome: outcome.losses)
     for allowed in islice(_few_items(problem, restrictions), _TRIED):
         if not left():
             return best

@@ -15,17 +15,17 @@ from typing import Any
 
 from sfumato import __version__
 from sfumato.errors import FileError
-from sfumato.publish.hide import HideRelease
+from sfumato.publish.hide import HideRelease, HideReport
 from sfumato.publish.identify import Identification, Risk
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.population import PopulationRisk
-from sfumato.publish.pram import PramRelease
+from sfumato.publish.pram import PramRelease, PramReport
 from sfumato.publish.suppress import SuppressRelease
 from sfumato.publish.swap import SwapRelease, SwapReport
 
 __all__ = [
     "Dossier",
-    "Grid",
+    "Lines",
     "Section",
     "hiding_dossier",
     "identification_dossier",
@@ -41,8 +41,8 @@ BEWARE = (
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Lines under headings."""
+class Lines:
+    """A table: lines under headings."""
 
     headings: tuple[str, ...]
     lines: tuple[tuple[Any, ...], ...]
@@ -55,7 +55,7 @@ class Section:
 
     heading: str
     words: tuple[str, ...] = ()
-    grids: tuple[Grid, ...] = ()
+    tables: tuple[Lines, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class Dossier:
     def all_sections(self) -> tuple[Section, ...]:
         """What was done first, then the result, then what remains."""
         done = [
-            Grid(("setting", "value"), tuple((n, _worded(v)) for n, v in self.settings.items()))
+            Lines(("setting", "value"), tuple((n, _worded(v)) for n, v in self.settings.items()))
         ]
         if self.files:
             lines = tuple(
                 (role, file["name"], file.get("bytes"), file.get("sha256", "–"))
                 for role, file in self.files.items()
             )
-            done.append(Grid(("file", "name", "bytes", "SHA-256"), lines))
+            done.append(Lines(("file", "name", "bytes", "SHA-256"), lines))
         words = (f"Made by Sfumato {__version__} on {self.made}.", BEWARE)
         first = Section("What was done", words, tuple(done))
         return (first, *self.sections, Section("What remains", self.remains))
@@ -143,7 +143,7 @@ def identification_dossier(found: Identification) -> Dossier:
     sections = [
         Section(
             "Risk",
-            grids=tuple(
+            tables=tuple(
                 _risk_grid({"records": one}, name)
                 for name, one in zip(found.confidential, found.risks, strict=True)
             ),
@@ -151,7 +151,7 @@ def identification_dossier(found: Identification) -> Dossier:
         Section(
             "What gives records away",
             ("Identifiable records that would be saved without a key, or with it in few bins.",),
-            (Grid(("key", "values", "if dropped", "if binned"), roles),),
+            (Lines(("key", "values", "if dropped", "if binned"), roles),),
         ),
     ]
     if found.population is not None:
@@ -183,10 +183,10 @@ def _population_section(population: PopulationRisk) -> Section:
         "The records as a sample. The expected numbers assume that keys are independent of each "
         "other, which mostly overstates them; those by the weights alone understate.",
     )
-    return Section("In the population", words, (Grid(("quantity", "value"), lines),))
+    return Section("In the population", words, (Lines(("quantity", "value"), lines),))
 
 
-def _risk_grid(risks: Mapping[str, Risk], caption: str) -> Grid:
+def _risk_grid(risks: Mapping[str, Risk], caption: str) -> Lines:
     """The measures of several risks side by side."""
     names = (
         ("records", "records"),
@@ -201,7 +201,7 @@ def _risk_grid(risks: Mapping[str, Risk], caption: str) -> Grid:
     lines = tuple(
         (words, *(one.to_dict()[name] for one in risks.values())) for name, words in names
     )
-    return Grid(("measure", *risks), lines, caption)
+    return Lines(("measure", *risks), lines, caption)
 
 
 def swap_dossier(release: SwapRelease) -> Dossier:
@@ -239,7 +239,7 @@ def _swap_risk(report: SwapReport) -> Section:
     return Section(f"Risk before and after: {report.confidential}", words, tuple(grids))
 
 
-def _guess_grid(intruder: Intruder) -> Grid:
+def _guess_grid(intruder: Intruder) -> Lines:
     lines = (
         (f"without the release (always '{intruder.commonest}')", _percent(intruder.baseline)),
         ("believing what is shown", _percent(intruder.believing)),
@@ -252,10 +252,10 @@ def _guess_grid(intruder: Intruder) -> Grid:
         ),
     )
     caption = f"right guesses of {intruder.confidential}, {intruder.unique:,} unique records"
-    return Grid(("intruder", "right"), lines, caption)
+    return Lines(("intruder", "right"), lines, caption)
 
 
-def _shown_grid(intruder: Intruder) -> Grid:
+def _shown_grid(intruder: Intruder) -> Lines:
     ordered = sorted(intruder.shown, key=lambda one: -one.posterior)[:SHOWN]
     lines = tuple(
         (
@@ -268,7 +268,7 @@ def _shown_grid(intruder: Intruder) -> Grid:
         for one in ordered
     )
     headings = ("shown", "unique records", "likeliest truth", "how sure", "as shown")
-    return Grid(headings, lines, f"{intruder.confidential}, surest first")
+    return Lines(headings, lines, f"{intruder.confidential}, surest first")
 
 
 def _swap_cost(report: SwapReport) -> Section:
@@ -290,9 +290,9 @@ def _swap_cost(report: SwapReport) -> Section:
         ]
     two_way = tuple((name, change) for name, change in cost.two_way.items())
     grids = (
-        Grid(("quantity", "value"), tuple(lines)),
-        Grid(("value", "before", "after"), _totals(report), "totals"),
-        Grid(("key", "change"), two_way, "two-way table of each key, total variation distance"),
+        Lines(("quantity", "value"), tuple(lines)),
+        Lines(("value", "before", "after"), _totals(report), "totals"),
+        Lines(("key", "change"), two_way, "two-way table of each key, total variation distance"),
     )
     return Section(f"What it cost: {report.confidential}", (), grids)
 
@@ -329,6 +329,19 @@ def _swap_remains(report: SwapReport) -> list[str]:
 def hiding_dossier(release: HideRelease) -> Dossier:
     """What was hidden, how deep, and what other patterns were lost."""
     report = release.report
+    found = sum(one.found_after for one in report.patterns)
+    remains = (
+        *report.notes,
+        f"{found} of {len(report.patterns)} patterns are still found.",
+        "Below the threshold each is still held by the baskets counted above; one who knows what "
+        "someone bought can see that an item is missing.",
+    )
+    lead = f"{report.changed_transactions:,} of {report.rows:,} baskets changed."
+    sections = (_hiding_risk(report), _hiding_cost(report))
+    return Dossier("Hidden patterns", lead, sections, remains, release.to_dict())
+
+
+def _hiding_risk(report: HideReport) -> Section:
     patterns = tuple(
         (
             one.pattern,
@@ -342,6 +355,14 @@ def hiding_dossier(release: HideRelease) -> Dossier:
         for one in report.patterns
     )
     headings = ("pattern", "before", "after", "confidence", "then", "company", "")
+    words = (
+        f"A pattern is found from {report.min_count:,} of {report.rows:,} baskets. Company counts "
+        "the other itemsets that show when the threshold is lowered to a hidden one.",
+    )
+    return Section("Risk before and after", words, (Lines(headings, patterns),))
+
+
+def _hiding_cost(report: HideReport) -> Section:
     cost = (
         ("hiding failure", report.hiding_failure),
         ("misses cost", report.misses_cost),
@@ -353,31 +374,8 @@ def hiding_dossier(release: HideRelease) -> Dossier:
         ("items added", report.added),
     )
     lost = tuple((" ".join(items),) for items in report.lost[:SHOWN])
-    sections = (
-        Section(
-            "Risk before and after",
-            (
-                f"A pattern is found from {report.min_count:,} of {report.rows:,} baskets. Company "
-                "counts the other itemsets that show when the threshold is lowered to a hidden "
-                "one.",
-            ),
-            (Grid(headings, patterns),),
-        ),
-        Section(
-            "What it cost",
-            (),
-            (Grid(("quantity", "value"), cost), Grid(("lost itemsets",), lost)),
-        ),
-    )
-    found = sum(one.found_after for one in report.patterns)
-    remains = (
-        *report.notes,
-        f"{found} of {len(report.patterns)} patterns are still found.",
-        "Below the threshold each is still held by the baskets counted above; one who knows what "
-        "someone bought can see that an item is missing.",
-    )
-    lead = f"{report.changed_transactions:,} of {report.rows:,} baskets changed."
-    return Dossier("Hidden patterns", lead, sections, remains, release.to_dict())
+    grids = (Lines(("quantity", "value"), cost), Lines(("lost itemsets",), lost))
+    return Section("What it cost", (), grids)
 
 
 def suppression_dossier(release: SuppressRelease) -> Dossier:
@@ -401,13 +399,13 @@ def suppression_dossier(release: SuppressRelease) -> Dossier:
         for name, (before, after) in release.risks.items()
     )
     sections = (
-        Section("Risk before and after", (), (Grid(("measure", "value"), lines), *risks)),
+        Section("Risk before and after", (), (Lines(("measure", "value"), lines), *risks)),
         Section(
             "What it cost",
             (),
             (
-                Grid(("quantity", "value"), cost),
-                Grid(("key", "cells blanked"), tuple(report.by_column.items())),
+                Lines(("quantity", "value"), cost),
+                Lines(("key", "cells blanked"), tuple(report.by_column.items())),
             ),
         ),
     )
@@ -426,45 +424,50 @@ def suppression_dossier(release: SuppressRelease) -> Dossier:
 
 def pram_dossier(release: PramRelease) -> Dossier:
     """What random replacement promises, what it does to counts, and what can be guessed."""
-    sections = []
     remains = [
         f"All replaced columns together: gamma {release.to_dict()['gamma']:.6g}. The matrices are "
         "made from the counts of the table and are described by them."
     ]
+    sections: list[Section] = []
     for report in release.reports:
-        guesses = (
-            ("gamma", report.gamma),
-            ("right guesses without the release", _percent(report.baseline)),
-            ("right guesses from what is shown, knowing the matrix", _percent(report.informed)),
-            ("surest shown value", str(report.worst.shown)),
-            ("how sure of " + str(report.worst.likeliest), _percent(report.worst.posterior)),
-        )
-        counts = tuple(
-            (str(one.value), one.true, one.shown, one.stderr) for one in report.counts[:SHOWN]
-        )
-        cost = (
-            ("records changed", report.changed),
-            ("expected to show the truth", _percent(report.kept)),
-            ("an expected count differs by at most", report.moved),
-        )
-        sections += [
-            Section(f"Risk: {report.column}", (), (Grid(("quantity", "value"), guesses),)),
-            Section(
-                f"What it cost: {report.column}",
-                (),
-                (
-                    Grid(("quantity", "value"), cost),
-                    Grid(("value", "true", "shown", "standard error"), counts),
-                    Grid(("with", "two-way table changed by"), tuple(report.two_way.items())),
-                ),
-            ),
-        ]
+        sections += [_pram_risk(report), _pram_cost(report)]
         remains += [*report.notes, _weaker(report.column, report.within)]
     names = ", ".join(report.column for report in release.reports)
-    lead = f"{int(release.changed.sum()):,} of {release.table.num_rows:,} records show another {names}."
+    lead = (
+        f"{int(release.changed.sum()):,} of {release.table.num_rows:,} records show another "
+        f"{names}."
+    )
     return Dossier(
         f"Random replacement of {names}", lead, tuple(sections), tuple(remains), release.to_dict()
     )
+
+
+def _pram_risk(report: PramReport) -> Section:
+    guesses = (
+        ("gamma", report.gamma),
+        ("right guesses without the release", _percent(report.baseline)),
+        ("right guesses from what is shown, knowing the matrix", _percent(report.informed)),
+        ("surest shown value", str(report.worst.shown)),
+        ("how sure of " + str(report.worst.likeliest), _percent(report.worst.posterior)),
+    )
+    return Section(f"Risk: {report.column}", (), (Lines(("quantity", "value"), guesses),))
+
+
+def _pram_cost(report: PramReport) -> Section:
+    counts = tuple(
+        (str(one.value), one.true, one.shown, one.stderr) for one in report.counts[:SHOWN]
+    )
+    cost = (
+        ("records changed", report.changed),
+        ("expected to show the truth", _percent(report.kept)),
+        ("an expected count differs by at most", report.moved),
+    )
+    grids = (
+        Lines(("quantity", "value"), cost),
+        Lines(("value", "true", "shown", "standard error"), counts),
+        Lines(("with", "two-way table changed by"), tuple(report.two_way.items())),
+    )
+    return Section(f"What it cost: {report.column}", (), grids)
 
 
 def _weaker(column: str, within: Sequence[str]) -> str:

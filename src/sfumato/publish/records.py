@@ -18,6 +18,7 @@ from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.files import write_whole
 from sfumato.table import Table, reader_of
 from sfumato.table.readers import STANDARD_STREAM, RecordReader, kind_of
+from sfumato.table.table import plain_array
 from sfumato.table.writing import check_target
 
 __all__ = ["check_record_target", "csv_text", "read_records", "write_json", "write_records"]
@@ -39,10 +40,27 @@ def read_records(data: Any) -> pa.Table:
             f"{reader.where} is itself a perturbed file", hint="give the true records"
         )
     _check_named_once(reader)
-    batches = list(reader.arrow_batches(reader.names))
+    # pandas hands its row labels over as a column of this name; nobody meant them as data.
+    names = [name for name in reader.names if not name.startswith("__index_level_")]
+    batches = [_plain(batch) for batch in reader.arrow_batches(names)]
     if not sum(batch.num_rows for batch in batches):
         raise DataError(f"{reader.where} has no rows")
+    _check_single_values(batches[0].schema, reader.where)
     return pa.Table.from_batches(batches)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same values without string views, which polars hands over and Arrow cannot sort."""
+    columns = [plain_array(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _check_single_values(schema: pa.Schema, where: str) -> None:
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            raise DataError(
+                f"column '{field.name}' of {where} should hold single values; it holds {field.type}"
+            )
 
 
 def _holds_lists(reader: RecordReader) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
+from sfumato.collect.board import Board
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.figures import figures_of
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
@@ -43,6 +43,7 @@ class Served:
     file: CampaignFile
     number: int
     tally: CampaignTally
+    board: Board
     state: str = "open"
     counted: float = 0.0  # when all reports were counted, where others add some too
     counting: float = 0.0  # seconds that it took
@@ -85,8 +86,9 @@ class Collector:
             number = self.store.enrol(file)
             tally = CampaignTally(file.campaign.mechanism)
             tally.recount(self.store.bodies(number))
-            figures_of(file.campaign, tally)  # what it needs is loaded before anyone waits for it
-            self.served[file.campaign.name] = Served(file, number, tally)
+            board = Board(file.campaign, tally)
+            board.work()  # what it needs is loaded before anyone waits for it
+            self.served[file.campaign.name] = Served(file, number, tally, board)
         self.look_at_the_day()
 
     def refresh(self, served: Served) -> None:

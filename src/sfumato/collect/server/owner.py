@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from sfumato.collect.assets import Assets, chosen_language
 from sfumato.collect.dashboard import Asked, Dashboard
-from sfumato.collect.figures import Figures, figures_of
+from sfumato.collect.figures import Figures, days_of, figures_of
 from sfumato.collect.language import LANGUAGES, Language
 from sfumato.collect.releases import export, find_campaign, release_of
 from sfumato.collect.server.collector import Collector, Served
@@ -108,8 +108,8 @@ class OwnerPages:
         if not owner:
             return self._public_figures(served)
         store = self.collector.store
-        days = store.daily(served.number)
-        return figures_of(served.campaign, served.tally, days=days, store_bytes=store.size())
+        days = days_of(store.daily(served.number))
+        return replace(served.board.figures(), days=days, store_bytes=store.size())
 
     def _public_figures(self, served: Served) -> Figures:
         """What a public dashboard shows: kept, and changed only in steps, so that no two looks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from sqlglot import exp
@@ -11,7 +11,6 @@ from sqlglot import exp
 from sfumato.mine.cube.quantity import NOTHING, Quantity
 
 ONE = Quantity(1.0)
-ROUNDING = 1e-9
 
 
 class Sums(Protocol):
@@ -22,6 +21,10 @@ class Sums(Protocol):
     @property
     def count(self) -> Quantity:
         """How many records there are."""
+
+    @property
+    def records(self) -> Quantity:
+        """How many records there are, to divide by: a draw of fewer than none says nothing."""
 
     @property
     def nobody(self) -> bool:
@@ -56,29 +59,28 @@ def _sum(sums: Sums) -> Quantity:
 
 
 def _average(sums: Sums) -> Quantity:
-    return sums.total() / sums.count
+    return sums.total() / sums.records
 
 
 def _covariance(sums: Sums, first: int = 0, second: int = 1) -> Quantity:
     """Free of the centres; the products of what they leave over are next to nothing."""
-    left, right = sums.centred(first) / sums.count, sums.centred(second) / sums.count
-    return sums.centred(first, second) / sums.count - left * right
+    left, right = sums.centred(first) / sums.records, sums.centred(second) / sums.records
+    return sums.centred(first, second) / sums.records - left * right
 
 
 def _variance(sums: Sums, number: int = 0) -> Quantity:
     """Not below 0 by rounding alone; by noise it may be."""
-    found, square = _covariance(sums, number, number), sums.centred(number, number) / sums.count
-    rounded = -ROUNDING * square.value < found.value < 0
-    return replace(found, value=0.0) if rounded else found
+    size = sums.centred(number, number) / sums.records
+    return _covariance(sums, number, number).not_by_rounding_below_zero(size)
 
 
 def _of_sample(formula: Callable[[Sums], Quantity]) -> Callable[[Sums], Quantity]:
-    return lambda sums: formula(sums) * (sums.count / (sums.count - ONE))
+    return lambda sums: formula(sums) * (sums.records / (sums.records - ONE))
 
 
 def _correlation(sums: Sums) -> Quantity:
     first, second = (_variance(sums, number).sqrt() for number in (0, 1))
-    return _covariance(sums) / (first * second)
+    return (_covariance(sums) / (first * second)).between(-1.0, 1.0)
 
 
 ONE_NUMBER, PAIR = ("this",), ("this", "expression")

@@ -26,7 +26,7 @@ from sfumato.mine.cube.numbers import (
     evaluated,
     is_arithmetic,
 )
-from sfumato.mine.cube.quantity import NOTHING, Quantity
+from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.sheet import GroupSums, Scope
 
 COUNTED_TYPES = ("DOUBLE", "INT", "BIGINT", "INT128", "DECIMAL")  # that leave a count as it is
@@ -176,12 +176,7 @@ class _Translator:
             return _Part(lambda scope: inner.compute(scope).sqrt(), inner.cuts)
         if constant(expression.expression) != 0:
             raise QueryError(f"{expression.sql()} is answered for 0 only")
-
-        def unless_zero(scope: Scope) -> Quantity:
-            found = inner.compute(scope)
-            return NOTHING if found.value == 0 else found
-
-        return _Part(unless_zero, inner.cuts)
+        return _Part(lambda scope: inner.compute(scope).unless_zero(), inner.cuts)
 
     def _arithmetic(self, expression: exp.Expression) -> _Part:
         left, right = self.part(expression.this), self.part(expression.expression)

@@ -33,7 +33,7 @@ from sfumato.mine.cube.plan import (
     Quantile,
 )
 from sfumato.mine.cube.result import CubeResult, Row
-from sfumato.mine.cube.sheet import Scope, Sheet, is_nobody
+from sfumato.mine.cube.sheet import Scope, Sheet
 from sfumato.source import Source
 
 METHODS = ("invert", "em")
@@ -110,7 +110,7 @@ class _Answering:
 
     def _is_empty(self, group: Group) -> bool:
         sheet = Sheet(self.counted.tables[self.plan.base])
-        return is_nobody(sheet, sheet.linear(self.plan.base.mask(group)))
+        return sheet.is_nobody(sheet.linear(self.plan.base.mask(group)))
 
     def _kept(self, groups: list[Group]) -> list[Group]:
         having = self.plan.having
@@ -160,9 +160,14 @@ class _Answering:
         )
         found = []
         for group in groups:
-            sheet = Sheet(tables)
-            scope = Scope(sheet, entry.frame.mask(group), totals.sharing(group))
-            found.append(sheet.answer(entry.measure.compute(scope)))
+            mask, shared = entry.frame.mask(group), totals.sharing(group)
+            found.append(
+                Sheet(tables).answer(
+                    lambda sheet, mask=mask, shared=shared: (  # type: ignore[misc]
+                        entry.measure.compute(Scope(sheet, mask, shared))
+                    )
+                )
+            )
         return found
 
     def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:

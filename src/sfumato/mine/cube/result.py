@@ -158,12 +158,10 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 def _plain(value: Any, level: float) -> Any:
     if not isinstance(value, Answer):
         return value
-    if not math.isfinite(value.value):
-        return {"value": None, "stderr": None, "low": None, "high": None}
-    if not math.isfinite(value.stderr):
-        return {"value": value.value, "stderr": None, "low": None, "high": None}
-    low, high = value.interval(level)
-    return {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
+    low, high = value.interval(level) if math.isfinite(value.value) else (math.nan, math.nan)
+    parts = {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
+    known = math.isfinite(value.value)
+    return {name: part if known and math.isfinite(part) else None for name, part in parts.items()}
 
 
 def _cells(value: Any) -> list[str]:
@@ -174,13 +172,14 @@ def _cells(value: Any) -> list[str]:
 
 
 def shown(answer: Answer, level: float = 0.95) -> tuple[str, str]:
-    """An answer in words: its value with its error, and its interval."""
+    """An answer in words: its value with its error, and its interval; a dash where it has none."""
     if not math.isfinite(answer.value):
-        return "unknown", ""
+        return "–", ""
     if not math.isfinite(answer.stderr):
-        return f"{answer.value:,.6g}", ""
+        return f"{answer.value:,.6g}" + (" ± ∞" if answer.stderr > 0 else ""), ""
     if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
-        return f"{answer.value:,.10g} exact", ""
+        whole = answer.value.is_integer() and abs(answer.value) < 1e15
+        return f"{answer.value:,.0f} exact" if whole else f"{answer.value:,.12g} exact", ""
     digits = min(15, max(0, 1 - math.floor(math.log10(answer.stderr))))
     numbers = (answer.value, answer.stderr, *answer.interval(level))
     value, error, low, high = (f"{number:,.{digits}f}" for number in numbers)

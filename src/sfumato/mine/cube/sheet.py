@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Numeric
 from sfumato.estimation.estimate import Answer, Estimate
 from sfumato.estimation.moments import PowerSums
-from sfumato.estimation.uneven import root
+from sfumato.estimation.uneven import from_draws, normal_draws, root
 from sfumato.mine.cube.columns import Axis, Grid
 from sfumato.mine.cube.numbers import Terms
 from sfumato.mine.cube.quantity import Quantity
@@ -56,6 +56,7 @@ class Line:
 
     weights: Weights
     centre: float = 0.0
+    value: float = 0.0
 
     def about(self, centre: float) -> Weights:
         """The weights of the sums about another centre that make the same sum."""
@@ -89,21 +90,21 @@ class Sheet:
             return Quantity(float(table.sum()) * self.tables.rows)
         if self.tables.moments is not None:
             return self.powers(np.stack([table, 0 * table, 0 * table], axis=-1), 0.0)
-        return self._noted(Line(table), float((table * self.tables.value).sum()))
+        return self._noted(Line(table, 0.0, float((table * self.tables.value).sum())))
 
     def powers(self, weights: Weights, centre: float) -> Quantity:  # (*cells, 3)
         """The estimate of a weighted sum of the sums of powers about a centre."""
-        return self._noted(Line(weights, centre), float((weights * self.sums(centre)).sum()))
+        value = float((weights * self.sums(centre)).sum())
+        return self._noted(Line(weights, centre, value))
 
-    def _noted(self, line: Line, value: float) -> Quantity:
+    def _noted(self, line: Line) -> Quantity:
         self.lines.append(line)
-        return Quantity(value, {len(self.lines) - 1: 1.0})
+        return Quantity(line.value, {len(self.lines) - 1: 1.0})
 
     def variance(self, quantity: Quantity) -> float:
         """The variance of a quantity, by the delta method."""
         names = [name for name, slope in quantity.slopes.items() if slope]
-        counts = self.tables.counts
-        if not names or counts is None or counts.evidence.exact:
+        if not names or self.exact:
             return 0.0
         slopes = np.array([quantity.slopes[name] for name in names])
         return max(0.0, float(slopes @ self._covariances(names) @ slopes))
@@ -118,17 +119,29 @@ class Sheet:
         stacked = np.stack([line.weights for line in lines], axis=-1)
         return tables.counts.evidence.covariance_matrix(stacked) / tables.counts.copies**2
 
-    def answer(self, quantity: Quantity) -> Answer:
-        """The quantity with its standard error; without one where the method gives none."""
-        if not math.isfinite(quantity.value):
+    def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
+        """What is computed from linear estimates, with its standard error; without one where the
+        method gives none.
+        """
+        quantity = compute(self)
+        if self.is_nothing(quantity):
             return Answer(NONE, NONE)
         if not self.tables.errors and quantity.slopes:
             return Answer(quantity.value, NONE)
-        if quantity.root is not None and not quantity.root.radicands:
+        if quantity.root is not None:
             return self._root(quantity.root)
-        if any(self._is_lost(radicand) for radicand in quantity.radicands):
-            return Answer(NONE, NONE)
+        if quantity.bends and not self.exact:
+            return self._drawn(quantity, compute)
         return Answer(quantity.value, math.sqrt(self.variance(quantity)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing here has an error."""
+        return self.tables.counts is None or self.tables.counts.evidence.exact
+
+    def is_nothing(self, quantity: Quantity) -> bool:
+        """Whether a quantity is NULL; where a root bends it, only if it is surely so."""
+        return not math.isfinite(quantity.value) and (self.exact or not quantity.bends)
 
     def _root(self, radicand: Quantity) -> Answer:
         stderr = math.sqrt(self.variance(radicand))
@@ -136,9 +149,36 @@ class Sheet:
             return Answer(math.sqrt(max(radicand.value, 0.0)), 0.0)
         return root(Answer(radicand.value, stderr))
 
-    def _is_lost(self, radicand: Quantity) -> bool:
-        error = math.sqrt(self.variance(radicand))
-        return error > 0 and radicand.value < SURE_ROOTS * error
+    def _drawn(self, quantity: Quantity, compute: Callable[[Sheet], Quantity]) -> Answer:
+        """The answer whose interval is read off the same computation on estimates drawn again from
+        their normal law: whatever bends, and where a draw has no value, it may be anything.
+        """
+        values = np.array([line.value for line in self.lines])
+        spread = self._covariances(range(len(self.lines)))
+        redrawn = Redrawn(self.tables, draws=normal_draws(values, spread))
+        with np.errstate(all="ignore"):
+            found = np.asarray(compute(redrawn).value)
+        return from_draws(quantity.value, found, quantity.ends)
+
+    def is_nobody(self, count: Quantity) -> bool:
+        """Whether a count is surely 0."""
+        if abs(count.value) >= 0.5 or not self.tables.errors:
+            return False
+        return math.sqrt(self.variance(count)) < KNOWN
+
+
+@dataclass(eq=False)
+class Redrawn(Sheet):
+    """The same sheet with every linear estimate drawn again, many times."""
+
+    draws: NDArray[Any] = field(default_factory=lambda: np.zeros((1, 0)))  # (draws, lines)
+
+    def _noted(self, line: Line) -> Quantity:
+        self.lines.append(line)
+        return Quantity(self.draws[:, len(self.lines) - 1])
+
+    def is_nobody(self, count: Quantity) -> bool:
+        return False  # else there would be no estimate to draw again
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +225,12 @@ class GroupSums:
         return self.scope.sheet.linear(self._weights)
 
     @cached_property
+    def records(self) -> Quantity:
+        return self.count.above_zero_if_drawn()
+
+    @cached_property
     def nobody(self) -> bool:
-        return is_nobody(self.scope.sheet, self.count)
+        return self.scope.sheet.is_nobody(self.count)
 
     def total(self) -> Quantity:
         return self._sum([self.numbers[0]], [0.0])
@@ -252,10 +296,3 @@ class GroupSums:
             ]
         weights = np.stack([np.broadcast_to(power, shape) for power in powers], axis=-1)
         return sheet.powers(weights, middle)
-
-
-def is_nobody(sheet: Sheet, count: Quantity) -> bool:
-    """Whether a count is surely 0."""
-    return abs(count.value) < 0.5 and (
-        sheet.tables.errors and math.sqrt(sheet.variance(count)) < KNOWN
-    )
