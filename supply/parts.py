@@ -43,7 +43,9 @@ def locked_parts(root: Path) -> list[Part]:
     for line in text.splitlines():
         if found := _PINNED.match(line):
             name = canonicalize_name(found[1])
-            scope = "required" if name in required else "optional" if name in optional else "excluded"
+            scope = (
+                "required" if name in required else "optional" if name in optional else "excluded"
+            )
             parts.append(Part(name, found[2], tuple(_HASH.findall(line)), scope, _licence(name)))
     return parts
 

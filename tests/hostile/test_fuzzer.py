@@ -10,13 +10,23 @@ from tests.hostile.fuzzer import KINDS, Kind, TooLongError, limited, try_inputs
 from sfumato.errors import FileError
 
 # 2,000 inputs here and 20,000 in `make soak`, most of them descriptions: they say the most.
-SHARES = {"description": 0.5, "schema": 0.2, "ledger": 0.1, "csv": 0.1, "baskets": 0.1}
-AT_ONCE = 100
+SHARES = {
+    "description": 0.4,
+    "domain": 0.2,
+    "schema": 0.1,
+    "file": 0.1,
+    "ledger": 0.05,
+    "csv": 0.1,
+    "baskets": 0.05,
+}
+AT_ONCE = 50
 
 
 def rounds(total: int) -> list[tuple[str, int]]:
     return [
-        (name, seed) for name, part in SHARES.items() for seed in range(int(total * part) // AT_ONCE)
+        (name, seed)
+        for name, part in SHARES.items()
+        for seed in range(int(total * part) // AT_ONCE)
     ]
 
 
@@ -37,7 +47,7 @@ def test_every_honest_file_is_an_answer() -> None:
             kind.use(text)
 
 
-def test_the_fuzzer_notices_a_crash_a_hang_and_a_long_story() -> None:
+def test_the_fuzzer_notices_a_crash_a_hang_and_an_empty_story() -> None:
     def crash(text: bytes) -> None:
         json.loads(text)["entries"][0]["epsilon"] / 1
 
@@ -46,7 +56,7 @@ def test_the_fuzzer_notices_a_crash_a_hang_and_a_long_story() -> None:
             pass
 
     def ramble(text: bytes) -> None:
-        raise FileError("x" * 5000)
+        raise FileError("")
 
     for use in (crash, ramble):
         with pytest.raises(AssertionError):
