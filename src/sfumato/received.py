@@ -36,6 +36,7 @@ MOST_CUTOFF = 64
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DOTTED = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_DEPTH}}}")
+_TABLE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
 _DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
 _FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -218,6 +219,8 @@ def parsed_toml(text: str, where: str) -> dict[str, Any]:
         )
     if _DOTTED.search(text):  # each part of a key is looked up by all those before it
         raise SchemaError(f"{where} has a name of more than {MOST_DEPTH} parts with dots between")
+    if sum(1 for _ in _TABLE.finditer(text)) > 2 * MOST_ATTRIBUTES:
+        raise SchemaError(f"{where} has more than {2 * MOST_ATTRIBUTES:,} tables")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -274,6 +274,10 @@ class ParquetReader(RecordReader):
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
 
+    def table(self, domain: Domain) -> Table:
+        check_held(self.rows * len(domain), self.size, self.where)  # a code takes a byte or more
+        return super().table(domain)
+
     @property
     def release(self) -> str | None:
         """The release id that the rows carry."""

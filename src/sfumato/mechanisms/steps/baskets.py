@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, product
+from itertools import accumulate, product, starmap
 from math import comb
 
 from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
@@ -18,7 +18,7 @@ from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.privacy.guarantee import Gamma
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
-EXACT_BITS = 1 << 16  # of a gamma that is the product of different ones
+EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000 of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,7 @@ class Flip(Baskets):
     @property
     def gamma(self) -> Gamma:
         if self.sizes is None:
-            gammas: Counter[Gamma] = Counter()
-            for pair, items in Counter(self.keeps).items():
-                gammas[max(item_odds(*pair))] += items
-            return power_product(gammas)
+            return _power_product(Counter(starmap(_larger_odds, self.keeps)))
         odds = [item_odds(*pair) for pair in self.keeps]
         ends = zip(self._starts, self._starts[1:], strict=False)
         return power_product(Counter(worst_exchange(odds[start:end]) for start, end in ends))
@@ -344,29 +341,57 @@ def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
     )
 
 
+def _larger_odds(keep_ones: int, keep_zeros: int) -> tuple[int, int]:
+    """The larger of the item's odds, above and below the line: of p/(1−q) and q/(1−p), where p + q
+    is less than 1 with p and q the other way round.
+    """
+    p, q = keep_ones, keep_zeros
+    if p + q == SCALE:
+        return 1, 1
+    if p + q < SCALE:
+        p, q = SCALE - p, SCALE - q
+    return (p, SCALE - q) if p * (SCALE - p) >= q * (SCALE - q) else (q, SCALE - p)
+
+
 def power_product(gammas: Counter[Gamma]) -> Gamma:
-    """The product of these, each as often as counted.
+    """The product of these, each as often as counted."""
+    if math.inf in gammas:
+        return math.inf
+    return _power_product(
+        Counter({gamma.as_integer_ratio(): times for gamma, times in gammas.items()})
+    )
+
+
+def _power_product(ratios: Counter[tuple[int, int]]) -> Gamma:
+    """The product of these, given above and below the line, each as often as counted.
 
     It is exact, unless it takes more than EXACT_BITS to write many different ones: then rounded up
     in its 256th binary digit, for no one reads further.
     """
-    if math.inf in gammas:
+    if any(below == 0 for _, below in ratios):
         return math.inf
-    powers = [Fraction(gamma) ** times for gamma, times in gammas.items()]
-    if len(powers) == 1:
-        return powers[0]
-    if sum(power.numerator.bit_length() for power in powers) > EXACT_BITS:
+    powers = [(above**times, below**times) for (above, below), times in ratios.items()]
+    if len(powers) > 1 and sum(above.bit_length() for above, _ in powers) > EXACT_BITS:
         return _rounded_up(powers)
-    return math.prod(powers, start=Fraction(1))
+    # Fractions are shortened at every step; multiplied first and shortened once they are quick.
+    return Fraction(*(_multiplied(side) for side in zip(*powers, strict=True)))
 
 
-def _rounded_up(powers: Sequence[Fraction]) -> Fraction:
+def _multiplied(factors: Sequence[int]) -> int:
+    """Their product, by halves: long numbers then meet only numbers of their own length."""
+    if len(factors) < 16:
+        return math.prod(factors)
+    middle = len(factors) // 2
+    return _multiplied(factors[:middle]) * _multiplied(factors[middle:])
+
+
+def _rounded_up(powers: Sequence[tuple[int, int]]) -> Fraction:
     """A fraction not below their product, and equal to it in the first 256 binary digits: 512 are
     carried along, rounded up above the line and down below it.
     """
     above, below, shift = 1, 1, 0  # the product so far is not above `above / below` times 2^shift
-    for power in powers:
-        above, below = above * power.numerator, below * power.denominator
+    for power, divisor in powers:
+        above, below = above * power, below * divisor
         if (spare := above.bit_length() - 512) > 0:
             above, shift = (above >> spare) + 1, shift + spare
         if (spare := below.bit_length() - 512) > 0:
