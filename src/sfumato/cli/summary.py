@@ -52,7 +52,10 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     """
     if math.isinf(guarantee.epsilon):
         return "nothing: a report may prove what the record was"
-    return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
+    return (
+        f"someone who believed {_percent(prior)} before sees at most "
+        f"{_percent(guarantee.worst_posterior(prior))} after"
+    )
 
 
 def _percent(probability: float) -> str:

@@ -32,7 +32,8 @@ SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
 CHUNK = (
     1 << 12
-    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
+    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost
+    # little
     # beside them
 )
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix

@@ -26,7 +26,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import MATRIX, Supports
 from sfumato.mechanisms.sequential import DenseSums
-from sfumato.mechanisms.steps import Step, Table
+from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -45,7 +45,8 @@ class UserMatrix(Mechanism):
     channel are those of the rounded matrix.
 
     >>> from sfumato.domain import Category
-    >>> coin = UserMatrix(Domain((Category("coin", ("heads", "tails")),)), [[0.75, 0.125], [0.25, 0.875]])
+    >>> sides = Domain((Category("coin", ("heads", "tails")),))
+    >>> coin = UserMatrix(sides, [[0.75, 0.125], [0.25, 0.875]])
     >>> coin.guarantee, round(coin.private_channel.condition, 2)
     (Guarantee(gamma=6), 1.64)
     """
@@ -158,7 +159,7 @@ class UserMatrix(Mechanism):
     def steps(self) -> tuple[Step, ...]:
         sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))
         places = tuple(range(len(sizes)))
-        return (Table(columns=places, reports=places, sizes=sizes, weights=laws),)
+        return (TableStep(columns=places, reports=places, sizes=sizes, weights=laws),)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape

@@ -218,7 +218,8 @@ def hide(
     Where removals would hide the reverse of a rule as well, cover puts the antecedent into other
     baskets instead.
 
-    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"], min_count=3)
+    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"],
+    ...     min_count=3)
     >>> release.report.patterns[0].count_after, release.report.misses_cost
     (2, 0.0)
     """

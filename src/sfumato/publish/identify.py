@@ -150,7 +150,8 @@ def identify(
     population too.
 
     >>> import pyarrow as pa
-    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]}
+    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
+    ...     "no"]}
     >>> found = identify(pa.table(people), confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
     (1, 0.01)

@@ -173,7 +173,10 @@ class Summary:
         kept = [word for word, _ in self.words.most_common(KEPT_WORDS)]
         other = next((word for word in self.words if word.casefold() == "other"), "other")
         values = [*sorted(set(kept) - {other}, key=_numeric_order), other]
-        note = f"column '{self.name}' has {len(self.words)} different values; the rarer ones are '{other}'"
+        note = (
+            f"column '{self.name}' has {len(self.words)} different values; the rarer ones are "
+            f"'{other}'"
+        )
         return self._category(values, other), note
 
     def _category(self, values: list[str], other: str | None = None) -> Category:
@@ -198,7 +201,10 @@ class Summary:
             return Numeric(self.name, low, high, cuts, step), None
         middle = numbers[len(numbers) // 2]
         missing = int(middle) if isinstance(low, int) and step is None else float(middle)
-        note = f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its median; see `missing`"
+        note = (
+            f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its "
+            "median; see `missing`"
+        )
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
 
     def _grid(self) -> tuple[float, float, float | None]:

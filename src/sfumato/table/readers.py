@@ -589,7 +589,10 @@ def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> B
         )
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            message = f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1"
+            message = (
+                f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is "
+                "neither 0 nor 1"
+            )
             raise DataError(message, row=row + first_row)
         flags[:, place] = codes
     return Bits.from_dense(flags)

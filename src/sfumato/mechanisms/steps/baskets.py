@@ -22,7 +22,7 @@ EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baskets(Action):
+class BasketStep(Action):
     """A step on a basket of `items`, or on records as baskets: one item for each value of each
     column.
     """
@@ -66,7 +66,7 @@ class Baskets(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flip(Baskets):
+class Flip(BasketStep):
     """Every item is kept or flipped on its own: ones kept with ones / 2^16, zeros with zeros / 2^16
     (MASK).
 
@@ -102,7 +102,7 @@ class Flip(Baskets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut(Baskets):
+class CutStep(BasketStep):
     """Keep min(uniform 0..cutoff, m) of a basket's m items; put in every other with insert / 2^16
     (cut-and-paste).
 
