@@ -108,8 +108,8 @@ class Guarantee:
     def repeated(self, copies: int) -> Guarantee:
         """The guarantee of `copies` independent reports by the same mechanism: gamma^copies.
 
-        Where that would take a megabyte to write, infinity stands for it: a promise of e^(5 million)
-        is none.
+        Where that would take a megabyte to write, infinity stands for it: a promise of e^(5
+        million) is none.
         """
         if copies < 1:
             raise ParameterError(f"copies={copies}; a record is reported at least once")
