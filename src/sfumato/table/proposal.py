@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError
-from sfumato.received import MOST_ATTRIBUTES
+from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
 from sfumato.table.baskets import ITEMS_NAME
 from sfumato.table.long import LongReader
 from sfumato.table.opening import reader_of
@@ -278,7 +278,14 @@ class Summary:
             values = [*values, missing]
         return Category(self.name, tuple(values), other, missing)
 
-    def _number(self) -> tuple[Attribute, str | None]:
+    def _number(self) -> tuple[Attribute | None, str | None]:
+        if max(-self.low, self.high) > MOST_WHOLE or (
+            self.decimals == 0 and self.high - self.low >= 1 << 32
+        ):
+            return (
+                None,
+                f"column '{self.name}' holds numbers too large or too far apart and was left out",
+            )
         numbers = np.sort(np.concatenate(self.sample))
         low, high, step = self._grid()
         cuts = _cuts(numbers, low, high, whole=step is None and isinstance(low, int))

@@ -232,7 +232,7 @@ class FrameReader(RecordReader):
     def names(self) -> Sequence[str]:
         return self.frame.schema.names
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self.frame.schema.metadata, self.where)
         if found is None:
@@ -293,10 +293,14 @@ class ParquetReader(RecordReader):
     def rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
+
+    def table(self, domain: Domain) -> Table:
+        check_held(self.rows * len(domain), self.size, self.where)  # a code takes a byte or more
+        return super().table(domain)
 
     @property
     def release(self) -> str | None:
