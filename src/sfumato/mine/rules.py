@@ -209,7 +209,7 @@ class Rules:
 
     def _named(self, mask: Integers) -> list[tuple[str, ...]]:
         """The item names that the bits of each mask stand for."""
-        names = self.itemsets.supports.names
+        names = self.itemsets.names
         width = max((tier.length for tier in self.itemsets.tiers), default=0)
         items = np.full((len(self), width), -1, dtype=np.int32)
         for position, tier in enumerate(self.itemsets.tiers):

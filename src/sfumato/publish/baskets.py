@@ -55,9 +55,10 @@ def _read(data: Any, items: str | Path | None) -> Table:
         raise ParameterError(
             f"{reader.where} is itself a perturbed file", hint="give the true baskets"
         )
-    if items is not None and not isinstance(reader, BasketReader):
-        raise ParameterError("an items file is for basket files (.dat)", hint="leave it out")
-    domain = propose(reader).domain if items is None else read_items(items)
+    if items is not None and not reader.baskets:
+        raise ParameterError("an items file is for basket files", hint="leave it out")
+    named = not isinstance(reader, BasketReader)
+    domain = propose(reader).domain if items is None else read_items(items, named=named)
     if not domain.baskets:
         raise ParameterError(
             f"{reader.where} holds records, not baskets", hint="swap is for records"

@@ -17,8 +17,9 @@ from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure
+from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
-from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of, reader_of
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
 from sfumato.table.writing import Writer, check_free, writer_to
