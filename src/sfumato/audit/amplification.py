@@ -300,8 +300,10 @@ def _record_views(
     agree_left: list[list[NDArray[np.bool_]]] = []
     agree_right: list[list[NDArray[np.bool_]]] = []
     for place, attribute in enumerate(mechanism.domain):
+        if attribute.public or isinstance(attribute, Items):
+            continue
         one, other = (np.asarray(record[place]) for record in (first, second))
-        if attribute.public or isinstance(attribute, Items) or one[0] == other[0]:
+        if one[0] == other[0]:
             continue
         cells = judged_cells(attribute)
         codes = [

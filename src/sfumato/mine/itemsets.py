@@ -28,7 +28,7 @@ __all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemse
 _CHUNK = 1 << 18
 # Candidates of a length that are measured first, and the standard error of a support from which
 # a length says nothing: an interval of twice that holds every support there can be.
-_PROBE, _BLIND = 256, 0.5
+_PROBE, _MANY_PROBES, _BLIND = 256, 8, 0.5
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -266,6 +266,8 @@ class _Search:
             if not parts and self._is_blind(itemsets, subsets, tier):
                 return None
             measured = self.supports.measure(itemsets, subsets, tier.measured)
+            if not parts and self._says_nothing(measured, tier):
+                return None
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
             parts.append(Tier(itemsets, subsets, measured).take(alive))
             candidates += len(itemsets)
@@ -277,11 +279,19 @@ class _Search:
     def _is_blind(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
     ) -> bool:
-        """Whether supports of these itemsets are not worth measuring, by a few of them."""
-        if self.supports.exact or tier.length == 0 or not len(itemsets):
+        """Whether supports of many itemsets are not worth measuring, by a few of them."""
+        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
             return False
-        few = np.linspace(0, len(itemsets) - 1, min(_PROBE, len(itemsets))).astype(np.intp)
+        few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
         measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
+        return self._says_nothing(measured, tier)
+
+    def _says_nothing(self, measured: Measured, tier: Tier) -> bool:
+        """Whether half of these supports have errors beyond any use; of single items they are told
+        whatever they are.
+        """
+        if self.supports.exact or tier.length == 0 or not len(measured.stderr):
+            return False
         return bool(np.median(measured.stderr) > _BLIND * self.supports.rows)
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
