@@ -296,6 +296,12 @@ def _clear(where: str) -> Iterator[None]:
 
     try:
         yield
+    except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.ConstraintException):
+        # Its own words quote the value, which may be someone's true one.
+        raise FileError(
+            f"DuckDB cannot read {where}: it holds a value that is not of its column's type",
+            hint="it was changed after it was perturbed",
+        ) from None
     except duckdb.Error as error:
         line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(f"DuckDB cannot read {where}: {line}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from sfumato.address import SPECIAL, redacted, well_formed
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Domain
 from sfumato.engines.spark import is_spark, spark_session
@@ -55,10 +56,16 @@ class Location:
                 "sqlite://PATH#CAMPAIGN"
             )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
-        address, mark, table = rest.partition("#")
-        if not table:
+        # The last #: one in a password should be %23, and is none of the table's business.
+        address, mark, table = rest.rpartition("#")
+        if not mark or not table:
             raise ParameterError(
                 "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
+            )
+        if scheme != "duckdb" and not well_formed(text):
+            raise ParameterError(
+                f"'{redacted(text)}' is no address that can be read without a guess",
+                hint=f"{SPECIAL}, or leave the password to PGPASSWORD or ~/.pgpass",
             )
         return cls(
             scheme, address if scheme in IN_FILES else f"{scheme}://{address}", unquote(table)
@@ -150,7 +157,7 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
     location = Location.parse(url)
     if location is None:
         raise ParameterError(
-            f"'{url}' is no database",
+            f"'{redacted(url)}' is no database",
             hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE",
         )
     table = release.table if isinstance(release, Release) else release

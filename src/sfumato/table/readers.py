@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.address import redacted
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
@@ -685,6 +686,11 @@ def reader_of(source: Any) -> Reader:
         return FrameReader.of(source)
     if str(source) == STANDARD_STREAM:
         return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
+    if "://" in str(source):
+        raise FileError(
+            f"'{redacted(str(source))}' is an address, and records are read from a file here",
+            hint=f"Sfumato reads {listing(SUFFIXES)}",
+        )
     path = Path(source)
     where = f"'{source}'"
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from sfumato.counting.base import Baskets
 from sfumato.counting.spreads import combined
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
 from sfumato.counting.sql.writing import Tree, Writer
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items
 from sfumato.errors import DataError, SfumatoError, Unanswerable
 from sfumato.observation import ItemSource
 
@@ -66,6 +66,8 @@ class SqlCounter:
         None  # where the release says how many it has; every table counted is held against it
     )
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
+    _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
 
     @cached_property
     def rows(self) -> int:
@@ -108,8 +110,47 @@ class SqlCounter:
                 hint="it was cut short or changed after it was perturbed",
             )
 
+    def check_values(self, cells: Iterable[Cells]) -> None:
+        """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
+        stated would take it for its own.
+        """
+        columns: dict[str, Attribute] = {}
+        for part in cells:
+            lists = part.item is not None and not self.relation.flags
+            name = part.attribute.name if lists else part.name
+            if name not in self._sound:
+                columns[name] = part.attribute
+        for name in [name for name, a in columns.items() if name == a.name and _in_lists(a)]:
+            self.item_counts(columns.pop(name))
+        if columns:
+            self._check_columns(columns)
+
+    def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
+        kinds = self._fetch(self._writer.kinds(list(columns))).schema
+        found = self._fetch(self._writer.strangers(columns, kinds))
+        for name, strange in zip(columns, found.columns, strict=True):
+            if strange[0].as_py():
+                raise _outside(name)
+        self._sound.update(columns)
+
+    def item_counts(self, attribute: Attribute) -> Mapping[str, int]:
+        """How many baskets of a column of lists hold each item; one of another universe is
+        refused.
+        """
+        if attribute.name not in self._held:
+            found = self._fetch(self._writer.items(attribute))
+            names = found.column("item").to_pylist()
+            absent = self._fetch(self._writer.absent(attribute)).column("n")[0].as_py()
+            if absent or not set(map(str, names)) <= set(attribute.labels):
+                raise _outside(attribute.name)
+            counts = found.column("n").to_pylist()
+            self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
+            self._sound.add(attribute.name)
+        return self._held[attribute.name]
+
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
+        self.check_values(cells)
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
@@ -155,18 +196,22 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
+        self.check_values(cells)
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
         )
+        self._check_rows(int(sums[:, 0].sum()))
         return self._spread(found, dict(enumerate(cells)), sums)
 
     def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
         sizes = [part.size for part in cells]
+        self.check_values(cells)
         found = self._fetch(self._writer.spreads(cells, cells[axis].name))
         rows, total, centre, variance = (
             _floats(found.column(name)) for name in ("n", "s", "m", "v")
         )
+        self._check_rows(int(rows.sum()))
         places = self._places(found, dict(enumerate(cells)))
         spreads = np.stack([rows, total, centre, rows * variance], axis=1)
         index = np.ravel_multi_index(places, sizes)
@@ -244,6 +289,7 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
+        self.check_values(axes)
         found = self._fetch(
             self._writer.grouping_sets(
                 axes, list({tuple(sorted(own)): own for own in sets}.values())
@@ -307,20 +353,9 @@ class ItemsetCounter:
     def _single(self) -> NDArray[np.int64]:
         """The count of every item: those of baskets from one pass over the lists."""
         total = np.zeros(self.items, dtype=np.int64)
-        for attribute in {
-            part.attribute.name: part.attribute for part, _ in self.cells if part.item is not None
-        }.values():
-            found = self.counter._fetch(self.counter._writer.items(attribute))
-            held = dict(
-                zip(
-                    map(str, found.column("item").to_pylist()),
-                    found.column("n").to_pylist(),
-                    strict=True,
-                )
-            )
-            for place, (part, _) in enumerate(self.cells):
-                if part.item is not None and part.attribute is attribute:
-                    total[place] = held.get(part.name, 0)
+        for place, (part, _) in enumerate(self.cells):
+            if part.item is not None:
+                total[place] = self.counter.item_counts(part.attribute).get(part.name, 0)
         others = np.array(
             [place for place, (part, _) in enumerate(self.cells) if part.item is None],
             dtype=np.int32,
@@ -330,11 +365,14 @@ class ItemsetCounter:
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
+        self.counter.check_values(self.cells[item][0] for item in np.unique(itemsets).tolist())
         for start in range(0, len(itemsets), ITEMSETS):
             found = self.counter._fetch(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
             )
-            total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
+            *counts, rows = [column[0].as_py() for column in found.columns]
+            self.counter._check_rows(int(rows))
+            total[start : start + ITEMSETS] = counts
         return total
 
 
@@ -351,10 +389,7 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     """The cells that the keys of groups stand for."""
     if keys.null_count:
-        raise DataError(
-            f"column '{part.name}' of this release holds values that are not in its domain; it "
-            "was changed"
-        )
+        raise _outside(part.name)
     if part.size == 2:
         flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
         return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
@@ -363,10 +398,19 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     try:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
-        raise DataError(
-            f"column '{part.name}' of this release holds values that are not in its domain; it "
-            "was changed"
-        ) from None
+        raise _outside(part.name) from None
+
+
+def _in_lists(attribute: Attribute) -> bool:
+    return isinstance(attribute, Items)
+
+
+def _outside(name: str) -> DataError:
+    """The refusal of a column; the value is not told, for it may be someone's true one."""
+    return DataError(
+        f"column '{name}' of this release holds values that are not in its domain",
+        hint="it was changed after it was perturbed",
+    )
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -1,0 +1,70 @@
+"""Addresses of databases and clusters as they may be shown: without a password, or what could be
+part of one.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "…"
+LOCAL = ("duckdb", "file")  # schemes of files, which know no password
+SPECIAL = "write # as %23, @ as %40, / as %2F and ? as %3F"
+
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]*)(?::[0-9]+)?"
+# Strictly what a URL may be. A password with a mark in it that should have been written as % and
+# two digits makes it another thing, and then no part of it is shown.
+_STRICT = re.compile(
+    rf"(?:[^/?#@\s]*@)?(?P<hosts>{_HOST}(?:,{_HOST})*)(?P<path>/[^?#@\s]*)?"
+    r"(?:\?[^?#@\s]*)?(?P<table>\#[^@#]*)?"
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+# An address of PostgreSQL may hold anything up to the quote around it; any other ends at a blank.
+_IN_TEXT = re.compile(
+    r"(?P<server>postgres(?:ql)?):/+[^'\"\n]*|(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://[^\s'\"]*",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(r"(?i)\b(\w*pass(?:word|wd)?)=('[^']*'|[^\s&'\"]*)")
+
+
+def redacted(address: str) -> str:
+    """An address as it may be shown: host, database and table, without user, password and options;
+    of one that is not strictly well formed only the scheme.
+
+    >>> redacted("postgresql://ann:secret@host:5432/db?sslmode=require#t")
+    'postgresql://host:5432/db#t'
+    >>> redacted("postgresql://ann:se#cret@host/db#t"), redacted("duckdb://a@b.db#t")
+    ('postgresql://…', 'duckdb://a@b.db#t')
+    """
+    scheme, mark, rest = address.partition("://")
+    if not mark:
+        return _PASSWORD.sub(rf"\1={HIDDEN}", address)
+    if not _SCHEME.fullmatch(scheme):
+        return HIDDEN
+    if scheme.lower() in LOCAL:
+        return address
+    found = _STRICT.fullmatch(rest)
+    if found is None:
+        return f"{scheme}://{HIDDEN}"
+    return f"{scheme}://{found['hosts']}{found['path'] or ''}{found['table'] or ''}"
+
+
+def well_formed(address: str) -> bool:
+    """Whether an address is strictly what a URL may be, so that no part of it is taken for
+    another.
+    """
+    return _STRICT.fullmatch(address.partition("://")[2]) is not None
+
+
+def without_secrets(text: str) -> str:
+    """A text with every address in it as it may be shown.
+
+    >>> without_secrets("no file 'postgresql:/ann:secret@host/db'; see https://ann:x@host/help")
+    "no file 'postgresql://host/db'; see https://host/help"
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        scheme = found["server"] or found["scheme"]
+        rest = found[0][len(scheme) + 1 :].lstrip("/")
+        return redacted(f"{scheme}://{rest}")
+
+    return _PASSWORD.sub(rf"\1={HIDDEN}", _IN_TEXT.sub(shown, text))
