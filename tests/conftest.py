@@ -1,6 +1,10 @@
-"""What every test may ask for: the shared data sets, and repeatable property tests."""
+"""What every test may ask for: the shared data sets, a PostgreSQL server, a cache of its own, and
+repeatable property tests.
+"""
 
 import os
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,14 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Counts are kept in a folder of the tests, and not among those of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def project_root() -> Path:
     """The folder that holds pyproject.toml."""
@@ -37,3 +49,18 @@ def data_dir() -> Path:
             "the shared data sets are not here; set SFUMATO_DATA to the folder that holds them"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server with an empty database, started once for all tests that
+    need one.
+    """
+    pgserver = pytest.importorskip(
+        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pgserver's own, about where it keeps its locks
+        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    yield server.get_uri()
+    server.cleanup()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target
+from sfumato.cli.options import Engine, Force, Items, Json, NoCache, Schema, check_drawing_target
 from sfumato.cli.printing import console, print_json, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError
@@ -98,6 +98,7 @@ def mine(
     schema: Schema = None,
     items: Items = None,
     engine: Engine = None,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
     ] = None,
@@ -123,7 +124,7 @@ def mine(
     check_fraction("--min-confidence", min_confidence)
     for path in (plot, output):
         check_drawing_target(path, force)
-    source = read_source(file, schema, items, engine)
+    source = read_source(file, schema, items, engine, cache=not no_cache)
     if truth is not None and not isinstance(source, Release):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"

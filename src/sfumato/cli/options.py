@@ -40,6 +40,13 @@ Engine = Annotated[
         "spark://host:7077).",
     ),
 ]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
+    ),
+]
 Gamma = Annotated[
     float | None,
     typer.Option(

@@ -60,6 +60,7 @@ class DuckDatabase(Database):
 
     connection: DuckDBPyConnection
     where: str
+    path: Path
     dialect: ClassVar[str] = "duckdb"
 
     @classmethod
@@ -67,7 +68,7 @@ class DuckDatabase(Database):
         """The database in a file; to be written, it is made if it is not there."""
         if not writable and not path.is_file():
             raise FileError(f"no database file '{path}'")
-        database = cls(connect(path, writable=writable), f"'{path}'")
+        database = cls(connect(path, writable=writable), f"'{path}'", path)
         if not writable:
             try:
                 database._check_plain()
@@ -118,6 +119,14 @@ class DuckDatabase(Database):
             schemas = [pair[0] for pair in pairs if _folded(pair[0]) == _folded(schema)]
             return (schema if schema in schemas or not schemas else schemas[0]), table
         return alike[0]
+
+    def state(self, table: TableName) -> str:
+        found = []
+        for path in (self.path, self.path.with_name(f"{self.path.name}.wal")):
+            if path.exists():
+                facts = path.stat()
+                found.append(f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns}")
+        return f"{table.key}: {', '.join(found)}"
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.base import Baskets
 from sfumato.counting.spreads import combined
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
 from sfumato.counting.sql.writing import Tree, Writer
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items
@@ -65,6 +66,7 @@ class SqlCounter:
     stated_rows: int | None = (
         None  # where the release says how many it has; every table counted is held against it
     )
+    kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
     _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
@@ -92,9 +94,29 @@ class SqlCounter:
         question = tuple(part.key for part in cells)
         if question in self._asked:
             return self._asked[question]
-        return self._remembered(
-            question, self._counted(cells, listed_axes(cells, self.relation.dialect))
-        )
+        known = self._found(cells)
+        if known is not None:
+            return self._remembered(question, known)
+        table = self._counted(cells, listed_axes(cells, self.relation.dialect))
+        return self._keep(cells, self._remembered(question, table))
+
+    def _found(self, cells: Sequence[Cells]) -> NDArray[Any] | None:
+        return None if self.kept is None else self.kept.find_cells(cells)
+
+    def _keep(self, cells: Sequence[Cells], table: NDArray[Any]) -> NDArray[Any]:
+        if self.kept is not None:
+            self.kept.keep_cells(cells, table)
+        return table
+
+    def once(self, question: Sequence[Any], count: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What is kept for a question, else counted now and kept."""
+        if self.kept is None:
+            return count()
+        known = self.kept.find(question)
+        if known is None:
+            known = count()
+            self.kept.keep(question, known)
+        return known
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         self._check_rows(int(table.sum()))
@@ -196,6 +218,12 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
+        question = ("powers", axis, middle, half, *_keys(cells))
+        return self.once(question, lambda: self._power_sums(cells, axis, middle, half))
+
+    def _power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
         self.check_values(cells)
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
@@ -205,6 +233,10 @@ class SqlCounter:
         return self._spread(found, dict(enumerate(cells)), sums)
 
     def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
+        question = ("spreads", axis, *_keys(cells))
+        return self.once(question, lambda: self._spreads(cells, axis))
+
+    def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes = [part.size for part in cells]
         self.check_values(cells)
         found = self._fetch(self._writer.spreads(cells, cells[axis].name))
@@ -246,14 +278,16 @@ class SqlCounter:
             for cells in questions
             if (key := tuple(part.key for part in cells)) not in self._asked
         }
+        kept = {key: self._found(cells) for key, cells in fresh.items()}
+        known = {key: self._remembered(key, t) for key, t in kept.items() if t is not None}
+        fresh = {key: cells for key, cells in fresh.items() if key not in known}
         tables = (
             self._count_fresh(list(fresh.values()))
             if len(fresh) > 1
             else [self.count(cells) for cells in fresh.values()]
         )
-        known = {
-            key: self._remembered(key, table) for key, table in zip(fresh, tables, strict=True)
-        }
+        for (key, cells), table in zip(fresh.items(), tables, strict=True):
+            known[key] = self._keep(cells, self._remembered(key, table))
         return [
             known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key]
             for cells in questions
@@ -345,6 +379,15 @@ class ItemsetCounter:
         """The number of baskets that hold each itemset (n, k)."""
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
+        asked = (itemsets.shape, itemsets.tobytes())
+        return self.counter.once((*self._question, *asked), lambda: self._counts(itemsets))
+
+    @cached_property
+    def _question(self) -> tuple[Any, ...]:
+        pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
+        return ("itemsets", *pieces)
+
+    def _counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         if itemsets.shape[1] == 1 and not self.counter.relation.flags:
             return self._single[itemsets[:, 0]]
         return self._listed(itemsets)
@@ -411,6 +454,10 @@ def _outside(name: str) -> DataError:
         f"column '{name}' of this release holds values that are not in its domain",
         hint="it was changed after it was perturbed",
     )
+
+
+def _keys(cells: Sequence[Cells]) -> list[Any]:
+    return [piece for part in cells for piece in part.key]
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.counting.base import Baskets
 from sfumato.counting.sql import SqlCounter
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.engines.spark.counting import Packing, SparkBaskets, SparkRelation, spark_release
 from sfumato.observation import ItemSource
 from sfumato.source import Release
@@ -27,7 +28,9 @@ class SparkCounter(SqlCounter):
         return SparkBaskets(self.relation.frame, Packing(self.domain, tuple(sources)))
 
 
-def open_with_spark(session: SparkSession, place: str) -> Release:
+def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:
     """The release in a perturbed file or folder that Spark can reach."""
     relation, provenance, rows = spark_release(session, place)
-    return Release(SparkCounter(provenance.mechanism.reports, relation, rows), provenance)
+    reports = provenance.mechanism.reports
+    kept = KeptCounts.of(provenance.release, reports) if cache else None
+    return Release(SparkCounter(reports, relation, rows, kept), provenance)
