@@ -25,6 +25,7 @@ from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.swapping import Swapping
@@ -58,7 +59,8 @@ class Example:
         """P(report | truth) over the joint cells of reports and records."""
         if self.oracle is not None:
             return self.oracle(self.mechanism)
-        return self.mechanism.channel.settle(counts).to_dense()
+        channel = self.mechanism.channel
+        return (channel if channel.settled else channel.settle(counts)).to_dense()
 
     def records(self, rows: int | None = None) -> Columns:
         """Independent records, unevenly spread over the domain so that columns of the channel
@@ -172,6 +174,18 @@ EXAMPLES: list[Example] = [
         "combined, baskets and records",
         Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))),
         16,
+    ),
+    Example("questionnaire", Questionnaire.promising(Guarantee(5), RECORD), 5),
+    Example(
+        "questionnaire, folded, with a public column",
+        Questionnaire.promising(Guarantee(Fraction("3.5")), Domain((PET, INCOME, AGE))),
+        Fraction("3.5"),
+    ),
+    Example(
+        "questionnaire, pairs",
+        Questionnaire.promising(Guarantee(19), Domain((SEX, PET, AGE)), questions="pairs:1"),
+        19,
+        answers=USES - {"all"},
     ),
 ]
 

@@ -66,7 +66,7 @@ def audit_release(
     >>> from sfumato.table import perturb_table
     >>> import numpy as np
     >>> coin = Domain((Category("coin", ("heads", "tails")),))
-    >>> truth = Table(coin, (np.arange(5000) % 2,))
+    >>> truth = Table(coin, (np.random.default_rng(1).integers(0, 2, 5000),))
     >>> release = perturb_table(truth, GammaDiagonal(coin, 3), seeded(1), keep_order=True)
     >>> audit_release(release, truth, rng=seeded(2)).clean
     True
@@ -162,7 +162,10 @@ def _attacks(
 
 def _order_checks(paired: Paired, order: NDArray[np.int64] | None) -> list[Check]:
     checks = [report_order_check(paired)]
-    return checks if order is None else [*checks, permutation_check(order)]
+    if order is None:
+        return checks
+    each = order[:: paired.copies] if len(order) == paired.release.rows else order
+    return [*checks, permutation_check(each)]
 
 
 def _sight(found: Agreements | None, threshold: float) -> Sight | None:

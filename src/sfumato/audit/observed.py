@@ -18,6 +18,7 @@ from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 
 MOST_COLUMNS = 24  # columns judged one by one and in neighbouring pairs
+MOST_SETS = 32  # of columns that single reports speak of
 MOST_TRUTHS = 64  # the most frequent true cells, whose reports are judged apart
 LEAST_ROWS = 50  # a true cell with fewer reports is not judged on its own
 BINS = 64  # steps of a likelihood ratio that are told apart
@@ -28,7 +29,14 @@ Floats = NDArray[np.float64]
 def observed_checks(paired: Paired) -> list[Check]:
     """Whether reports, true cell by true cell, are tallied as the observation says."""
     columns = [judged_cells(a) for a in list(paired.private)[:MOST_COLUMNS]]
-    questions = [(part,) for part in columns] + list(pairwise(columns))
+    questions: list[Sequence[Cells]] = [(part,) for part in columns]
+    if paired.mechanism.together is None:
+        questions += pairwise(columns)
+    else:
+        sets = [names for names in paired.mechanism.together if len(names) > 1]
+        questions += [
+            [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
+        ]
     found = (_tally_check(paired, cells) for cells in questions)
     return [check for check in found if check is not None]
 
@@ -44,7 +52,11 @@ def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
     names = " and ".join(f"'{part.name}'" for part in cells)
     values: list[Floats] = []
     details: list[str] = []
-    shape = seen.channel.inputs
+    shape, closed = seen.channel.inputs, seen.channel.closed
+    entries = int(np.prod(seen.channel.outputs))
+    judged = np.arange(entries) if closed is None else np.flatnonzero(closed.ravel())
+    if not judged.size:
+        return None
     sizes = np.bincount(truth, minlength=int(np.prod(shape)))
     for cell in np.argsort(-sizes, kind="stable")[:MOST_TRUTHS]:
         if sizes[cell] < LEAST_ROWS:
@@ -56,8 +68,8 @@ def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
         mean, variance = len(rows) * chances, len(rows) * chances * (1 - chances)
         p_values = counted(tally.ravel(), len(rows), mean, variance)
         impossible = (chances <= 1e-12) & (tally.ravel() > 0)
-        values.append(np.where(impossible, 0.0, p_values))
-        details += [f"true cell {cell + 1}, entry {entry + 1}" for entry in range(chances.size)]
+        values.append(np.where(impossible, 0.0, p_values)[judged])
+        details += [f"true cell {cell + 1}, entry {entry + 1}" for entry in judged]
     if not values:
         return None
     return worst_of(f"reports of {names} follow their channel", np.concatenate(values), details)

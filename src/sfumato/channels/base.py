@@ -138,6 +138,15 @@ class Channel(ABC):
         """The axes that are reported as they are."""
         return tuple(range(len(self.inputs))) if self.noiseless else ()
 
+    @property
+    def closed(self) -> NDArray[np.bool_] | None:  # outputs
+        """Which entries of the tally follow from these cells alone; None where all do.
+
+        The others depend on columns that are not among the cells, and count as if those were
+        evenly spread.
+        """
+        return None
+
     def beside(self, shape: tuple[int, ...]) -> Channel | None:
         """The channel of these cells jointly with columns that are reported as they are, standing
         first; None where the product with the identity is as good.

@@ -31,7 +31,7 @@ from sfumato.estimation.likelihood import Likelihood, maximum_likelihood
 @dataclass(frozen=True)
 class Answer:
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
-    a sample themselves.
+    a sample themselves, `assumes` what a model supposed beyond the reports.
 
     >>> [round(end, 2) for end in Answer(100.0, 10.0).interval(0.95)]
     [80.4, 119.6]
@@ -40,6 +40,7 @@ class Answer:
     value: float
     stderr: float
     sampling: bool = False
+    assumes: str | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The normal interval that covers the truth at this level."""
@@ -94,11 +95,15 @@ class Estimate:
         """The estimate of Σ weights·counts."""
         weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
         variance = self._covariance(weights, weights, sampling)
-        return Answer(float((weights * self.value).sum()), math.sqrt(max(variance, 0.0)), sampling)
+        return self._answer(float((weights * self.value).sum()), variance, sampling)
+
+    def _answer(self, value: float, variance: float, sampling: bool) -> Answer:
+        sampled = sampling or self.evidence.samples
+        return Answer(value, math.sqrt(max(variance, 0.0)), sampled, self.evidence.assumes)
 
     def _covariance(self, first: NDArray[Any], second: NDArray[Any], sampling: bool) -> float:
         fixed = self.evidence.covariance(first, second) / self.copies**2
-        if not sampling:
+        if not sampling or self.evidence.samples:
             return fixed
         spread = float((first * second * self.value).sum())
         return (
@@ -116,8 +121,10 @@ class Estimate:
     ) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of the estimates of n cells with one another."""
         fixed = self.evidence.cell_covariance(cells) / self.copies**2
+        if not sampling or self.evidence.samples:
+            return fixed
         value = self.value.ravel()[cells]
-        return fixed + np.diag(value) - np.outer(value, value) / self.rows if sampling else fixed
+        return fixed + np.diag(value) - np.outer(value, value) / self.rows
 
     def coarsen(self, cells: Sequence[Cells]) -> Estimate:
         """The estimate over some of the columns, or coarser cells of them, from the
@@ -166,8 +173,7 @@ class Estimate:
             np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)
         ) / bottom.value
         slope = np.broadcast_to(slope, self.value.shape)
-        variance = self._covariance(slope, slope, sampling)
-        return Answer(value, math.sqrt(max(variance, 0.0)), sampling)
+        return self._answer(value, self._covariance(slope, slope, sampling), sampling)
 
     def share(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The share of all rows with these values."""

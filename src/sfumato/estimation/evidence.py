@@ -21,6 +21,16 @@ class Evidence(ABC):
     each cell's estimate.
     """
 
+    @property
+    def samples(self) -> bool:
+        """Whether its covariances count the rows as a sample, and not as held fixed."""
+        return False
+
+    @property
+    def assumes(self) -> str | None:
+        """What the estimate supposes beyond the reports, in words; None where it is nothing."""
+        return None
+
     @cached_property
     @abstractmethod
     def total(self) -> NDArray[Any]:  # shape of the cells
@@ -77,6 +87,13 @@ class Evidence(ABC):
         own.
         """
         return (None,) * self.total.ndim
+
+    @property
+    def nested(self) -> bool:
+        """Whether summing cells gives what asking about the coarser cells alone would give; where
+        other reports answer those too, it does not.
+        """
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +189,10 @@ class CountEvidence(Evidence):
         return CountEvidence(self.counts, self.settled)
 
     @property
+    def nested(self) -> bool:
+        return not self.channel.repeats and self.channel.inputs == self.channel.outputs
+
+    @property
     def keeps(self) -> tuple[float | None, ...]:
         return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
 
@@ -185,7 +206,7 @@ class CountEvidence(Evidence):
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         if list(axes) == list(range(self.total.ndim)) and all(part.trivial for part in merges):
             return self
-        if self.channel.repeats or self.channel.inputs != self.channel.outputs:
+        if not self.nested:
             return super().merged(axes, merges)
         try:
             channel = self.channel.marginal(axes).coarsen(merges)

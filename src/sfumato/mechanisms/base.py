@@ -113,6 +113,19 @@ class Mechanism(ABC):
         return ()
 
     @property
+    def together(self) -> tuple[tuple[str, ...], ...] | None:
+        """The sets of columns that single reports speak of, where they do not speak of all."""
+        return None
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """What one person adds to the variance of Σ weights·shares over these private cells, where
+        a closed form says so before anything is observed.
+        """
+        return None
+
+    @property
     def item_law(self) -> ItemLaw | None:
         """How supports of itemsets come back, for reports that are baskets; None for others."""
         return None

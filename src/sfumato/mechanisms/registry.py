@@ -23,6 +23,7 @@ MECHANISMS = {
     "cut-and-paste": "cut_and_paste:CutAndPaste",
     "matrix": "matrix:UserMatrix",
     "combined": "combined:Combined",
+    "questionnaire": "questionnaire:Questionnaire",
 }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
+from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mine.features import Problem
@@ -81,16 +82,23 @@ class Questions:
         if not missing:
             return
         if self._whole and not self._free:
-            self.source = self.source.condensed(
-                [*(feature.cells for feature in self.problem.features), self.problem.target]
-            )
-            self._free = True
+            self._condense()
         if levels_left > 1 and not self._free:
             missing += self._next_needs(regions)
         questions = list(self._shared(missing))
         estimates = self.source.marginals([self._cells(partition) for partition in questions])
         for partition, estimate in zip(questions, estimates, strict=True):
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
+
+    def _condense(self) -> None:
+        """Count the table of all columns once, where the reports say anything of all at once."""
+        every = [*(feature.cells for feature in self.problem.features), self.problem.target]
+        try:
+            self.source = self.source.condensed(every)
+            _ = self.source.marginal(every[:1]).value
+            self._free = True
+        except Unanswerable:
+            self.source, self._whole = self.problem.source, False
 
     def _next_needs(self, regions: Sequence[Region]) -> list[Partition]:
         """What the children of these nodes will ask, whatever the nodes are split by; nothing if
@@ -164,12 +172,11 @@ class Questions:
         small = estimate.coarsen(self._cells(partition))
         cells = self._cells_of_node(small.value.shape, partition, region, feature, inside)
         covariance = small.cell_covariance(cells.ravel(), sampling=True)
-        return NodeCounts(
-            feature,
-            inside,
-            small.value.ravel()[cells],
-            covariance.reshape(*cells.shape, *cells.shape),
-        )
+        value = small.value.ravel()[cells]
+        covariance = covariance.reshape(*cells.shape, *cells.shape)
+        if small.evidence.samples:
+            covariance = _given_sizes(value, covariance)
+        return NodeCounts(feature, inside, value, covariance)
 
     def _cells_of_node(
         self,
@@ -187,6 +194,18 @@ class Questions:
             for place in sorted(partition)
         ]
         return np.arange(math.prod(shape)).reshape(shape)[tuple(places)]
+
+
+def _given_sizes(value: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:
+    """The covariance of counts (cells, classes) were the size of each cell known: n_h times that of
+    its class shares.
+
+    A law's counts are never negative, so shares are their own; and it may know well how classes
+    differ between cells whose sizes it hardly knows.
+    """
+    rows = np.maximum(value.sum(axis=1), 1e-300)
+    apart = np.eye(value.shape[1]) - (value / rows[:, None])[:, :, None]  # I - share_h·1ᵀ
+    return np.einsum("hkl,hlgm,gnm->hkgn", apart, covariance, apart, optimize=True)
 
 
 def _numbered(groups: Groups) -> Groups:

@@ -101,9 +101,12 @@ class Questions:
         itemsets = self.itemsets(length)
         try:
             variances = [itemset_variance(mechanism, items, shares) for items in itemsets]
-            conditions = [itemset_condition(mechanism, items) for items in itemsets]
         except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
             return math.inf, math.inf
+        try:
+            conditions = [itemset_condition(mechanism, items) for items in itemsets]
+        except SfumatoError:  # nothing is inverted: a model's answer
+            return _root_mean(variances), math.inf
         return _root_mean(variances), max(conditions)
 
     def class_spread(self, mechanism: Mechanism) -> float:
