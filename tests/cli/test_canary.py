@@ -203,6 +203,6 @@ def test_no_command_prints_a_value_that_was_never_reported(
         ):
             for more in ([], ["--json"]):
                 code, told = run(capfd, *line, *more)
-                assert code in (0, 2) and CANARY not in told and "4711" not in told, (line, told)
+                assert code in (0, 2) and CANARY not in told, (line, told)
                 refused += code == 2
     assert refused > 20

@@ -590,9 +590,7 @@ def test_parts_of_another_release_are_not_described(session, frame, mechanism, f
         spark_release(session, place)
 
 
-def test_the_old_folder_stays_until_the_new_one_is_in_place(
-    frame, mechanism, folder, monkeypatch
-):
+def test_the_old_folder_stays_until_the_new_one_is_in_place(frame, mechanism, folder, monkeypatch):
     target = folder / "replaced.parquet"
     perturb_frame(frame, str(target), mechanism, seeded(1), schema=DOMAIN)
     before = open_release(target).provenance.release

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Items, Json, NoCache, Schema, check_drawing_target, share
+from sfumato.cli.options import (
+    Engine,
+    Force,
+    Items,
+    Json,
+    NoCache,
+    Schema,
+    check_drawing_target,
+    share,
+)
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError

@@ -56,15 +56,17 @@ class KeptCounts:
 
     folder: Path  # of this release
     domain: Domain  # of its reports
-    state: str = ""  # what changes when the rows do, where their place can tell
 
     @classmethod
     def of(cls, release: str | None, domain: Domain, state: str = "") -> KeptCounts | None:
-        """Those of a release by its id; None where nothing is kept."""
+        """Those of a release by its id, and by what changes when its rows do, where the place they
+        stand in can tell; None where nothing is kept.
+        """
         place = cache_folder()
         if place is None or release is None:
             return None
-        return cls(place / "counts" / release, domain, state)
+        mark = f"-{hashlib.sha256(state.encode()).hexdigest()[:16]}" if state else ""
+        return cls(place / "counts" / f"{release}{mark}", domain)
 
     def find(self, question: Iterable[Any]) -> NDArray[Any] | None:
         """What was counted for this very question."""
@@ -106,7 +108,7 @@ class KeptCounts:
         return [table for table in found if table is not None]
 
     def _path(self, question: Iterable[Any]) -> Path:
-        digest = hashlib.sha256(f"{FORM} {self.state}".encode())
+        digest = hashlib.sha256(b"%d" % FORM)
         for part in question:
             piece = part if isinstance(part, bytes) else repr(part).encode()
             digest.update(b"%d:" % len(piece) + piece)
@@ -119,8 +121,9 @@ class KeptCounts:
         np.savez(buffer, **entry)  # type: ignore[arg-type]
         content = buffer.getvalue()
         with suppress(OSError):  # a disk that is full, a folder that is not ours: counted again
-            path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+            path.parents[3].mkdir(parents=True, exist_ok=True)
+            for folder in reversed(path.parents[:3]):  # for this user's eyes
+                folder.mkdir(mode=0o700, exist_ok=True)
             write_whole(path, hashlib.sha256(content).digest() + content)
             _bound(path.parent.parent)
 
@@ -173,9 +176,7 @@ def _owners(coarse: Cells, fine: Cells) -> NDArray[np.intp]:
     return result
 
 
-def _cells(
-    domain: Domain, name: str, group: NDArray[Any], starts: NDArray[Any] | None
-) -> Cells:
+def _cells(domain: Domain, name: str, group: NDArray[Any], starts: NDArray[Any] | None) -> Cells:
     axis = domain.axes[domain.axis(name)]
     attribute: Attribute = domain.attributes[axis.attribute]
     if isinstance(attribute, Items):
