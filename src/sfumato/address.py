@@ -5,6 +5,7 @@ part of one.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 HIDDEN = "…"
 LOCAL = ("duckdb", "file")  # schemes of files, which know no password
@@ -25,6 +26,7 @@ _IN_TEXT = re.compile(
     r"|(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?:/[^\s'\"]*|[^\s'\"]*@[^\s'\"]*)",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"'([^'\n]*)'")
 _PASSWORD = re.compile(r"(?i)\b(\w*pass(?:word|wd)?)=('[^']*'|[^\s&'\"]*)")
 
 
@@ -57,11 +59,14 @@ def well_formed(address: str) -> bool:
     return _STRICT.fullmatch(address.partition("://")[2]) is not None
 
 
-def without_secrets(text: str) -> str:
-    """A text with every address in it as it may be shown.
+def without_secrets(text: str, typed: Sequence[str] = ()) -> str:
+    """A text with every address in it as it may be shown, and without quoted parts of what was
+    typed that are not shown of it.
 
     >>> without_secrets("no file 'postgresql:/ann:secret@host/db'; see https://ann:x@host/help")
     "no file 'postgresql://host/db'; see https://host/help"
+    >>> without_secrets("cannot read 'secret'", ["postgresql://host/db?password=secret"])
+    "cannot read '…'"
     """
 
     def shown(found: re.Match[str]) -> str:
@@ -69,4 +74,10 @@ def without_secrets(text: str) -> str:
         rest = found[0][len(scheme) + 1 :].lstrip("/")
         return redacted(f"{scheme}://{rest}")
 
-    return _PASSWORD.sub(rf"\1={HIDDEN}", _IN_TEXT.sub(shown, text))
+    def quoted(found: re.Match[str]) -> str:
+        word = found[1]
+        is_hidden = any(word in each and word not in redacted(each) for each in typed)
+        return f"'{HIDDEN}'" if word and is_hidden else found[0]
+
+    hidden = _PASSWORD.sub(rf"\1={HIDDEN}", _IN_TEXT.sub(shown, text))
+    return _QUOTED.sub(quoted, hidden)

@@ -5,7 +5,6 @@ unbounded is kept.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -230,13 +229,12 @@ def _replace_pets(base: str) -> None:
 
     with psycopg.connect(base, autocommit=True) as connection:
         connection.execute(statement)
-        connection.execute("SELECT pg_stat_force_next_flush()")
 
 
-def test_a_copy_of_a_file_has_its_counts(path: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_file_that_changed_under_its_id_is_counted_anew(path: Path, cache: Path) -> None:
     open_source(path).marginal(["pet"])
-    shutil.copy(path, tmp_path / "copy.parquet")
-    again = open_source(tmp_path / "copy.parquet")
+    path.write_bytes(path.read_bytes())  # the same, as it happens, but who knows
+    again = open_source(path)
     sent = asked_of(again)
     again.marginal(["pet"])
-    assert not sent and cache.exists()
+    assert sent and cache.exists()

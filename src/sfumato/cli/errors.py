@@ -119,7 +119,7 @@ def _unexpected(error: Exception, as_json: bool) -> int:
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:
     # Whatever was typed may come back in a message, an address with its password too.
-    error = {name: words and without_secrets(words) for name, words in error.items()}
+    error = {name: words and without_secrets(words, sys.argv[1:]) for name, words in error.items()}
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return

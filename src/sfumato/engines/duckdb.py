@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.sql.database import Database, TableName
+from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
@@ -121,12 +122,8 @@ class DuckDatabase(Database):
         return alike[0]
 
     def state(self, table: TableName) -> str:
-        found = []
-        for path in (self.path, self.path.with_name(f"{self.path.name}.wal")):
-            if path.exists():
-                facts = path.stat()
-                found.append(f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns}")
-        return f"{table.key}: {', '.join(found)}"
+        journal = self.path.with_name(f"{self.path.name}.wal")
+        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}
@@ -230,6 +227,13 @@ def file_relation(
         )
     table = exp.table_(name, quoted=True)
     return DuckRelation(connection, table, reader.where, isinstance(reader, CsvReader), reader)
+
+
+def file_state(reader: Reader) -> str:
+    """What changes when the file of a release does, or one of its parts."""
+    parts = reader.parts if isinstance(reader, FolderReader) else (reader,)
+    paths = (getattr(part, "path", None) for part in parts)
+    return state_of(path for path in paths if isinstance(path, Path))
 
 
 def _table_function(reader: Reader, reports: Domain) -> str:

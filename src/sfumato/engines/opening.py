@@ -146,13 +146,13 @@ def release_in(reader: Reader, engine: str | None = None, *, cache: bool = True)
             "known"
         )
     _check_engine(engine, FILE_ENGINES)
-    from sfumato.engines.duckdb import file_relation, readable
+    from sfumato.engines.duckdb import file_relation, file_state, readable
 
     reports = provenance.mechanism.reports
     if engine == "memory" or (engine is None and not readable(reader)):
         return Release.of(reader.table(reports))
-    kept = KeptCounts.of(provenance.release, reports) if cache else None
     relation = file_relation(reader, reports)
+    kept = KeptCounts.of(provenance.release, reports, file_state(reader)) if cache else None
     return Release(SqlCounter(reports, relation, reader.described_rows, kept), provenance)
 
 

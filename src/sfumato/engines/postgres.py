@@ -87,14 +87,6 @@ class PostgresDatabase(Database):
         )
         return found.column("s")[0].as_py(), found.column("t")[0].as_py()
 
-    def state(self, table: TableName) -> str:
-        found = self.fetch(
-            "SELECT c.relfilenode, n_tup_ins, n_tup_upd, n_tup_del FROM pg_catalog.pg_class c"
-            " JOIN pg_catalog.pg_stat_all_tables s ON s.relid = c.oid"
-            f" WHERE s.schemaname = {_word(table.schema)} AND s.relname = {_word(table.table)}"
-        )
-        return f"{table.key}: {found.to_pylist()}"
-
     def comment(self, table: TableName) -> str | None:
         found = self.fetch(
             "SELECT obj_description(c.oid, 'pg_class') AS note FROM pg_catalog.pg_class c"

@@ -92,11 +92,11 @@ class Database(ABC):
 
     # What may be overridden.
 
-    def state(self, table: TableName) -> str:
-        """What changes when the rows of a table do, where the database can tell: counts that were
-        kept are those of one state.
+    def state(self, table: TableName) -> str | None:
+        """What changes when the rows of a table do: counts that are kept are those of one state.
+        None where the database cannot tell.
         """
-        return ""
+        return None
 
     # What follows.
 
@@ -118,8 +118,8 @@ class Database(ABC):
             raise ServerError(f"{where}: {error.message}", hint=error.hint) from None
         rows = Received(description, f"the description of '{table.key}'")["rows"].whole()
         reports, kept = provenance.mechanism.reports, None
-        if keep:
-            kept = KeptCounts.of(provenance.release, reports, self.state(table))
+        if keep and (state := self.state(table)) is not None:
+            kept = KeptCounts.of(provenance.release, reports, state)
         return SqlCounter(reports, self.relation(table), rows, kept), provenance
 
     def _release_of(self, table: TableName) -> str | None:

@@ -50,6 +50,12 @@ def cache_folder() -> Path | None:
     return None
 
 
+def state_of(paths: Iterable[Path]) -> str:
+    """What changes when one of these files does, or one comes or goes."""
+    facts = [(path.name, path.stat()) for path in sorted(paths)]
+    return ", ".join(f"{name} {fact.st_size} {fact.st_mtime_ns}" for name, fact in facts)
+
+
 @dataclass(frozen=True, eq=False)
 class KeptCounts:
     """The counts that are kept of one release."""
@@ -58,15 +64,15 @@ class KeptCounts:
     domain: Domain  # of its reports
 
     @classmethod
-    def of(cls, release: str | None, domain: Domain, state: str = "") -> KeptCounts | None:
-        """Those of a release by its id, and by what changes when its rows do, where the place they
-        stand in can tell; None where nothing is kept.
+    def of(cls, release: str | None, domain: Domain, state: str) -> KeptCounts | None:
+        """Those of a release by its id, and by what changes when its rows do; None where nothing is
+        kept.
         """
         place = cache_folder()
         if place is None or release is None:
             return None
-        mark = f"-{hashlib.sha256(state.encode()).hexdigest()[:16]}" if state else ""
-        return cls(place / "counts" / f"{release}{mark}", domain)
+        mark = hashlib.sha256(state.encode()).hexdigest()[:16]
+        return cls(place / "counts" / f"{release}-{mark}", domain)
 
     def find(self, question: Iterable[Any]) -> NDArray[Any] | None:
         """What was counted for this very question."""

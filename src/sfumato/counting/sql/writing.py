@@ -163,7 +163,7 @@ class Writer:
         return exp.select(*counts).from_(self.rows_from.copy())
 
     def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
-        tests = _strange(name, attribute, kinds)
+        tests = _strange(name, attribute, kinds, self.dialect)
         if self.dialect != "duckdb":
             return self._count_where([exp.or_(*tests)])
         # One at a time each is answered from the extremes that DuckDB keeps of every block.
@@ -245,7 +245,7 @@ class Writer:
         return case
 
 
-def _strange(name: str, attribute: Attribute, kinds: pa.Schema) -> list[Tree]:
+def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) -> list[Tree]:
     """The ways in which a value may be none of the domain's."""
     column = _column(name)
     absent = exp.Is(this=column.copy(), expression=exp.null())
@@ -262,7 +262,9 @@ def _strange(name: str, attribute: Attribute, kinds: pa.Schema) -> list[Tree]:
     if attribute.whole and not pa.types.is_integer(kind):
         tests.append(exp.NEQ(this=exp.Floor(this=column.copy()), expression=column.copy()))
     if pa.types.is_floating(kind):  # a number that is none is no extreme, so it is looked for
-        tests.append(exp.IsNan(this=column.copy()))
+        # DuckDB takes ISNAN for a comparison, and a block whose extremes are numbers for sound.
+        finite = exp.Anonymous(this="ISFINITE", expressions=[column.copy()])
+        tests.append(exp.not_(finite) if dialect == "duckdb" else exp.IsNan(this=column.copy()))
     return tests
 
 

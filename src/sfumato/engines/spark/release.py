@@ -10,6 +10,7 @@ from sfumato.counting.base import Baskets
 from sfumato.counting.sql import SqlCounter
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.engines.spark.counting import Packing, SparkBaskets, SparkRelation, spark_release
+from sfumato.engines.spark.storage import Place
 from sfumato.observation import ItemSource
 from sfumato.source import Release
 
@@ -32,5 +33,7 @@ def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -
     """The release in a perturbed file or folder that Spark can reach."""
     relation, provenance, rows = spark_release(session, place)
     reports = provenance.mechanism.reports
-    kept = KeptCounts.of(provenance.release, reports) if cache else None
+    kept = None
+    if cache:
+        kept = KeptCounts.of(provenance.release, reports, Place(session, place).state)
     return Release(SparkCounter(reports, relation, rows, kept), provenance)
