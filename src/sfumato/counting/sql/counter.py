@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,8 +18,8 @@ from sfumato.counting.base import Baskets
 from sfumato.counting.spreads import combined
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
-from sfumato.counting.sql.writing import Tree, Writer
-from sfumato.domain import Attribute, Cells, Columns, Domain, Items
+from sfumato.counting.sql.writing import Tree, Writer, middle_of
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError, Unanswerable
 from sfumato.observation import ItemSource
 
@@ -237,16 +238,13 @@ class SqlCounter:
         return self.once(question, lambda: self._spreads(cells, axis))
 
     def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
-        sizes = [part.size for part in cells]
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
         self.check_values(cells)
-        found = self._fetch(self._writer.spreads(cells, cells[axis].name))
-        rows, total, centre, variance = (
-            _floats(found.column(name)) for name in ("n", "s", "m", "v")
-        )
-        self._check_rows(int(rows.sum()))
-        places = self._places(found, dict(enumerate(cells)))
-        spreads = np.stack([rows, total, centre, rows * variance], axis=1)
-        index = np.ravel_multi_index(places, sizes)
+        found = self._fetch(self._writer.spreads(cells, attribute))
+        index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
+        spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
+        self._check_rows(int(spreads[:, 0].sum()))
         return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
 
     def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
@@ -458,6 +456,24 @@ def _outside(name: str) -> DataError:
 
 def _keys(cells: Sequence[Cells]) -> list[Any]:
     return [piece for part in cells for piece in part.key]
+
+
+def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (groups, 4)
+    """Rows, sum, mean and squares about it of whole numbers, each rounded once."""
+    middle = middle_of(attribute)
+    columns = (found.column(name).to_pylist() for name in ("n", "s", "q"))
+    spreads = np.zeros((found.num_rows, 4))
+    for place, (rows, first, second) in enumerate(zip(*columns, strict=True)):
+        if rows:  # a table without rows has no sums
+            about, mean = int(first), Fraction(int(first), rows)
+            squares = int(second) - about * mean
+            spreads[place] = rows, about + middle * rows, mean + middle, squares
+    return spreads
+
+
+def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
+    rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
+    return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

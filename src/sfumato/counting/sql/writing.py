@@ -19,6 +19,7 @@ from sfumato.bits import Bits
 from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
+LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
 
@@ -86,16 +87,21 @@ class Writer:
             power = exp.Mul(this=power.copy(), expression=_column("z"))
         return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
 
-    def spreads(self, cells: Sequence[Cells], name: str) -> exp.Select:
-        """Rows, sum, mean and variance of a number, for every combination of cells that occurs."""
-        number = _column("x")
-        selected = [
-            _named(_count(), "n"),
-            _named(exp.Sum(this=number.copy()), "s"),
-            _named(exp.Avg(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "m"),
-            _named(exp.VariancePop(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "v"),
-        ]
-        return self._grouped(dict(enumerate(cells)), selected, [_named(self.column(name), "x")])
+    def spreads(self, cells: Sequence[Cells], attribute: Numeric) -> exp.Select:
+        """Rows, sum and sum of squares of a whole number about the middle of its range, all of them
+        whole; mean and variance of any other; for every combination of cells that occurs.
+        """
+        parts: dict[str, Tree] = {}
+        number, selected = self.column(attribute.name), [_named(_count(), "n")]
+        if attribute.whole:
+            whole = exp.cast(number, exp.DataType.Type.BIGINT)
+            number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
+            square = exp.paren(exp.Mul(this=_column("x"), expression=_column("x")))
+            parts = {"s": exp.Sum(this=_column("x")), "q": exp.Sum(this=exp.cast(square, LONG))}
+        else:
+            parts = {"m": exp.Avg(this=_column("x")), "v": exp.VariancePop(this=_column("x"))}
+        selected += [_named(part, name) for name, part in parts.items()]
+        return self._grouped(dict(enumerate(cells)), selected, [_named(number, "x")])
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
@@ -266,6 +272,11 @@ def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) ->
         finite = exp.Anonymous(this="ISFINITE", expressions=[column.copy()])
         tests.append(exp.not_(finite) if dialect == "duckdb" else exp.IsNan(this=column.copy()))
     return tests
+
+
+def middle_of(attribute: Numeric) -> int:
+    """A whole number in the middle of a range: beside it every square has 63 bits at most."""
+    return int((attribute.min + attribute.max) // 2)
 
 
 def _run(part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
