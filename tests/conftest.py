@@ -3,6 +3,7 @@ repeatable property tests.
 """
 
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,15 +53,17 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The address of a PostgreSQL server with an empty database, started once for all tests that
     need one.
     """
     pgserver = pytest.importorskip(
         "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pgserver's own, about where it keeps its locks
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    yield server.get_uri()
-    server.cleanup()
+    # Not below pytest's own folder, which every run that begins closes to the server's user.
+    with tempfile.TemporaryDirectory(prefix="postgres", ignore_cleanup_errors=True) as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pgserver's own, about where it keeps its locks
+            server = pgserver.get_server(Path(folder), cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
