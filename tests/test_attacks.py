@@ -1,5 +1,5 @@
-"""Attacks and breaches on tiny domains, against the exact posterior: what must be found is found, and
-no guess is worse than none.
+"""Attacks and breaches on tiny domains, against the exact posterior: what must be found is found,
+and no guess is worse than none.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _STRICT = re.compile(
     r"(?:\?[^?#@\s]*)?(?P<table>\#[^@#]*)?"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-# An address of PostgreSQL may hold anything up to the quote around it; any other ends at a blank. Of
-# two slashes a path keeps one; what has an @ behind it is then an address still.
+# An address of PostgreSQL may hold anything up to the quote around it; any other ends at a blank.
+# Of two slashes a path keeps one; what has an @ behind it is then an address still.
 _IN_TEXT = re.compile(
     r"(?P<server>postgres(?:ql)?):/+[^'\"\n]*"
     r"|(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?:/[^\s'\"]*|[^\s'\"]*@[^\s'\"]*)",

@@ -1,5 +1,5 @@
-"""Kept counts: asking again, or coarser, reads no rows and gives the same; nothing stale, damaged or
-unbounded is kept.
+"""Kept counts: asking again, or coarser, reads no rows and gives the same; nothing stale, damaged
+or unbounded is kept.
 """
 
 from __future__ import annotations
