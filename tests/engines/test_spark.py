@@ -583,8 +583,8 @@ def test_parts_of_another_release_are_not_described(session, frame, mechanism, f
     place = str(folder / "mine-parts.parquet")
     assert spark_release(session, place)[1].release == open_release(place).provenance.release
     kept = ours[0].read_bytes()
-    ours[0].write_bytes(theirs[0].read_bytes())  # as many rows, under the same name
-    with pytest.raises(FileError, match="are not those that its description speaks of"):
+    ours[0].write_bytes(theirs[0].read_bytes())  # as many rows or nearly, under the same name
+    with pytest.raises(FileError, match="its description speaks of"):
         open_release(place)
     ours[0].write_bytes(kept)
     (ours[0].parent / f".{ours[0].name}.crc").unlink(missing_ok=True)
