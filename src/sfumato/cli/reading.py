@@ -22,6 +22,7 @@ def read_source(
     *,
     in_place: bool = False,
     cache: bool = True,
+    form: str | None = None,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one.
@@ -30,14 +31,18 @@ def read_source(
     another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if engine is not None or "://" in file:
+        if form is not None:
+            raise ParameterError(
+                "--form is for files that are read here", hint="leave --engine out"
+            )
         return _engine_source(file, schema, items, engine, cache)
-    reader = reader_of(file)
+    reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
-    if schema is not None or items is not None:
+    if schema is not None or items is not None or form is not None:
         raise ParameterError(
             f"'{file}' was perturbed and carries its own domain",
-            hint="leave --schema and --items out",
+            hint="leave --schema, --items and --form out",
         )
     if in_place:
         return release_in(reader, cache=cache)
@@ -52,9 +57,9 @@ def _engine_source(
     return open_source(file, engine, schema=wanted, cache=cache)
 
 
-def read_truth(truth: str, release: Release) -> Exact:
+def read_truth(truth: str, release: Release, form: str | None = None) -> Exact:
     """The true records of a release, read by the release's own domain."""
-    reader = reader_of(truth)
+    reader = reader_of(truth, form)
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
