@@ -17,6 +17,7 @@ from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree, Node, Tree
+from sfumato.plots import Branch
 from sfumato.report import save_figure
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, reader_of
@@ -116,13 +117,7 @@ def classify(
         if direct is not None
         else None
     )
-    where = (
-        "the test records"
-        if test
-        else "the true records"
-        if truth
-        else "the records it was trained on"
-    )
+    where = judged_on(test, truth)
     if plot is not None:
         draw(classifier, plot)
     result = result_dict(classifier, model, source, where, found, compared)
@@ -131,6 +126,13 @@ def classify(
         return
     print_result(result, classifier, found, compared)
     print_notes(result["notes"])
+
+
+def judged_on(test: str | None, truth: str | None) -> str:
+    """Which records the classifier is judged on, in words."""
+    if test:
+        return "the test records"
+    return "the true records" if truth else "the records it was trained on"
 
 
 def make(model: str, target: str, features: str | None, options: dict[str, Any]) -> Classifier:
@@ -263,8 +265,6 @@ def draw(classifier: Any, path: Path) -> None:
 
 def branch_of(tree: Tree, node: Node, condition: str) -> Any:
     """A node and all below it in the form that is drawn."""
-    from sfumato.plots import Branch
-
     children = []
     for place, child in enumerate(node.children):
         assert node.split is not None
