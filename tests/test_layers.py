@@ -15,6 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("errors",),
     ("interruption", "printable", "received"),
+    ("address",),
     ("files",),
     ("bits",),
     ("domain",),

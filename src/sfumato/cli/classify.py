@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Json, Schema, check_drawing_target
+from sfumato.cli.options import Engine, Force, Json, NoCache, Schema, check_drawing_target
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
@@ -80,6 +80,7 @@ def classify(
     ] = False,
     schema: Schema = None,
     engine: Engine = None,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")
     ] = None,
@@ -101,7 +102,7 @@ def classify(
     classifier = make(model, target, features, options)
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    source = read_source(file, schema, None, engine)
+    source = read_source(file, schema, None, engine, cache=not no_cache)
     if truth is not None and not isinstance(source, Release):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"

@@ -13,7 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Form, Items, Json, Schema, check_drawing_target
+from sfumato.cli.options import (
+    Engine,
+    Force,
+    Form,
+    Items,
+    Json,
+    NoCache,
+    Schema,
+    check_drawing_target,
+)
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, listing
@@ -107,6 +116,7 @@ def mine(
         ),
     ] = None,
     engine: Engine = None,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
     ] = None,
@@ -129,7 +139,8 @@ def mine(
     """
     _check_asked(maximal and closed, min_confidence, (plot, output), force)
     called = None if names is None else read_names(names)
-    source = read_source(file, schema, items, engine, form=None if truth else form)
+    read_as = None if truth else form
+    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as)
     exact = None if truth is None else _truth_beside(file, truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
