@@ -24,6 +24,8 @@ MECHANISMS = {
     "matrix": "matrix:UserMatrix",
     "combined": "combined:Combined",
     "questionnaire": "questionnaire:Questionnaire",
+    "piecewise": "piecewise:Piecewise",
+    "square-wave": "square_wave:SquareWave",
 }
 
 
