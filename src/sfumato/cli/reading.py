@@ -21,20 +21,21 @@ def read_source(
     engine: str | None = None,
     *,
     in_place: bool = False,
+    cache: bool = True,
     form: str | None = None,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one.
 
     `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
-    another engine is asked for.
+    another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if engine is not None or "://" in file:
         if form is not None:
             raise ParameterError(
                 "--form is for files that are read here", hint="leave --engine out"
             )
-        return _engine_source(file, schema, items, engine)
+        return _engine_source(file, schema, items, engine, cache)
     reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
@@ -44,16 +45,16 @@ def read_source(
             hint="leave --schema, --items and --form out",
         )
     if in_place:
-        return release_in(reader)
+        return release_in(reader, cache=cache)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def _engine_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None
+    file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
 ) -> Source:
-
     domain = None if schema is None else Domain.load(schema)
-    return open_source(file, engine, schema=domain if items is None else read_items(items))
+    wanted = domain if items is None else read_items(items)
+    return open_source(file, engine, schema=wanted, cache=cache)
 
 
 def read_truth(truth: str, release: Release, form: str | None = None) -> Exact:

@@ -28,7 +28,7 @@ __all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemse
 _CHUNK = 1 << 18
 # Candidates of a length that are measured first, and the standard error of a support from which
 # a length says nothing: an interval of twice that holds every support there can be.
-_PROBE, _BLIND = 256, 0.5
+_PROBE, _MANY_PROBES, _BLIND = 256, 8, 0.5
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -169,7 +169,8 @@ def frequent_itemsets(
     supersets are given up: more of it finds more long itemsets in perturbed data and costs time; 0
     prunes as the papers do. `top` keeps the itemsets of largest support only. More than
     `max_candidates` candidates at one length are refused. The search ends where the reports say
-    nothing more: at a length whose supports have standard errors above one half.
+    nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
+    as the papers do).
 
     >>> from sfumato.bits import Bits
     >>> from sfumato.estimation.supports.flipped import FlippedSupports
@@ -266,6 +267,8 @@ class _Search:
             if not parts and self._is_blind(itemsets, subsets, tier):
                 return None
             measured = self.supports.measure(itemsets, subsets, tier.measured)
+            if not parts and self._says_nothing(measured, tier):
+                return None
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
             parts.append(Tier(itemsets, subsets, measured).take(alive))
             candidates += len(itemsets)
@@ -277,11 +280,19 @@ class _Search:
     def _is_blind(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
     ) -> bool:
-        """Whether supports of these itemsets are not worth measuring, by a few of them."""
-        if self.supports.exact or tier.length == 0 or not len(itemsets):
+        """Whether supports of many itemsets are not worth measuring, by a few of them."""
+        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
             return False
-        few = np.linspace(0, len(itemsets) - 1, min(_PROBE, len(itemsets))).astype(np.intp)
+        few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
         measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
+        return self._says_nothing(measured, tier)
+
+    def _says_nothing(self, measured: Measured, tier: Tier) -> bool:
+        """Whether half of these supports have errors beyond any use; single items are told whatever
+        they are, and the papers' own search (no errors left to an itemset) goes on regardless.
+        """
+        if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
+            return False
         return bool(np.median(measured.stderr) > _BLIND * self.supports.rows)
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:

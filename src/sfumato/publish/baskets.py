@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
+from sfumato.domain import Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.publish.restriction import Restriction, read_restrictions
 from sfumato.table import Table, propose, read_items, reader_of
@@ -46,9 +46,7 @@ def item_names(table: Table) -> tuple[str, ...]:
 
 def bits_of(table: Table) -> Bits:
     """The baskets as bits."""
-    bits = table.columns[0]
-    assert isinstance(bits, Bits)
-    return bits
+    return as_bits(table.columns[0])
 
 
 def _read(data: Any, items: str | Path | None) -> Table:

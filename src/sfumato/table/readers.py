@@ -136,10 +136,7 @@ class Reader(ABC):
         """The batches, as long as together they stay in proportion to what they are read from."""
         held = 0
         for batch in batches:
-            held += sum(
-                column.words.nbytes if isinstance(column, Bits) else column.nbytes
-                for column in batch
-            )
+            held += sum(column.nbytes for column in batch)
             check_held(held, self.size, self.where)
             yield batch
 
