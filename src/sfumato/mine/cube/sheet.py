@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -121,8 +121,14 @@ class Sheet:
 
     def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
         """What is computed from linear estimates, with its standard error; without one where the
-        method gives none.
+        method gives none; and with what a model supposed on the way.
         """
+        found, counts = self._answer(compute), self.tables.counts
+        if counts is None:
+            return found
+        return replace(found, sampling=counts.evidence.samples, assumes=counts.evidence.assumes)
+
+    def _answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
         quantity = compute(self)
         if self.is_nothing(quantity):
             return Answer(NONE, NONE)
