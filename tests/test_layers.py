@@ -29,6 +29,7 @@ LAYERS = (
     ("estimation",),
     ("source",),
     ("engines",),
+    ("engine", "spark"),  # what 0.1.0 called it
     ("model",),
     ("mine",),
     ("publish",),
