@@ -16,7 +16,7 @@ LAYERS = (
     ("errors",),
     ("interruption", "printable", "received"),
     ("address",),
-    ("files",),
+    ("files", "notebook"),
     ("bits",),
     ("domain",),
     ("randomness",),
@@ -29,6 +29,7 @@ LAYERS = (
     ("estimation",),
     ("source",),
     ("engines",),
+    ("engine", "spark"),  # what 0.1.0 called it
     ("model",),
     ("mine",),
     ("publish",),

@@ -27,8 +27,8 @@ from sfumato.engines import open_source
 from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
@@ -291,8 +291,8 @@ def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, ca
 
 
 def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism, folder):
-    with pytest.raises(ParameterError, match="swapping must see all records at once"):
-        perturb_frame(frame, str(folder / "no.parquet"), Swapping(DOMAIN, 0.5), schema=DOMAIN)
+    with pytest.raises(ParameterError, match="permuting must see all records at once"):
+        perturb_frame(frame, str(folder / "no.parquet"), Permuting(DOMAIN, 0.5), schema=DOMAIN)
     with pytest.raises(ParameterError, match="drawn anew at every reading"):
         perturb_table(frame, mechanism)
     with pytest.raises(ParameterError, match="was perturbed already, by gamma-diagonal"):
