@@ -161,8 +161,8 @@ def mine(
             progress=progress,
             **wanted,
         )
-    asked = {"min_confidence": min_confidence, "max_consequents": max_consequents}
-    implied = association_rules(found, **asked) if rules else None
+    wanted = {"min_confidence": min_confidence, "max_consequents": max_consequents}
+    implied = association_rules(found, **wanted) if rules else None
     errors = None
     if exact is not None:
         errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
