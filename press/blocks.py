@@ -19,8 +19,8 @@ class Block:
     """One example: what is run, the line it stands on, and how its outcome is shown.
 
     `quiet` shows no output, `hide` shows neither block nor output, `exit=2` wants that status,
-    `lines=8` shows so many lines at most, `picture=a.svg alt=What is seen` shows the picture that was
-    written.
+    `lines=8` shows so many lines at most, `picture=a.svg alt=What is seen` shows the picture that
+    was written.
     """
 
     kind: str

@@ -18,7 +18,9 @@ from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    return "\n\n".join(part for name in COMMANDS for part in command(loaded(name), f"sfumato {name}"))
+    return "\n\n".join(
+        part for name in COMMANDS for part in command(loaded(name), f"sfumato {name}")
+    )
 
 
 def command(given: Any, path: str, depth: int = 2) -> Iterator[str]:
@@ -40,13 +42,17 @@ def row(parameter: Any) -> tuple[str, str, str] | None:
     if parameter.param_type_name == "argument":
         return (f"`{parameter.metavar or parameter.name.upper()}`", what, needed(parameter))
     typed = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    metavar = "" if getattr(parameter, "is_flag", False) else f" `{parameter.metavar or kind(parameter)}`"
+    metavar = (
+        "" if getattr(parameter, "is_flag", False) else f" `{parameter.metavar or kind(parameter)}`"
+    )
     return (typed + metavar, what, needed(parameter))
 
 
 def kind(parameter: Any) -> str:
     """What is typed after an option: a number, a file, a word."""
-    stated = getattr(parameter, "type_descriptor", None)  # newer Typers; older ones have Click's type
+    stated = getattr(
+        parameter, "type_descriptor", None
+    )  # newer Typers; older ones have Click's type
     name = str(stated.annotation) if stated else parameter.type.name
     kinds = (("float", "NUMBER"), ("int", "N"), ("Path", "FILE"), ("path", "FILE"))
     return next((shown for word, shown in kinds if word in name), "WORD")
@@ -65,7 +71,9 @@ def words(text: str) -> str:
     """Help as Markdown: what Rich would have coloured is plain."""
     text = re.sub(r"\[/?(?:bold|dim|italic|cyan|green|red|yellow|b|i)\]", "", text)
     text = text.replace("\\[", "[").replace("\b", "")
-    return re.sub(r"^Example: (.*)", r"Example: `\1`", re.sub(r"(?<!\n)\n(?!\n)", " ", text), flags=re.M)
+    return re.sub(
+        r"^Example: (.*)", r"Example: `\1`", re.sub(r"(?<!\n)\n(?!\n)", " ", text), flags=re.M
+    )
 
 
 def mechanisms() -> str:
@@ -93,7 +101,8 @@ def mechanism_details() -> str:
 def _mechanism(name: str) -> Iterator[str]:
     kept = mechanism_class(name)
     yield f"## {name}"
-    yield f"{kept.summary[:1].upper()}{kept.summary[1:]}. In Python: `{kept.__module__}.{kept.__name__}`."
+    summary = f"{kept.summary[:1].upper()}{kept.summary[1:]}"
+    yield f"{summary}. In Python: `{kept.__module__}.{kept.__name__}`."
     yield _prose(kept.__doc__ or "")
     if kept.options:
         yield table(("option", "what it is"), [(f"`{o.flag}`", o.help) for o in kept.options])
@@ -126,7 +135,9 @@ def attributes() -> str:
             f"`{kind}`",
             ", ".join(f"`{key}`" for key in schema._NEEDED[kind]),
             ", ".join(f"`{key}`" for key in read if key not in schema._NEEDED[kind]),
-            f"{(schema._CLASSES[kind].__doc__ or '').strip().partition('.')[0]}.".replace("\n", " "),
+            f"{(schema._CLASSES[kind].__doc__ or '').strip().partition('.')[0]}.".replace(
+                "\n", " "
+            ),
         )
         for kind, read in schema._FIELDS.items()
     ]
@@ -183,7 +194,9 @@ def citation() -> str:
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )
 
 
 LISTS: dict[str, Callable[[], str]] = {

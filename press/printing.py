@@ -17,7 +17,9 @@ Place = Callable[[str, bytes], str]  # puts a picture beside the page and gives 
 def printed(page: Path, place: Place, lists: dict[str, Callable[[], str]]) -> str:
     """The Markdown of a page as it is built."""
     text = page.read_text(encoding="utf-8")
-    shown = iter([rendered(*pair, place) for pair in zip(blocks(text), outcomes(page), strict=True)])
+    shown = iter(
+        [rendered(*pair, place) for pair in zip(blocks(text), outcomes(page), strict=True)]
+    )
     text = FENCE.sub(lambda _: next(shown), text)
     return PLACE.sub(lambda found: lists[found[1]](), text)
 
