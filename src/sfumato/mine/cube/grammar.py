@@ -19,6 +19,7 @@ from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, is_aggregate
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.filters import flattened
 
+LONGEST = 1_000_000  # letters of a question
 ROWS = "ask for COUNT(*), SUM, AVG, … instead"
 
 
@@ -85,6 +86,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
 
 
 def _parsed(sql: str) -> exp.Select:
+    if len(sql) > LONGEST:
+        raise QueryError(f"this SQL has {len(sql):,} letters; at most {LONGEST:,} are read")
     try:
         statements = [
             statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.domain import Numeric
-from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.errors import ParameterError, QueryError, listing, near_miss
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
@@ -51,8 +51,14 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """
     if method not in METHODS:
         raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
-    plan = QuestionPlan.of(parse(sql, [axis.name for axis in source.domain.axes]), source.domain)
-    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    names = [axis.name for axis in source.domain.axes]
+    try:
+        plan = QuestionPlan.of(parse(sql, names), source.domain)
+        return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    except RecursionError:
+        raise QueryError(
+            "this SQL is nested too deep", hint="write col IN (…) for many comparisons of a column"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
