@@ -20,7 +20,7 @@ from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Mask
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
-from sfumato.mine.cube.grammar import Order, parse
+from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
@@ -56,9 +56,7 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
         plan = QuestionPlan.of(parse(sql, names), source.domain)
         return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
     except RecursionError:
-        raise QueryError(
-            "this SQL is nested too deep", hint="write col IN (…) for many comparisons of a column"
-        ) from None
+        raise QueryError(TOO_DEEP, hint=MANY) from None
 
 
 @dataclass(frozen=True, eq=False)
