@@ -482,7 +482,8 @@ def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.asarray(column.cast(pa.int64()).combine_chunks())
+    whole = column.cast(pa.int64()).fill_null(0)  # DuckDB's COUNT_IF of no rows is NULL
+    return np.asarray(whole.combine_chunks())
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
