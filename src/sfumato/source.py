@@ -102,11 +102,16 @@ class Source(ABC):
 
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
-        axis = self.domain.axes[self.domain.axis(name)]
-        attribute = self.domain.attributes[axis.attribute]
-        if isinstance(attribute, Numeric) and attribute.cuts:
-            return attribute.cells_by_cuts(attribute.cuts)
-        return self.domain.cells_of(name)
+        return default_cells(self.domain, name)
+
+
+def default_cells(domain: Domain, name: str) -> Cells:
+    """The default partition of a column of these records: every value, or a number's default bins."""
+    axis = domain.axes[domain.axis(name)]
+    attribute = domain.attributes[axis.attribute]
+    if isinstance(attribute, Numeric) and attribute.cuts:
+        return attribute.cells_by_cuts(attribute.cuts)
+    return domain.cells_of(name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.channels.contrasts import Floats
+from sfumato.errors import FileError
 from sfumato.model.loglinear import Likelihood
 
 ROUGHNESS = 3.0  # power of a contrast's degree in its prior precision
@@ -27,7 +28,7 @@ USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
 ROUNDS = 12
 HALVINGS = 14
-ENOUGH = 1e-4  # nats that a step promises below which it is the last: a hundredth of an error
+ENOUGH = 1e-5  # nats that a step promises below which it is the last: far less than an error
 STEPS = 60
 
 
@@ -65,6 +66,21 @@ def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool 
     if learn:
         found = _learn(found)
     return _ascend(found, STEPS)
+
+
+def refitted(
+    likelihood: Likelihood, theta: Floats, variances: Floats, *, converged: bool, steps: int
+) -> Fit:
+    """The fit with these coefficients, found before: nothing is searched for."""
+    interactions = likelihood.family.interactions
+    if theta.shape != (interactions.size,) or variances.shape != (len(interactions.sets),):
+        raise FileError(
+            f"a law of {theta.size} coefficients and {variances.size} variances; its columns have "
+            f"{interactions.size} and {len(interactions.sets)}"
+        )
+    law = likelihood.family.law(theta)
+    _, information = likelihood.score(law)
+    return Fit(likelihood, theta, law, information, variances, converged, steps)
 
 
 def _at(likelihood: Likelihood, theta: Floats, variances: Floats) -> Fit:
