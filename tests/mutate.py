@@ -94,6 +94,15 @@ class Change:
         """Why it changes nothing, if it does not."""
         return EQUIVALENT.get((self.path, self.before.strip(), self.after.strip()))
 
+    def is_program(self) -> bool:
+        """Whether it can be parsed at all."""
+        text = (SOURCE / self.path).read_text(encoding="utf-8")
+        try:
+            ast.parse(text[: self.start] + self.new + text[self.end :])
+        except SyntaxError:
+            return False
+        return True
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
 
@@ -155,16 +164,15 @@ class Finder(ast.NodeVisitor):
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.lines = text.split("\n")
         self.starts = [0]
-        for line in text.split("\n"):
+        for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)
         self.found: list[tuple[int, int, str]] = []
 
     def place(self, line: int, column: int) -> int:
         """Columns of the parser count bytes of UTF-8."""
-        start = self.starts[line - 1]
-        end = self.text.index("\n", start) if "\n" in self.text[start:] else len(self.text)
-        return start + len(self.text[start:end].encode()[:column].decode())
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None and node.end_col_offset is not None
@@ -288,7 +296,7 @@ class Finder(ast.NodeVisitor):
 
 
 def changes(path: Path) -> Iterator[Change]:
-    """Every small change of a source file that is still a program."""
+    """Every small change of a source file."""
     text = path.read_text(encoding="utf-8")
     finder = Finder(text)
     finder.visit(ast.parse(text))
@@ -297,10 +305,6 @@ def changes(path: Path) -> Iterator[Change]:
         last = text.find("\n", end)
         before = text[first:last]
         after = text[first:start] + new + text[end:last]
-        try:
-            ast.parse(text[:start] + new + text[end:])
-        except SyntaxError:
-            continue
         name = path.relative_to(SOURCE).as_posix()
         one_line = [" ".join(part.split()) for part in (before, after)]
         yield Change(name, text.count("\n", 0, start) + 1, start, end, new, *one_line)
@@ -319,7 +323,8 @@ def sample(layers: list[str] | None, each: int) -> list[Change]:
         taken = 0
         for change in sorted(by_layer[layer], key=lambda change: change.digest):
             place = change.path, change.line
-            if taken < each and not seen[place] and change.reason is None:
+            fresh = taken < each and not seen[place] and change.reason is None
+            if fresh and change.is_program():
                 seen[place] += 1
                 taken += 1
                 chosen.append(change)

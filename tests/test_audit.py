@@ -45,6 +45,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, seeded
 from sfumato.table import Provenance, Table, perturb_table
+from sfumato.table.perturbing import shuffled
 
 ROWS = 20_000
 COIN = Domain((Category("coin", ("heads", "tails")),))
@@ -140,22 +141,6 @@ def test_checks_raise_no_more_false_alarms_than_stated(mechanism: Mechanism) -> 
     assert failed <= int(stats.binom.ppf(1 - 1e-6, 120, 0.05))
 
 
-class Shuffled(Provenance):
-    """As of a release whose order is secret."""
-
-    shuffled = True
-
-
-def shuffled(release: Table, seed: int = 11) -> tuple[Table, np.ndarray]:
-    """A release in a secret order, and the order: which person each comes from."""
-    people = release.rows // release.copies
-    order = np.random.default_rng(seed).permutation(people)
-    rows = (order[:, None] * release.copies + np.arange(release.copies)).ravel()
-    columns = release.take(rows).columns
-    secret = Shuffled(release.mechanism, secure=False, copies=release.copies)
-    return Table(release.domain, columns, secret), order
-
-
 KINDS: list[Mechanism] = [
     GammaDiagonal(PEOPLE, 19),
     Retention(PEOPLE, 0.4, "identity"),
@@ -172,7 +157,7 @@ def test_a_shuffled_release_is_audited_with_its_order_and_without(
     mechanism: Mechanism, copies: int
 ) -> None:
     truth = table(mechanism.domain, 4000)
-    release, order = shuffled(released(truth, mechanism, copies=copies))
+    release, order = shuffled(released(truth, mechanism, copies=copies), seeded(11))
     known = audit_release(release, truth, order=order, rng=seeded(3))
     assert known.clean, known.violations
     assert known.sight is not None and known.breaches is not None
@@ -181,7 +166,7 @@ def test_a_shuffled_release_is_audited_with_its_order_and_without(
     assert unknown.attacks == () and unknown.breaches is None and unknown.sight is None
     assert "--order" in unknown.left_out[0] and unknown.left_out[0] in unknown.sentences()
     assert len(unknown.checks) < len(known.checks)
-    wrong = audit_release(release, truth, order=np.roll(order, 1), rng=seeded(3))
+    wrong = audit_release(release, truth, order=np.roll(order, copies), rng=seeded(3))
     assert not wrong.clean
 
 
@@ -201,8 +186,19 @@ def test_what_totals_show_needs_no_pairing(mutant: Mutant) -> None:
     truth = table(mutant.broken.domain)
     reports = released(truth, mutant.broken)
     claimed = Table(reports.domain, reports.columns, Provenance(mutant.sound, secure=False))
-    audit = audit_release(shuffled(claimed)[0], truth, rng=seeded(9))
+    audit = audit_release(shuffled(claimed, seeded(11))[0], truth, rng=seeded(9))
     assert same_words("as the counts of the truth say|as often as the counts", audit.violations)
+
+
+def test_an_order_is_of_every_person_or_of_every_report_and_nothing_else() -> None:
+    truth = table(PEOPLE, 500)
+    release, order = shuffled(released(truth, GammaDiagonal(PEOPLE, 19), copies=2), seeded(1))
+    assert len(order) == 1000
+    each = [audit_release(release, truth, order=o, rng=seeded(1)) for o in (order, order[::2])]
+    assert each[0] == each[1] and each[0].clean
+    for wrong in (order[:-1], order[::2][:-1], np.zeros(500, dtype=np.int64)):
+        with pytest.raises(DataError, match="is no order of 500 records"):
+            audit_release(release, truth, order=wrong)
 
 
 def test_copies_with_one_noise_are_caught_without_their_order() -> None:
@@ -210,7 +206,7 @@ def test_copies_with_one_noise_are_caught_without_their_order() -> None:
     single = released(truth, Retention(PEOPLE, 0.4))
     columns = tuple(np.repeat(column, 2) for column in single.columns)
     copied = Table(single.domain, columns, Provenance(single.mechanism, secure=False, copies=2))
-    audit = audit_release(shuffled(copied)[0], truth, rng=seeded(1))
+    audit = audit_release(shuffled(copied, seeded(11))[0], truth, rng=seeded(1))
     assert same_words("equal no more often than by chance", audit.violations)
 
 
@@ -225,7 +221,7 @@ def test_a_sorted_truth_published_in_its_order_is_seen_and_its_shuffle_is_not(
     release = released(ordered, mechanism)
     audit = audit_release(release, ordered, rng=seeded(3))
     assert same_words("the order of the reports says nothing", audit.violations)
-    hidden, order = shuffled(release)
+    hidden, order = shuffled(release, seeded(11))
     assert audit_release(hidden, ordered, rng=seeded(3)).clean
     assert audit_release(hidden, ordered, order=order, rng=seeded(3)).clean
 

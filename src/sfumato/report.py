@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +13,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sfumato import files
 from sfumato.errors import FileError, ParameterError
 from sfumato.estimation.estimate import Answer
 
@@ -205,17 +204,11 @@ def save_figure(drawing: Drawing, path: str | Path, *, title: str = "Sfumato") -
 
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it, so that nobody ever sees half of it."""
-    target = Path(path)
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
+        files.write_whole(Path(path), content)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, FileError):
+            raise
         raise FileError(
             f"cannot write '{path}': {(error.strerror or str(error)).lower()}"
         ) from None
@@ -272,9 +265,3 @@ def _image(drawing: Drawing, form: str) -> bytes:
             buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None}
         )
     return buffer.getvalue()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

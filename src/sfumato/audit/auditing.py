@@ -162,7 +162,10 @@ def _attacks(
 
 def _order_checks(paired: Paired, order: NDArray[np.int64] | None) -> list[Check]:
     checks = [report_order_check(paired)]
-    return checks if order is None else [*checks, permutation_check(order)]
+    if order is None:
+        return checks
+    each = order[:: paired.copies] if len(order) == paired.release.rows else order
+    return [*checks, permutation_check(each)]
 
 
 def _sight(found: Agreements | None, threshold: float) -> Sight | None:

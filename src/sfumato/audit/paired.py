@@ -36,8 +36,8 @@ class Paired:
     def of(cls, release: Table, truth: Table, order: NDArray[np.int64] | None = None) -> Paired:
         """The pair, refused where the truth cannot be that of the release.
 
-        `order` says which record of the truth each record of the release is. Without it those of a
-        shuffled release are not brought together.
+        `order` says which record of the truth each record, or each report, of the release is.
+        Without it those of a shuffled release are not brought together.
         """
         if release.provenance is None:
             raise DataError(
@@ -52,8 +52,10 @@ class Paired:
                 f"it holds {truth.rows:,} records, and the release was made from {people:,}"
             )
         known = _recoded(truth, release.provenance.mechanism.domain)
-        in_order = order is not None or not getattr(release.provenance, "shuffled", False)
-        paired = cls(release, known if order is None else known.take(order), in_order)
+        in_order = order is not None or not release.provenance.shuffled
+        if order is not None:
+            known = known.take(_of_people(order, people, release.copies))
+        paired = cls(release, known, in_order)
         paired._check_public()
         return paired
 
@@ -247,6 +249,14 @@ def _stranger(found: str) -> DataError:
             "the order that perturb wrote (--order)"
         ),
     )
+
+
+def _of_people(order: NDArray[np.int64], people: int, copies: int) -> NDArray[np.int64]:
+    """The record behind each person of the release, from one entry a person or one a report."""
+    each = order[::copies] if len(order) == people * copies else order
+    if len(each) != people or not np.array_equal(np.sort(each), np.arange(people)):
+        raise _stranger(f"an order of {len(order):,} is no order of {people:,} records")
+    return each
 
 
 def _repeated(column: Any, copies: int) -> Any:

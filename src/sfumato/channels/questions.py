@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, eigh
-from scipy.linalg.lapack import dpotri
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
@@ -254,6 +252,9 @@ class Solution:
     def _inverse(self) -> tuple[Floats, Floats | None]:
         """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
         information = self._information
+        from scipy.linalg import cho_factor, eigh
+        from scipy.linalg.lapack import dpotri
+
         try:
             factor, lower = cho_factor(information, lower=True, check_finite=False)
             pivots = np.diag(factor)

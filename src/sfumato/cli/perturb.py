@@ -134,7 +134,7 @@ def _in_batches(
 
     reader = reader_of(data)
     domain = read_domain(reader, schema, items)
-    mechanism = chosen_mechanism(options, domain, reader, rows_about(reader))
+    mechanism = chosen_mechanism(options, domain, reader, rows_about(reader), output)
     if "://" in output:
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
@@ -164,12 +164,12 @@ def _with_spark(
         raise ParameterError(
             "Spark reads records by a schema", hint="propose one from a sample: sfumato schema"
         )
-    mechanism = chosen_mechanism(options, domain, None, USUAL_ROWS)
+    mechanism = chosen_mechanism(options, domain, None, USUAL_ROWS, output)
     return perturb_records(records, output, mechanism, rng, schema=domain, **how)
 
 
 def chosen_mechanism(
-    options: MechanismOptions, domain: Domain, reader: Reader | None, rows: int
+    options: MechanismOptions, domain: Domain, reader: Reader | None, rows: int, output: str
 ) -> Mechanism:
     """The mechanism that was named, or the plan's best where only a guarantee was given; what
     cannot work is said before any noise is drawn.
@@ -180,12 +180,23 @@ def chosen_mechanism(
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-    best = plan_release(domain, rows, guarantee=guarantee).best
-    if reader is None or any(rows_of(columns) for columns in islice(reader.batches(domain), 1)):
+    plan = plan_release(domain, rows, guarantee=guarantee)
+    best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
+    if reader is None or _holds_records(reader, domain):
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
         print_notes((chosen, warning) if warning else (chosen,))
     return best.mechanism
+
+
+def _holds_records(reader: Reader, domain: Domain) -> bool:
+    """Whether there is anything to perturb."""
+    return any(rows_of(columns) for columns in islice(reader.batches(domain), 1))
+
+
+def _writable(mechanism: Mechanism, output: str) -> bool:
+    """Whether the output can hold the reports: a basket file holds baskets and nothing else."""
+    return mechanism.reports.baskets or not output.removesuffix(".gz").endswith(".dat")
 
 
 def rows_about(reader: Reader) -> int:

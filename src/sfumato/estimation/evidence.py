@@ -88,6 +88,13 @@ class Evidence(ABC):
         """
         return (None,) * self.total.ndim
 
+    @property
+    def nested(self) -> bool:
+        """Whether summing cells gives what asking about the coarser cells alone would give; where
+        other reports answer those too, it does not.
+        """
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
@@ -182,6 +189,10 @@ class CountEvidence(Evidence):
         return CountEvidence(self.counts, self.settled)
 
     @property
+    def nested(self) -> bool:
+        return not self.channel.repeats and self.channel.inputs == self.channel.outputs
+
+    @property
     def keeps(self) -> tuple[float | None, ...]:
         return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
 
@@ -195,7 +206,7 @@ class CountEvidence(Evidence):
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         if list(axes) == list(range(self.total.ndim)) and all(part.trivial for part in merges):
             return self
-        if self.channel.repeats or self.channel.inputs != self.channel.outputs:
+        if not self.nested:
             return super().merged(axes, merges)
         try:
             channel = self.channel.marginal(axes).coarsen(merges)

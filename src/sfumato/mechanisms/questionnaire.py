@@ -18,6 +18,7 @@ from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.dealing import Dealing
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.questions import (
     FEW_CELLS,
     FEW_COLUMNS,
@@ -66,6 +67,16 @@ class Questionnaire(Mechanism):
     """
 
     name = "questionnaire"
+    summary = "records: one small question a person, answered at the full guarantee"
+    options = (
+        Option(
+            "questions",
+            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4",
+            str,
+            beside=True,
+            needed=False,
+        ),
+    )
     domain: Domain
     gamma: Gamma
     questions: tuple[Asked, ...]

@@ -18,7 +18,7 @@ from sfumato.domain import Codes, Columns, Domain
 from sfumato.errors import PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import KEEP
+from sfumato.mechanisms.options import KEEP, keep_of
 from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
@@ -48,6 +48,10 @@ class Swapping(Mechanism):
     def __post_init__(self) -> None:
         check_cells(self.name, self.domain)
         object.__setattr__(self, "keep", thresholds(self.domain.private, self.keep))
+
+    @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"keep": keep_of(given["keep"])} if "keep" in given else {}
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:

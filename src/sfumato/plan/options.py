@@ -49,7 +49,8 @@ class Option:
         if self.error <= USELESS:
             return None
         pairs = self.supports[1] if len(self.supports) > 1 else self.supports[0]
-        people = f"; {_people(self.people)} people would do" if self.people < 1e12 else ""
+        needed = self.rows * (self.error / USELESS) ** 2
+        people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
         return (
             f"with {self.rows:,} people the support of two values together is off by "
             f"{_figures(100 * pairs)} points: no answer about columns together will be usable"
@@ -126,7 +127,7 @@ class Plan:
         """What is said where even the best answer tells nothing."""
         if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
             return ()
-        people = self.best.people * (self.wanted_error / USELESS) ** 2
+        people = self.rows * (self.best.error / USELESS) ** 2
         return (
             "not usable: an error above half of what is measured tells nothing. What would do: "
             f"fewer columns, coarser cells, {_people(people)} people, or a weaker promise "

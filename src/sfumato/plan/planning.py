@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sfumato.domain import Domain, Items, Numeric
-from sfumato.errors import ParameterError, PrivacyError, SfumatoError, listing, near_miss
+from sfumato.errors import (
+    EstimationError,
+    ParameterError,
+    PrivacyError,
+    SfumatoError,
+    listing,
+    near_miss,
+)
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.plan.options import Option, Plan
@@ -67,7 +74,7 @@ def plan_release(
             continue
         try:
             options.append(asking.option(name, mechanism, rows, wanted))
-        except SfumatoError as error:  # it can be made, and not answer this
+        except EstimationError as error:  # it can be made, and not answer this
             refused[name] = str(error)
     if not options:
         raise _nothing_fits(domain, guarantee, wanted, asking, refused)

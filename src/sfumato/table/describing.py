@@ -62,7 +62,7 @@ def parts_digest(names: Iterable[str]) -> str:
 
 def _side(path: Path) -> Mapping[str, Any] | None:
     side = side_file(path)
-    if not side.exists():
+    if not os.path.exists(side):  # False for a name that is too long to be one
         return None
     return parsed_json(read_text(side, f"'{side}'"), f"'{side}'")
 
@@ -125,14 +125,14 @@ class Switch:
         """Have the side file speak of the new bytes and of those that are still there; a truth that
         replaces no release has none.
         """
-        with suppress(FileNotFoundError):
+        if os.path.exists(self.side):
             self._before = self.side.read_bytes()
         if description is None and self._before is None:
             return
         announced = {**(description or {"format": 2}), DIGEST: digest}
         both = {**announced, PREVIOUS: self._earlier()}
-        self._write(both, force=self.force or unfinished(self.path))
         self._announced = announced
+        self._write(both, force=self.force or unfinished(self.path))
 
     def _earlier(self) -> list[Mapping[str, Any]]:
         """What is known of the file that is still there."""
@@ -166,11 +166,13 @@ class Switch:
         sync_folder(self.side.parent)
 
     def undo(self) -> None:
-        """Put the side file back, unless the new bytes are there already."""
+        """Put the side file back, unless the new bytes are there already, or it is another's."""
         if self._announced is None:
             return
         with suppress(OSError):
-            if self.path.exists() and digest_of(self.path) == self._announced[DIGEST]:
+            new = self._announced[DIGEST]
+            ours = (_side(self.path) or {}).get(DIGEST) == new
+            if not ours or (self.path.exists() and digest_of(self.path) == new):
                 return
             if self._before is None:
                 self.remove()

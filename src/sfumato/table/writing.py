@@ -5,6 +5,7 @@ complete.
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import sys
 import tempfile
@@ -267,8 +268,8 @@ def check_free(path: Path, force: bool) -> None:
     if force:
         return
     side = side_file(path)
-    if path.exists() or (side.exists() and not unfinished(path)):
-        raise in_the_way(path if path.exists() else side)
+    if os.path.exists(path) or (os.path.exists(side) and not unfinished(path)):
+        raise in_the_way(path if os.path.exists(path) else side)
 
 
 def in_the_way(path: Path) -> FileError:

@@ -84,16 +84,35 @@ class TabulatedSupports:
         for attributes, places in self._by_attributes(itemsets):
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
             for place in places:
-                indicators = self._indicators(estimate, self._values[itemsets[place]])
+                values = self._values[itemsets[place]]
+                indicators = self._indicators(estimate, values)
                 whole = np.broadcast_to(indicators[..., -1:], indicators.shape)
-                with_whole[place] = (
-                    estimate.evidence.covariances(indicators, whole) / estimate.copies**2
-                )
-                with_rest[place] = (
-                    estimate.evidence.covariances(indicators, indicators[..., ::-1])
-                    / estimate.copies**2
-                )
+                part = self._precision(estimate, indicators, attributes, values)
+                each = estimate.evidence.covariances(indicators, whole)
+                with_whole[place] = part * each / estimate.copies**2
+                each = estimate.evidence.covariances(indicators, indicators[..., ::-1])
+                with_rest[place] = part * part[::-1] * each / estimate.copies**2
         return with_whole, with_rest
+
+    def _precision(
+        self, estimate: Estimate, indicators: Floats, attributes: Integers, values: Integers
+    ) -> Floats:  # (2^k,)
+        """For each subset of an itemset, the variance of its own estimate as a share of that of the
+        table's sum.
+
+        Where a subset is told by more reports than the table is, or exactly, its own estimate is
+        the better one and that is what is mined. An estimate of least variance is uncorrelated with
+        what others are off from it, so its covariance with a cell is the sum's times this share.
+        """
+        if estimate.evidence.nested:
+            return np.ones(indicators.shape[-1])
+        sums = np.maximum(estimate.variances(indicators), 0.0)
+        own = np.zeros(len(sums))
+        for subset in range(1, len(sums)):
+            held = [place for place in range(len(values)) if subset >> place & 1]
+            alone = self.marginal([self.columns[attributes[place]] for place in held])
+            own[subset] = alone.stderr[tuple(values[held])] ** 2
+        return np.divide(own, sums, out=np.ones(len(sums)), where=sums > 0).clip(0.0, 1.0)
 
     def _indicators(self, estimate: Estimate, cells: Integers) -> Floats:  # (*table, 2^k)
         """For each subset of the itemset, 1 in the cells of the table where all of the subset's
