@@ -24,11 +24,14 @@ from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.hadamard import HadamardResponse
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 ROWS = 400_000
@@ -174,6 +177,19 @@ EXAMPLES: list[Example] = [
         "combined, baskets and records",
         Combined.promising(Guarantee(16), Domain((SEX, BASKET, INCOME))),
         16,
+    ),
+    Example("unary", UnaryEncoding.promising(Guarantee(5), RECORD), 5),
+    Example("subset-selection", SubsetSelection.promising(Guarantee(2), Domain((PET, AGE))), 2),
+    Example(
+        "subset-selection, public column",
+        SubsetSelection.promising(Guarantee(Fraction("2.5")), Domain((SEX, INCOME, AGE))),
+        Fraction("2.5"),
+    ),
+    Example("hadamard", HadamardResponse.promising(Guarantee(5), Domain((PET, AGE))), 5),
+    Example(
+        "hadamard, public column",
+        HadamardResponse.promising(Guarantee(Fraction("2.5")), MIXED),
+        Fraction("2.5"),
     ),
     Example("questionnaire", Questionnaire.promising(Guarantee(5), RECORD), 5),
     Example(

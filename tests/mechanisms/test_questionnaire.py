@@ -90,10 +90,11 @@ def test_many_columns_get_a_cover_that_holds_every_pair() -> None:
     assert again == mechanism  # the draws of a cover are fixed
 
 
-def test_a_target_is_in_every_question() -> None:
+def test_most_questions_are_about_a_target() -> None:
     domain = wide(2, 2, 2, 5, 4, 2, 3, 2, 5, 2)
     mechanism = Questionnaire.promising(Guarantee(19), domain, target="c3")
-    assert all(3 in question.columns for question in mechanism.questions)
+    about = sum(question.weight for question in mechanism.questions if 3 in question.columns)
+    assert 0.7 * ONE < about < 0.95 * ONE
     assert {axis for question in mechanism.questions for axis in question.columns} == set(range(10))
 
 

@@ -22,6 +22,10 @@ COMMANDS = {
     "describe": (
         "Describe a perturbed file: its mechanism, what it promises in words, its domain and rows."
     ),
+    "fit": (
+        "Fit one joint law to everything a release observed, and write it as a file that mine, "
+        "query and classify take like any release."
+    ),
     "mine": "Find frequent itemsets and rules in perturbed (or true) data, with standard errors.",
     "query": (
         "Answer SQL aggregates as if the truth were there, each with its standard error and "

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target
-from sfumato.cli.printing import console, print_json, print_table
+from sfumato.cli.options import Engine, Fit, Force, Items, Json, Schema, check_drawing_target
+from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError
 from sfumato.evaluate import LengthErrors, itemset_errors
@@ -98,6 +98,7 @@ def mine(
     schema: Schema = None,
     items: Items = None,
     engine: Engine = None,
+    fit: Fit = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
     ] = None,
@@ -123,12 +124,12 @@ def mine(
     check_fraction("--min-confidence", min_confidence)
     for path in (plot, output):
         check_drawing_target(path, force)
-    source = read_source(file, schema, items, engine)
-    if truth is not None and not isinstance(source, Release):
+    source = read_source(file, schema, items, engine, fit=fit)
+    if truth is not None and isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    exact = None if truth is None else read_truth(truth, source)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -158,6 +159,9 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show)
+    longest = source.mechanism.at_once if isinstance(source, Release) else None
+    if longest is not None:
+        print_notes([f"longer itemsets than {longest} need a model: add --fit"])
 
 
 def _mined_truth(

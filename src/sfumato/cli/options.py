@@ -38,6 +38,12 @@ Engine = Annotated[
         help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077).",
     ),
 ]
+Fit = Annotated[
+    bool,
+    typer.Option(
+        "--fit", help="Fit a model to the release first and ask that: any columns, errors say so."
+    ),
+]
 Gamma = Annotated[
     float | None,
     typer.Option(

@@ -107,14 +107,22 @@ class Threshold:
         return measured.count >= (1 - self.relax) * self.goal(rows)
 
     def probability(self, measured: Measured, rows: int) -> Floats:
-        """How probable it is that the true support reaches min_support, by the normal law of the
-        estimate.
+        """How probable it is that the true support reaches min_support.
+
+        The estimate is normal around the true count. Where it is said how many rows such an
+        itemset usually has (μ, everyone evenly spread over the cells of its columns), the count
+        before is exponential with that mean; after, it is normal around c − s²/μ and not below 0.
         """
         above = measured.count - self.goal(rows)
         probability = (above >= 0).astype(np.float64)
-        uncertain = measured.stderr > 0
-        if uncertain.any():
-            probability[uncertain] = _normal_share(above[uncertain] / measured.stderr[uncertain])
+        some = measured.stderr > 0
+        if some.any():
+            error = measured.stderr[some]
+            drawn = error / np.maximum(measured.expected[some], 1e-300)
+            logs = _log_normal_share(above[some] / error - drawn)
+            known = np.isfinite(measured.expected[some])
+            possible = _log_normal_share(measured.count[some] / error - drawn)
+            probability[some] = np.exp(logs - np.where(known, possible, 0.0))
         return probability
 
 
@@ -424,7 +432,9 @@ class Itemsets:
     @cached_property
     def probability(self) -> Floats:
         """The probability that each itemset's true support reaches `min_support`."""
-        measured = Measured(self.count, self.count, self._column("stderr"))
+        measured = Measured(
+            self.count, self.count, self._column("stderr"), usual=self._column("expected")
+        )
         return self.threshold.probability(measured, self.rows)
 
     @cached_property
@@ -574,10 +584,10 @@ def _require(condition: bool, message: str) -> None:
         raise ParameterError(message)
 
 
-def _normal_share(value: Floats) -> Floats:
-    from scipy.special import ndtr
+def _log_normal_share(value: Floats) -> Floats:
+    from scipy.special import log_ndtr
 
-    share: Floats = ndtr(value)
+    share: Floats = log_ndtr(value)
     return share
 
 

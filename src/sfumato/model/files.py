@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,14 @@ from sfumato.files import write_whole
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, model_columns, tallies_of
-from sfumato.model.fitting import Fit, refitted
+from sfumato.model.fitting import refitted
+from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.local import likelihood_over
 from sfumato.model.model import Model
 from sfumato.model.reports import Answers, Tallies
 from sfumato.observation import CellTally
-from sfumato.received import MOST_JSON_BYTES, Received, parsed_json, read_text, slips_told
+from sfumato.received import Received, slips_told
 
-FORMAT = "sfumato model"
-VERSION = 1
 MOST_COUNTS = 1 << 20
 
 
@@ -49,7 +47,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     data: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "fitted_to": dict(model.fitted_to),
+        "described": model.describe(),
         "order": model.order,
         "release": model.mechanism.spec(),
         "counts": _whole_numbers(_counts(model)),
@@ -85,36 +83,23 @@ def _whole_numbers(counts: NDArray[Any]) -> list[int]:
     return [int(count) for count in np.rint(counts).ravel().tolist()]
 
 
-def is_model(path: str | Path) -> bool:
-    """Whether a file begins as a model does."""
-    try:
-        with Path(path).open("rb") as file:
-            return f'"format":"{FORMAT}"'.encode() in file.read(64).replace(b" ", b"")
-    except (OSError, ValueError):
-        return False
-
-
 def open_model(path: str | Path) -> Model:
     """The model that a file holds."""
     where = f"'{path}'"
-    data = parsed_json(read_text(Path(path), where, MOST_JSON_BYTES), where)
     with slips_told(where):
-        return model_from_dict(data, where)
+        return model_from(read_model(path), where)
 
 
-def model_from_dict(data: Mapping[str, Any], where: str = "this model") -> Model:
+def model_from(given: Received, where: str) -> Model:
     """The model of JSON data, every number checked before it is used."""
-    given = Received(data, where)
-    if given["format"].word() != FORMAT or given["version"].whole() != VERSION:
-        raise FileError(f"{where} is no model that this Sfumato reads", hint="fit it again")
     mechanism = from_spec(given["release"].value)
     columns, public = model_columns(mechanism)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
     reports = _reports(mechanism, columns, public, counts, where)
     order = given["order"].whole(2, 3)
-    model = Model(mechanism, columns, reports, order, given["fitted_to"].value)
-    if "law" not in data:
-        return model
+    fitted_to = given["described"]["fitted_to"].value
+    if "law" not in given.fields():
+        return Model(mechanism, columns, reports, order, fitted_to)
     law = given["law"]
     likelihood = likelihood_over(reports, tuple(range(len(columns))), order)
     found = refitted(
@@ -124,7 +109,7 @@ def model_from_dict(data: Mapping[str, Any], where: str = "this model") -> Model
         converged=law["converged"].flag(),
         steps=law["steps"].whole(),
     )
-    return Model(mechanism, columns, reports, order, given["fitted_to"].value, found)
+    return Model(mechanism, columns, reports, order, fitted_to, found)
 
 
 def _reports(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import Unanswerable
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.evidence import gathered
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.model import Model, is_dense, is_ordered
@@ -31,6 +31,8 @@ def fit_release(release: Release, order: int = 3) -> Model:
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
+    if order not in (2, 3):
+        raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if release.copies > 1:
         raise Unanswerable(
             f"a model counts each person once, and this release holds {release.copies} reports of "
@@ -38,7 +40,7 @@ def fit_release(release: Release, order: int = 3) -> Model:
             hint="query the release itself",
         )
     columns, public = model_columns(release.mechanism)
-    order = min(order, 3) if len(columns) > 2 else 2
+    order = order if len(columns) > 2 else 2
     reports = _reports(release, columns, public, order)
     _check_enough(reports)
     guarantee = release.provenance.guarantee

@@ -4,6 +4,7 @@ a candidate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,11 +56,14 @@ class TabulatedSupports:
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
     ) -> Measured:
         count, stderr = np.empty(len(itemsets)), np.empty(len(itemsets))
+        usual = np.empty(len(itemsets))
         for attributes, places in self._by_attributes(itemsets):
-            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
+            columns = [self.columns[attribute] for attribute in attributes]
+            estimate = self.marginal(columns)
             cells = tuple(self._values[itemsets[places]].T)
             count[places], stderr[places] = estimate.value[cells], estimate.stderr[cells]
-        return Measured(count, count, stderr)
+            usual[places] = self.rows / math.prod(part.size for part in columns)
+        return Measured(count, count, stderr, usual=usual)
 
     def _by_attributes(self, itemsets: NDArray[np.int32]) -> list[tuple[Integers, Integers]]:
         """The rows of `itemsets` for each set of attributes among them."""

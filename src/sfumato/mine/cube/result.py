@@ -161,7 +161,8 @@ def _plain(value: Any, level: float) -> Any:
     low, high = value.interval(level) if math.isfinite(value.value) else (math.nan, math.nan)
     parts = {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
     known = math.isfinite(value.value)
-    return {name: part if known and math.isfinite(part) else None for name, part in parts.items()}
+    plain = {name: part if known and math.isfinite(part) else None for name, part in parts.items()}
+    return plain if value.assumes is None else {**plain, "assumes": value.assumes}
 
 
 def _cells(value: Any) -> list[str]:

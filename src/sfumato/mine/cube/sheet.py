@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -120,9 +120,17 @@ class Sheet:
         return tables.counts.evidence.covariance_matrix(stacked) / tables.counts.copies**2
 
     def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
-        """What is computed from linear estimates, with its standard error; without one where the
-        method gives none.
+        """What is computed from linear estimates, with its standard error; it says what it assumes,
+        and where its error counts the rows as a sample.
         """
+        found = self._answer(compute)
+        evidence = None if self.tables.counts is None else self.tables.counts.evidence
+        if evidence is None or not (evidence.samples or evidence.assumes):
+            return found
+        return replace(found, sampling=evidence.samples, assumes=evidence.assumes)
+
+    def _answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
+        """The answer itself; without a standard error where the method gives none."""
         quantity = compute(self)
         if self.is_nothing(quantity):
             return Answer(NONE, NONE)
