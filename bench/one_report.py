@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -87,8 +88,10 @@ def asked_sets(names: Sequence[str]) -> list[tuple[str, ...]]:
     rng, found = np.random.default_rng(0), list(combinations(names, 1))
     for length in (2, 3, 4):
         every = list(combinations(names, length))
-        chosen = range(len(every)) if length == 2 else sorted(
-            rng.choice(len(every), DRAWN, replace=False)
+        chosen = (
+            range(len(every))
+            if length == 2
+            else sorted(rng.choice(len(every), DRAWN, replace=False))
         )
         found += [every[place] for place in chosen]
     return found
@@ -160,7 +163,9 @@ def unbiased(judge: Judge, data: str | None, quick: bool) -> None:
     for length, each in squares.items():
         ratio = float(np.sqrt(np.mean(each)))
         judge.most(f"unbiased, length {length}, |found/stated error − 1|", abs(ratio - 1), 0.15)
-        judge.least(f"unbiased, length {length}, coverage", float(np.mean(inside[length])), 93, " %")
+        judge.least(
+            f"unbiased, length {length}, coverage", float(np.mean(inside[length])), 93, " %"
+        )
         judge.most(f"unbiased, length {length}, coverage", float(np.mean(inside[length])), 97, " %")
 
 
@@ -245,7 +250,8 @@ def costs(judge: Judge, data: str | None, quick: bool) -> None:
     mechanism = Questionnaire.promising(PROMISE, table.domain)
     release = perturb(table, mechanism, seeded(1))
     for order, most in ((2, 0.5), (3, 4.0)):
-        judge.most(f"fit of order {order} on CENSUS", timed(lambda: fitted(release, order)), most, " s")
+        spent = timed(partial(fitted, release, order))
+        judge.most(f"fit of order {order} on CENSUS", spent, most, " s")
     if not quick:
         wide = load("health-17", data)
         model = model_of(wide, Questionnaire.promising(PROMISE, wide.domain), 1)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.mine.tree import DecisionTree as DecisionTree
     from sfumato.model.files import open_model as open_model
     from sfumato.model.files import save_model as save_model
-    from sfumato.model.fitted import fit_release as fit
+    from sfumato.model.fitted import fit_release as fit_release
     from sfumato.model.model import Model as Model
     from sfumato.model.synthetic import sample as sample
     from sfumato.plan import plan_release as plan_release
@@ -105,7 +105,7 @@ _EXPORTS: dict[str, str] = {
     "association_rules": "mine.rules:association_rules",
     "audit_release": "audit:audit_release",
     "combine": "engines:combine",
-    "fit": "model.fitted:fit_release",
+    "fit_release": "model.fitted:fit_release",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from sfumato.cli.errors import exit_code
+from sfumato.cli.app import app
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.table import Table, save
-from tests.cli.test_commands import run
 
 DOMAIN = Domain(
     (
@@ -21,6 +22,12 @@ DOMAIN = Domain(
         Category("ill", ("no", "yes")),
     )
 )
+
+
+def run(line: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command line."""
+    found = CliRunner().invoke(app, shlex.split(line))
+    return found.exit_code, found.stdout, found.stderr
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +86,14 @@ def test_a_release_is_fitted_and_its_model_asked(
         ("fit r.parquet -o y.json --order 5", "use 2 or 3"),
         ('query m.json "SELECT COUNT(*) FROM t WHERE age < 40"', "its cuts are 25, 50, 75"),
         ('query m.json "SELECT AVG(age) FROM t"', "perturbed in bins"),
-        ('query r.parquet "SELECT smoker, pet, age, ill, COUNT(*) FROM t GROUP BY 1, 2, 3, 4"', "fit a model"),
-        ("perturb people.csv --schema people.toml --gamma 19 --questions pairs:0.5 -o z.parquet", "sum to 0.5"),
+        (
+            'query r.parquet "SELECT smoker, pet, age, ill, COUNT(*) FROM t GROUP BY 1, 2, 3, 4"',
+            "fit a model",
+        ),
+        (
+            "perturb people.csv --schema people.toml --gamma 19 --questions pairs:0.5 -o z.parquet",
+            "sum to 0.5",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -90,6 +103,5 @@ def test_what_is_wrong_is_said_in_one_line(
     if not (folder / "m.json").exists():
         result("perturb people.csv --schema people.toml --gamma 19 -o r.parquet --seed 1")
         result("fit r.parquet -o m.json")
-    code, out, err = run(line)
+    code, _, err = run(line)
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1, err
-    assert exit_code is not None

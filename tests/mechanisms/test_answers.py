@@ -212,7 +212,7 @@ def test_the_audit_finds_nothing_against_it(example: Example) -> None:
 
     def ask() -> None:
         truth = truth_of(place).slice(0, 4000)
-        table = perturb_table(truth, example.mechanism, seeded(6))
+        table = perturb_table(truth, example.mechanism, seeded(6), keep_order=True)
         found = audit_release(table, truth, rng=seeded(9))
         assert found.clean, found.violations
         assert found.checks and found.attacks

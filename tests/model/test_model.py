@@ -222,9 +222,7 @@ def test_baskets_of_few_items_can_be_fitted_and_of_many_not() -> None:
     for items, fits in ((8, True), (21, False)):
         domain = Domain((Items("items", tuple(f"i{place}" for place in range(items))),))
         held = rng.random((20_000, 1)) < np.linspace(0.2, 0.6, items)
-        bits = (held & (rng.random((20_000, items)) < 0.8)) | (
-            rng.random((20_000, items)) < 0.1
-        )
+        bits = (held & (rng.random((20_000, items)) < 0.8)) | (rng.random((20_000, items)) < 0.1)
         from sfumato.bits import Bits
 
         table = Table(domain, (Bits.from_dense(bits),))

@@ -66,7 +66,7 @@ def audit_release(
     >>> from sfumato.table import perturb_table
     >>> import numpy as np
     >>> coin = Domain((Category("coin", ("heads", "tails")),))
-    >>> truth = Table(coin, (np.arange(5000) % 2,))
+    >>> truth = Table(coin, (np.random.default_rng(1).integers(0, 2, 5000),))
     >>> release = perturb_table(truth, GammaDiagonal(coin, 3), seeded(1), keep_order=True)
     >>> audit_release(release, truth, rng=seeded(2)).clean
     True

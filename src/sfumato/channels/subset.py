@@ -15,9 +15,9 @@ from sfumato.channels.unary import Bits, Floats
 class Subset(Bits):
     """From n values to (everyone, the reports that hold value 1, …, value n): sets of `chosen`.
 
-    Given the truth u, a set holds u with P = ones[u], and its other members are drawn evenly
-    without replacement. So bits of one report depend on each other: of two values other than u,
-    both are held with r₂ = (P·C(n−3, k−3) …) as below.
+    Given the truth u, a set holds u with P = ones[u], and its k−1 (or k) other members are drawn
+    evenly without replacement, so that bits of one report depend on each other: u and v are both
+    held with P·(k−1)/(n−1), two others with (P(k−1)(k−2) + (1−P)k(k−1)) / ((n−1)(n−2)).
     """
 
     chosen: int = 1

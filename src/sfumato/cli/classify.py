@@ -18,7 +18,7 @@ from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Agreement, Quality
 from sfumato.mine.tree import DecisionTree, Node, Tree
 from sfumato.report import save_figure
-from sfumato.source import Exact, Release, Source
+from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
 
 TREE, BAYES = "tree", "bayes"

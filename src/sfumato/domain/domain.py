@@ -38,6 +38,7 @@ class Axis:
 class Domain:
     """The attributes of a record, in order.
 
+    >>> from sfumato.domain import Category
     >>> pets = Domain((Category("pet", ("cat", "dog")), Numeric("age", 0, 20, cuts=(2, 10))))
     >>> pets.names, pets.binned().cells
     (('pet', 'age'), 6)
@@ -193,6 +194,7 @@ class Domain:
     def to_toml(self) -> str:
         """The schema as TOML text.
 
+        >>> from sfumato.domain import Category
         >>> print(Domain((Category("sex", ("F", "M")),)).to_toml())
         [[attribute]]
         name = "sex"

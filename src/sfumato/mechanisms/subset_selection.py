@@ -146,7 +146,7 @@ class SubsetSelection(Mechanism):
 
     @cached_property
     def _channel(self) -> Subset:
-        a, b, total = self._parts
+        a, _, total = self._parts
         size = self._items.size
         own = self.chosen * a / total
         other = (self.chosen - own) / (size - 1)

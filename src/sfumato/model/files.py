@@ -39,7 +39,9 @@ def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     try:
         write_whole(Path(path), text.encode(), force=force)
     except FileExistsError:
-        raise FileError(f"'{path}' is already there", hint="name another file, or use --force") from None
+        raise FileError(
+            f"'{path}' is already there", hint="name another file, or use --force"
+        ) from None
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
@@ -120,8 +122,9 @@ def _reports(
     where: str,
 ) -> Answers | Tallies:
     seen = mechanism.observe(columns[public : public + 1])
-    questions = isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally)
-    tally = CellTally((*columns[:public], *seen.tally.cells)) if questions else CellTally(columns)  # type: ignore[union-attr]
+    tally = CellTally(columns)
+    if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
+        tally = CellTally((*columns[:public], *seen.tally.cells))
     if counts.size != math.prod(tally.shape):
         raise FileError(
             f"{where} has {counts.size:,} counts where its release has {math.prod(tally.shape):,}",

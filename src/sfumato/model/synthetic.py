@@ -102,5 +102,3 @@ def _column(model: Model, attribute: Attribute, cells: Sequence[NDArray[np.intp]
     if isinstance(attribute, Items):
         return Bits.from_dense(np.stack([cells[axis] == 1 for axis in axes], axis=1))
     return cells[axes[0]].astype(code_dtype(attribute.size))
-
-

@@ -23,7 +23,14 @@ from sfumato.mechanisms.shares import NORMAL, Design, Workload
 from sfumato.privacy.guarantee import Guarantee
 
 USABLE = 0.25  # a mean relative error above this is no answer
-PROMISES = (19, 30, 50, 100, 200, 400)  # gammas that are tried where the one asked for is too strict
+PROMISES = (
+    19,
+    30,
+    50,
+    100,
+    200,
+    400,
+)  # gammas that are tried where the one asked for is too strict
 SHOWN = 40  # sets of columns over which an error is averaged
 
 
