@@ -40,13 +40,15 @@ DOMAIN = Domain(
 )
 
 
-def people(rows: int = 30_000, domain: Domain = DOMAIN) -> Table:
-    """Columns that depend on one another."""
+def people(
+    rows: int = 30_000, domain: Domain = DOMAIN, pulls: tuple[float, float] = (0.4, 0.7)
+) -> Table:
+    """Columns that depend on one another, the odd ones by the second of the pulls."""
     rng = np.random.default_rng(4)
     hidden = rng.random(rows)
     columns = []
     for place, attribute in enumerate(domain.binned()):
-        pull = 0.7 if place % 2 else 0.4
+        pull = pulls[place % 2]
         mixed = pull * hidden + (1 - pull) * rng.random(rows)
         columns.append(np.minimum(mixed * attribute.size, attribute.size - 1).astype(np.uint8))
     return Table(domain.binned(), tuple(columns))
@@ -249,17 +251,19 @@ def test_many_columns_are_fitted_set_by_set() -> None:
     domain = Domain(
         tuple(Category(f"c{place}", tuple("abcde"[: 2 + place % 4])) for place in range(14))
     )
-    table = people(60_000, domain)
+    table = people(60_000, domain, (0.3, 0.4))  # no cell that is empty for want of a law
     mechanism = Questionnaire.promising(PROMISE, domain)
     model = fit_release(perturb(table, mechanism, seeded(2)))
     assert not model.dense
     truth = Exact(table)
     for names in (("c0",), ("c1", "c2"), ("c3", "c7", "c11"), ("c0", "c5", "c9", "c13")):
-        near(model, truth, names)
+        near(model, truth, names, most=6.0)  # the errors of small cells have long tails
+    found, true = (source.marginal(["c3", "c7", "c11"]) for source in (model, truth))
+    assert (np.abs(found.value - true.value) < 1.96 * found.stderr).mean() > 0.9
     four = model.marginal(["c0", "c5", "c9", "c13"]).dot(1.0)
     assert four.assumes == "no interaction of more than 2 columns"
     with pytest.raises(Unanswerable, match=r"cells; a model of 14 columns is fitted to 4,096"):
         model.marginal(["c3", "c7", "c11", "c2", "c6", "c10", "c1"])
     drawn = Exact(sample(model, 20_000, seeded(1)))
-    found = drawn.marginal(["c3", "c7"]).value / 20_000
-    assert np.abs(found - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
+    shares = drawn.marginal(["c3", "c7"]).value / 20_000
+    assert np.abs(shares - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
