@@ -48,7 +48,10 @@ class Line:
     def __str__(self) -> str:
         ratio, target = self.ours / self.plain, TARGETS[self.columns]
         met = "yes" if ratio <= target else "NO"
-        return f"{self.what:<46}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  {target:<8}{met}"
+        return (
+            f"{self.what:<46}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  "
+            f"{target:<8}{met}"
+        )
 
 
 def released(rows: int) -> Release:

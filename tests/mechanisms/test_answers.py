@@ -23,7 +23,7 @@ from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.swapping import Swapping
 from sfumato.plan.planning import _Asking
-from sfumato.plan.questions import Questions
+from sfumato.plan.questions import Demand
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -196,7 +196,7 @@ def test_the_plan_foretells_the_error(example: Example) -> None:
     private = mechanism.domain.private
 
     def ask() -> None:
-        questions = Questions(private, 0.1)
+        questions = Demand(private, 0.1)
         predicted = questions.itemset_spread(mechanism, 1)
         assert 0 <= predicted < np.inf
         option = _Asking(questions, "itemsets", 1).option(mechanism.name, mechanism, ROWS, 0.05)

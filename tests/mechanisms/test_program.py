@@ -270,8 +270,8 @@ def off_by_one(data: Any) -> Iterator[Any]:
 
 @names
 def test_an_integer_off_by_one_is_refused_or_seen_in_gamma_or_law(case: Case) -> None:
-    """Whatever integer is wrong: the program is refused, is another one to the hash of the campaign,
-    and has its own γ again by brute force.
+    """Whatever integer is wrong: the program is refused, is another one to the hash of the
+    campaign, and has its own γ again by brute force.
     """
     data = case.program.to_dict()
     changed = 0

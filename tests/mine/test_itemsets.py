@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.supports.base import Measured
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine import itemsets as itemsets_module
-from sfumato.mine.itemsets import Itemsets, Step, Threshold, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, Level, Threshold, frequent_itemsets
 
 NAMES = tuple("abcdefgh")
 
@@ -265,11 +265,11 @@ def test_values_of_one_attribute_are_never_joined() -> None:
 
 
 def test_max_length_and_progress() -> None:
-    steps: list[Step] = []
+    steps: list[Level] = []
     found = frequent_itemsets(exact(baskets()), 0.05, max_length=2, progress=steps.append)
     assert max(found.length) == 2
     assert [step.length for step in steps] == [1, 2]
-    assert steps[1] == Step(2, 28, found.by_length()[2])
+    assert steps[1] == Level(2, 28, found.by_length()[2])
 
 
 def test_too_many_candidates_stop_with_the_figures() -> None:

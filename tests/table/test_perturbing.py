@@ -218,13 +218,15 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.swapping import Swapping
 from sfumato.domain import Domain
 from sfumato.table import perturb_file, readers
-readers.CSV_BLOCK_BYTES = 1 << 17  # small blocks, so that a small file already fills whatever holds them
+# Small blocks, so that a small file already fills whatever holds them.
+readers.CSV_BLOCK_BYTES = 1 << 17
 def peak():  # kB; getrusage would count what the parent held when it started this process
     return re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 domain = Domain.load(sys.argv[1])
 mechanism = BitFlip(domain, 0.9, 0.9) if domain.baskets else GammaDiagonal(domain.binned(), 19)
 for source in sys.argv[2:]:
-    perturb_file(source, source.replace("truth", "reports"), mechanism, schema=domain, batch_rows=1 << 13)
+    reports = source.replace("truth", "reports")
+    perturb_file(source, reports, mechanism, schema=domain, batch_rows=1 << 13)
     print(peak())
 if not domain.baskets:  # swapping must hold all rows: the measurement can tell
     perturb_file(source, source.replace("truth", "swapped"), Swapping(domain, 0.5), schema=domain)

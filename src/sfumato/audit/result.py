@@ -109,8 +109,14 @@ class Audit:
 
     def _verdict(self) -> str:
         if self.clean:
-            return f"nothing was found against the promise of {self.mechanism} ({len(self.checks)} checks)"
-        return f"{self.mechanism} does not keep its promise, or this is not the truth of this release: {self.violations[0]}"
+            return (
+                f"nothing was found against the promise of {self.mechanism} "
+                f"({len(self.checks)} checks)"
+            )
+        return (
+            f"{self.mechanism} does not keep its promise, or this is not the truth of this "
+            f"release: {self.violations[0]}"
+        )
 
     def _attack_words(self, attack: Attack) -> str:
         words = (

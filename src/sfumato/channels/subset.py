@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.channels.base import Counts, batched, unbatched
-from sfumato.channels.unary import Bits, Floats
+from sfumato.channels.unary import Floats, ValueBits
 
 
 @dataclass(frozen=True, eq=False)
-class Subset(Bits):
+class SubsetBits(ValueBits):
     """From n values to (everyone, the reports that hold value 1, …, value n): sets of `chosen`.
 
     Given the truth u, a set holds u with P = ones[u], and its k−1 (or k) other members are drawn

@@ -15,7 +15,7 @@ from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
-from sfumato.mine.quality import Agreement, Quality
+from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree, Node, Tree
 from sfumato.report import save_figure
 from sfumato.source import Exact, Source
@@ -201,7 +201,7 @@ def result_dict(
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
     result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
-        agreement = Agreement.between(found, compared)
+        agreement = Concurrence.between(found, compared)
         result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
     return result | {"notes": notes}
 

@@ -22,6 +22,7 @@ from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
 
 SUCCESS, FAULT, BAD_INPUT, VIOLATION = 0, 1, 2, 3
+LONG_LINE = 1000  # letters of a complaint
 
 
 class Commands(TyperGroup):
@@ -120,9 +121,14 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return
-    hint = f"; {error['hint']}" if error["hint"] else ""
-    line = one_line(f"sfumato: {error['message']}{hint}").strip(" .")
-    print(line, file=sys.stderr, flush=True)
+    print(complaint(error["message"] or "", error["hint"]), file=sys.stderr, flush=True)
+
+
+def complaint(message: str, hint: str | None) -> str:
+    """An error as one line; names in it come from files, and may be as long as they like."""
+    whole = f"{message}; {hint}" if hint else message
+    line = one_line(f"sfumato: {whole}").strip(" .")
+    return line if len(line) <= LONG_LINE else f"{line[:LONG_LINE]} …"
 
 
 def _leave_pipe() -> None:

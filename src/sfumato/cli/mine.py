@@ -17,7 +17,7 @@ from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError
 from sfumato.evaluate import LengthErrors, itemset_errors
-from sfumato.mine.itemsets import Itemsets, Step, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
 from sfumato.report import Page, Paragraph, Picture, save_figure, write_whole
 from sfumato.source import Exact, Release
@@ -184,7 +184,7 @@ def check_fraction(name: str, value: float) -> None:
 
 
 @contextmanager
-def level_progress() -> Iterator[Callable[[Step], None] | None]:
+def level_progress() -> Iterator[Callable[[Level], None] | None]:
     """A line for each finished length, on a terminal; None elsewhere."""
     if not sys.stderr.isatty():
         yield None
@@ -193,7 +193,7 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     shown = console(stderr=True)
     with shown.status("mining length 1 …") as status:
 
-        def step(done: Step) -> None:
+        def step(done: Level) -> None:
             line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
             shown.print(line, style="dim")
             status.update(f"mining length {done.length + 1} …")

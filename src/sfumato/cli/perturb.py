@@ -30,7 +30,8 @@ READ_OFF = (
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 ORDER_KEPT = (
-    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
+    "a "
     "private column it gives that column away), outside the guarantee"
 )
 
@@ -151,9 +152,9 @@ def _with_spark(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-    from sfumato.engines.spark import Form, Records, perturb_records, spark_session
+    from sfumato.engines.spark import Form, SparkRecords, perturb_records, spark_session
 
-    records = Records.at(spark_session(engine), data)
+    records = SparkRecords.at(spark_session(engine), data)
     if items is not None:
         domain = read_items(items)
     elif schema is not None:

@@ -46,7 +46,7 @@ def send(
 ) -> None:
     """Blur each record of a file here, and send only the reports.
 
-    Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger people.ledger --new-ledger
+    Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger my.ledger --new-ledger
     """
     book = None
     if ledger is not None:

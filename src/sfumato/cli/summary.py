@@ -13,6 +13,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.table import Provenance
 
+MOST_AXES = 2000  # whose condition number is computed
 PRIOR = 0.05  # the belief before, where none is asked about
 
 
@@ -52,7 +53,10 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     """
     if math.isinf(guarantee.epsilon):
         return "nothing: a report may prove what the record was"
-    return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
+    return (
+        f"someone who believed {_percent(prior)} before sees at most "
+        f"{_percent(guarantee.worst_posterior(prior))} after"
+    )
 
 
 def _percent(probability: float) -> str:
@@ -66,6 +70,8 @@ def condition(mechanism: Mechanism) -> float | None:
     """The condition number of the channel; None where it is infinite or the channel is too large to
     write down.
     """
+    if len(mechanism.domain.axes) > MOST_AXES:
+        return None
     try:
         return _finite(mechanism.private_channel.condition)
     except (EstimationError, ParameterError, OverflowError):
@@ -176,7 +182,11 @@ def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters, without tables too long to read; gamma has a place of its own."""
     given = mechanism.parameters()
     return {
-        name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400
+        name: value
+        for name, value in given.items()
+        if name != "gamma"
+        and not (isinstance(value, list | dict) and len(value) > 200)
+        and len(str(value)) <= 400
     }
 
 

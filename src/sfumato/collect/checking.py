@@ -1,4 +1,6 @@
-"""Checking: what a campaign will promise, what it will cost in people, and what a forger could do."""
+"""Checking: what a campaign will promise, what it will cost in people, and what a
+forger could do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
-class Check:
+class CampaignCheck:
     """What `sfumato campaign check` tells."""
 
     name: str
@@ -48,13 +50,13 @@ class Check:
     warnings: list[str]
 
 
-def check(campaign: Campaign) -> Check:
+def check(campaign: Campaign) -> CampaignCheck:
     """Everything about a campaign that can be said before anyone has answered."""
     kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
-    return Check(
+    return CampaignCheck(
         campaign.name,
         campaign.hash,
         campaign.mechanism.name,

@@ -23,7 +23,7 @@ MOST_BARS = 30  # of one question; the largest are shown
 
 
 @dataclass(frozen=True)
-class Asked:
+class Inquiry:
     """What the owner asked with SQL: the statement, and the answer or the complaint."""
 
     sql: str = ""
@@ -42,7 +42,7 @@ class Dashboard:
     words: Language
     owner: bool = True
     pair: tuple[str, str] | None = None
-    asked: Asked = Asked()
+    asked: Inquiry = Inquiry()
 
     def page(self) -> str:
         """The whole page."""

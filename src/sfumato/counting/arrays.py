@@ -87,7 +87,8 @@ def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.
     """Every marginal of a table by its axes: each summed from the smallest marginal already known
     that contains it.
 
-    >>> {axes: margin.tolist() for axes, margin in all_marginals(np.array([[1, 2], [3, 4]])).items()}
+    >>> margins = all_marginals(np.array([[1, 2], [3, 4]]))
+    >>> {axes: margin.tolist() for axes, margin in margins.items()}
     {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
     """
     full = tuple(range(table.ndim))

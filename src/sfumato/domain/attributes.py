@@ -369,7 +369,8 @@ class Numeric(Attribute):
         if self.whole and (numbers != np.rint(numbers)).any():
             row = int(np.argmax(numbers != np.rint(numbers)))
             raise DataError(
-                f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is not a "
+                f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is "
+                "not a "
                 "whole number",
                 hint="state a step (step = 0.5) in the schema",
                 row=row + first_row,
@@ -428,7 +429,8 @@ class Numeric(Attribute):
 class Items(Attribute):
     """A universe of items; a record's column is a basket, the set of items it holds.
 
-    >>> Items("items", ("bread", "milk")).encode(pa.array([["milk"], ["bread", "milk"]])).to_dense().astype(int).tolist()
+    >>> baskets = pa.array([["milk"], ["bread", "milk"]])
+    >>> Items("items", ("bread", "milk")).encode(baskets).to_dense().astype(int).tolist()
     [[0, 1], [1, 1]]
     """
 
@@ -587,7 +589,8 @@ def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
 
 def _outside_error(name: str, value: float, row: int, low: float, high: float) -> DataError:
     return DataError(
-        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, {plain_number(high)}]",
+        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, "
+        f"{plain_number(high)}]",
         hint="widen the range, or say clip = true in the schema",
         row=row,
         column=name,

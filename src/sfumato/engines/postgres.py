@@ -172,7 +172,10 @@ def _element(word: str) -> str:
 def _where(facts: dict[str, Any]) -> str:
     """The server and database without user or password."""
     host = facts.get("host") or facts.get("hostaddr") or "localhost"
-    return f"PostgreSQL at {host}:{facts.get('port') or 5432}/{facts.get('dbname') or facts.get('user') or ''}"
+    return (
+        "PostgreSQL at "
+        f"{host}:{facts.get('port') or 5432}/{facts.get('dbname') or facts.get('user') or ''}"
+    )
 
 
 def _refused(error: Exception, where: str, facts: dict[str, Any]) -> ServerError:

@@ -59,7 +59,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class NumberCounts:
     """The estimated counts of some cells of a number (one axis of the estimate; `owner` says in
     which of the cells that were asked for each of them lies), and the weights that make up each
     group.
@@ -72,7 +72,7 @@ class Counted:
 
 
 # The counts over the cells that begin at these codes, for some of the groups by their numbers.
-Count = Callable[[Codes, Sequence[int]], Counted]
+Count = Callable[[Codes, Sequence[int]], NumberCounts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Curve:
     of the group.
     """
 
-    counted: Counted
+    counted: NumberCounts
     weights: NDArray[Any]  # of the group, in the shape of the estimate
     share: float
     starts: Codes

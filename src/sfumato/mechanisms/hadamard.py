@@ -30,7 +30,8 @@ FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 class HadamardResponse(Mechanism):
     """Every own symbol has weight a and any other b, of the same total for every record: γ = a/b.
 
-    One integer below own·(a−b) + symbols·b decides: below own·(a−b) it names an own symbol, else any.
+    One integer below own·(a−b) + symbols·b decides: below own·(a−b) it names an own symbol, else
+    any.
 
     >>> from sfumato.domain import Category
     >>> dice = Domain((Category("dice", tuple("123456")),))

@@ -90,11 +90,11 @@ class Retention(Mechanism):
         return found
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[Replaced, ...]:
         """How each private column is replaced."""
         assert isinstance(self.keep, tuple) and isinstance(self.replace, tuple)
         return tuple(
-            Column(attribute.size, Fraction(keep), law)
+            Replaced(attribute.size, Fraction(keep), law)
             for attribute, keep, law in zip(
                 self.domain.private, self.keep, self.replace, strict=True
             )
@@ -171,7 +171,7 @@ class Retention(Mechanism):
 
 
 @dataclass(frozen=True)
-class Column:
+class Replaced:
     """How one column is replaced: kept with `keep`, else drawn from `law` ("uniform", "identity",
     or weights of sum 2^32).
     """
@@ -310,7 +310,7 @@ def _shared_keep(
     excess = Fraction(math.expm1(guarantee.epsilon / shares))
     laws = _replacements(private, replacement)
     columns = [
-        Column(attribute.size, Fraction(1, 2), law)
+        Replaced(attribute.size, Fraction(1, 2), law)
         for attribute, law in zip(private, laws, strict=True)
     ]
     counts = [
@@ -333,7 +333,7 @@ def _shared_keep(
     )
 
 
-def _keep_count(name: str, column: Column, excess: Fraction) -> int:
+def _keep_count(name: str, column: Replaced, excess: Fraction) -> int:
     """keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass, in units of 2^-32
     rounded down.
     """

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.channels.subset import Subset
+from sfumato.channels.subset import SubsetBits
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
-from sfumato.mechanisms.steps import Step
-from sfumato.mechanisms.steps import Subset as SubsetStep
+from sfumato.mechanisms.steps import Step, Subset
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -35,8 +34,8 @@ FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 class SubsetSelection(Mechanism):
     """`chosen` of the n possible records: sets that hold the true one have weight a, others b.
 
-    γ = a/b, since the total weight C(n−1,k−1)·a + C(n−1,k)·b is the same for every truth. k = n/(γ+1)
-    tells most; with one chosen it is k-ary response.
+    γ = a/b, since the total weight C(n−1,k−1)·a + C(n−1,k)·b is the same for every truth.
+    k = n/(γ+1) tells most; with one chosen it is k-ary response.
 
     >>> from sfumato.domain import Category
     >>> dice = Domain((Category("dice", tuple("123456")),))
@@ -133,7 +132,7 @@ class SubsetSelection(Mechanism):
         shape = self.domain.private.shape
         a, b, _ = self._parts
         return (
-            SubsetStep(
+            Subset(
                 columns=tuple(range(len(shape))),
                 reports=(0,),
                 sizes=shape,
@@ -145,13 +144,13 @@ class SubsetSelection(Mechanism):
         )
 
     @cached_property
-    def _channel(self) -> Subset:
+    def _channel(self) -> SubsetBits:
         a, _, total = self._parts
         size = self._items.size
         own = self.chosen * a / total
         other = (self.chosen - own) / (size - 1)
         shape = self.domain.private.shape
-        return Subset(np.full(size, own), np.full(size, 1 - other), shape, self.chosen)
+        return SubsetBits(np.full(size, own), np.full(size, 1 - other), shape, self.chosen)
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)

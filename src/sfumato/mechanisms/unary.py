@@ -21,8 +21,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.bitflip import SCALE, flip_bits
 from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
-from sfumato.mechanisms.steps import Step
-from sfumato.mechanisms.steps import Unary as UnaryStep
+from sfumato.mechanisms.steps import Step, UnaryStep
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["Itemset", "Itemsets", "Step", "Threshold", "Tier", "frequent_itemsets"]
+__all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemsets"]
 
 # Candidates counted together: bounds what is held beside the bitmaps.
 _CHUNK = 1 << 20
@@ -39,7 +39,7 @@ class HasSupports(Protocol):
         """Estimated counts of itemsets, one length after the other."""
 
 
-class Step(NamedTuple):
+class Level(NamedTuple):
     """What one level of the search did."""
 
     length: int
@@ -164,7 +164,7 @@ def frequent_itemsets(
     top: int | None = None,
     prune_errors: float = 2.0,
     max_candidates: int = 10_000_000,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[Level], None] | None = None,
 ) -> Itemsets:
     """The itemsets whose estimated support reaches `min_support`, with standard errors.
 
@@ -244,7 +244,7 @@ class _Search:
     max_length: int | None
     top: int | None
     max_candidates: int
-    progress: Callable[[Step], None] | None
+    progress: Callable[[Level], None] | None
 
     def run(self) -> Itemsets:
         """Grow itemsets until no candidate survives."""
@@ -269,7 +269,7 @@ class _Search:
             candidates += len(itemsets)
         longer = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
         if self.progress:
-            self.progress(Step(longer.length, candidates, len(longer.itemsets)))
+            self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:

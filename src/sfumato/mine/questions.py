@@ -43,7 +43,7 @@ class NodeCounts:
     shrunk: bool = False  # by a law: what chance adds was taken away before
 
 
-class Questions:
+class TreeQuestions:
     """Answers to the questions of a growing tree.
 
     A node is a conjunction over a few features. Asked what one more feature would tell, it needs

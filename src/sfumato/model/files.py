@@ -74,7 +74,8 @@ def _counts(model: Model) -> NDArray[Any]:
     cells = math.prod(reports.shape)
     if cells > MOST_COUNTS:
         raise Unanswerable(
-            f"a model of {cells:,} cells is not written down: it asks the release for what it needs",
+            f"a model of {cells:,} cells is not written down: it asks the release for what it "
+            "needs",
             hint="fit it where it is used (--fit), and keep the release",
             cells=cells,
         )

@@ -17,7 +17,7 @@ from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.fitting import Fit, fit
-from sfumato.model.laplace import Laplace, Marginal
+from sfumato.model.laplace import Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.supports import ModelSupports
@@ -44,7 +44,7 @@ class Model(Source):
     order: int
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
-    _kept: dict[Axes, Marginal] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -91,7 +91,7 @@ class Model(Source):
         every = tuple(range(len(self.columns)))
         return Laplace(_converged(fit(likelihood_over(self.reports, every, self.order)), "the law"))
 
-    def marginal_of(self, axes: Axes) -> Marginal:
+    def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
         if self.dense:
             return self.law.marginal(axes)

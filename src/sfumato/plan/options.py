@@ -19,7 +19,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True)
-class Option:
+class Offer:
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -85,7 +85,7 @@ class Plan:
     cannot.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[Offer, ...]
     refused: Mapping[str, str]  # mechanism -> why
     rows: int
     purpose: str
@@ -97,7 +97,7 @@ class Plan:
     rho1: float = 0.05
 
     @property
-    def best(self) -> Option:
+    def best(self) -> Offer:
         """The option with the smallest error, or the strongest promise where only an accuracy was
         asked for.
         """
@@ -111,7 +111,10 @@ class Plan:
     def promise(self) -> str:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
-        return f"someone who believed {_percent(self.rho1)} before sees at most {_percent(after, up=True)} after"
+        return (
+            f"someone who believed {_percent(self.rho1)} before sees at most "
+            f"{_percent(after, up=True)} after"
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""

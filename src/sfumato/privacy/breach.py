@@ -67,7 +67,8 @@ def posterior(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayL
     column-stochastic matrix or an object with `apply`; prior and holds have its input shape, the
     answer its output shape.
 
-    >>> posterior([0.5, 0.25, 0.25], np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]), [False, True, True])
+    >>> posterior([0.5, 0.25, 0.25], np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1,
+    ...     0.8]]), [False, True, True])
     array([0.11111111, 0.81818182, 0.81818182])
     """
     truth = distribution("prior", prior)
@@ -102,7 +103,8 @@ def relative_prior(prior: ArrayLike, law: ArrayLike, holds: ArrayLike) -> float:
     Its median over all sets is 1 (OLAP theorem 3). Under identity replacement, where the law is the
     prior, every set has 1.
 
-    >>> relative_prior([0.5, 0.25, 0.25, 0.0], [0.25, 0.25, 0.25, 0.25], [True, False, False, False])
+    >>> relative_prior([0.5, 0.25, 0.25, 0.0], [0.25, 0.25, 0.25, 0.25], [True, False, False,
+    ...     False])
     2.0
     """
     chosen = np.asarray(holds, dtype=bool)
@@ -244,7 +246,8 @@ def determinable_range(
     6.1. This is no stronger promise: to a miner who knows the law of r, the average over r is the
     gamma-diagonal matrix, and the posterior is the one at r = 0.
 
-    >>> [round(end, 3) for end in determinable_range(prior=0.05, gamma=19, cells=2000, spread=19 / 2018 / 2)]
+    >>> [round(end, 3) for end in determinable_range(prior=0.05, gamma=19, cells=2000,
+    ...     spread=19 / 2018 / 2)]
     [0.332, 0.601]
     """
     check_probability("prior", prior)

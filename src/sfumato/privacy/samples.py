@@ -51,7 +51,8 @@ def normal_rows(variance: float, deviation: float, level: float) -> int:
     N >= z² σ² / Δ², z = Φ⁻¹((1+level)/2); variance σ² is what one row contributes, so that the
     standard error is σ/√N.
 
-    >>> normal_rows(variance=retention_variance(share=0.02, keep=0.2, mass=0.1), deviation=0.001, level=0.95)
+    >>> normal_rows(variance=retention_variance(share=0.02, keep=0.2, mass=0.1),
+    ...     deviation=0.001, level=0.95)
     7389431
     """
     check_strictly_between("level", level)

@@ -164,7 +164,8 @@ class Reproduction:
     """A table of a paper beside ours.
 
     >>> row = Row((1,), (Cell(249, 249), Cell(5.89, Runs((6.1, 6.4, 6.3)))))
-    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"), (row,)).to_text())
+    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"),
+    ...     (row,)).to_text())
     A table
              |F|          support error (%)
     length   paper ours   paper ours

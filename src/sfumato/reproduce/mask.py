@@ -321,4 +321,7 @@ def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
     else:
         source = "BMS-WebView-1" + ("" if settings.quick else f" ×{REPEATS}")
     relaxed = f", relaxed by {case.relax:.0%}" if case.relax else ""
-    return f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} %{relaxed} ({settings.counted})"
+    return (
+        f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} "
+        f"%{relaxed} ({settings.counted})"
+    )

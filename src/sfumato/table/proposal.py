@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, SchemaError
-from sfumato.received import MOST_ATTRIBUTES
+from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
 from sfumato.table.readers import BasketReader, Reader, RecordReader, number_words, reader_of
 from sfumato.table.table import plain_array
 
@@ -173,7 +173,10 @@ class Summary:
         kept = [word for word, _ in self.words.most_common(KEPT_WORDS)]
         other = next((word for word in self.words if word.casefold() == "other"), "other")
         values = [*sorted(set(kept) - {other}, key=_numeric_order), other]
-        note = f"column '{self.name}' has {len(self.words)} different values; the rarer ones are '{other}'"
+        note = (
+            f"column '{self.name}' has {len(self.words)} different values; the rarer ones are "
+            f"'{other}'"
+        )
         return self._category(values, other), note
 
     def _category(self, values: list[str], other: str | None = None) -> Category:
@@ -183,7 +186,14 @@ class Summary:
             values = [*values, missing]
         return Category(self.name, tuple(values), other, missing)
 
-    def _number(self) -> tuple[Attribute, str | None]:
+    def _number(self) -> tuple[Attribute | None, str | None]:
+        if max(-self.low, self.high) > MOST_WHOLE or (
+            self.decimals == 0 and self.high - self.low >= 1 << 32
+        ):
+            return (
+                None,
+                f"column '{self.name}' holds numbers too large or too far apart and was left out",
+            )
         numbers = np.sort(np.concatenate(self.sample))
         low, high, step = self._grid()
         cuts = _cuts(numbers, low, high, whole=step is None and isinstance(low, int))
@@ -191,7 +201,10 @@ class Summary:
             return Numeric(self.name, low, high, cuts, step), None
         middle = numbers[len(numbers) // 2]
         missing = int(middle) if isinstance(low, int) and step is None else float(middle)
-        note = f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its median; see `missing`"
+        note = (
+            f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its "
+            "median; see `missing`"
+        )
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
 
     def _grid(self) -> tuple[float, float, float | None]:

@@ -208,7 +208,7 @@ class FrameReader(RecordReader):
     def names(self) -> Sequence[str]:
         return self.frame.schema.names
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self.frame.schema.metadata, self.where)
         if found is None:
@@ -269,10 +269,14 @@ class ParquetReader(RecordReader):
     def rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
+
+    def table(self, domain: Domain) -> Table:
+        check_held(self.rows * len(domain), self.size, self.where)  # a code takes a byte or more
+        return super().table(domain)
 
     @property
     def release(self) -> str | None:
@@ -585,7 +589,10 @@ def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> B
         )
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            message = f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1"
+            message = (
+                f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is "
+                "neither 0 nor 1"
+            )
             raise DataError(message, row=row + first_row)
         flags[:, place] = codes
     return Bits.from_dense(flags)

@@ -141,7 +141,8 @@ class Table:
     Where `copies` is above 1, the reports of one record stand in consecutive rows.
 
     >>> from sfumato.domain import Category
-    >>> table = Table.from_arrow(pa.table({"sex": ["F", "M"], "name": ["Ann", "Bob"]}), Domain((Category("sex", ("F", "M")),)))
+    >>> table = Table.from_arrow(pa.table({"sex": ["F", "M"], "name": ["Ann", "Bob"]}),
+    ...     Domain((Category("sex", ("F", "M")),)))
     >>> table.rows, table.column("sex").tolist(), table.notes
     (2, [0, 1], ("column 'name' is not in the schema and was dropped",))
     """

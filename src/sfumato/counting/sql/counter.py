@@ -13,13 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
-from sfumato.counting.base import Baskets
 from sfumato.counting.spreads import combined
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
-from sfumato.counting.sql.writing import Tree, Writer
+from sfumato.counting.sql.writing import StatementWriter, Tree
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import DataError, SfumatoError, Unanswerable
-from sfumato.observation import ItemSource
+from sfumato.observation import ItemsetCounter, ItemSource
 
 # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
 # many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
@@ -74,8 +73,8 @@ class SqlCounter:
         return int(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
-    def _writer(self) -> Writer:
-        return Writer(self.relation.dialect, self.relation.rows_from, self.relation.flags)
+    def _writer(self) -> StatementWriter:
+        return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
     def _fetch(self, statement: Tree) -> pa.Table:
         return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
@@ -172,8 +171,8 @@ class SqlCounter:
         index = np.ravel_multi_index(places, sizes)
         return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
 
-    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
-        return ItemsetCounter(
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
+        return RelationItemsets(
             [
                 pair
                 for source in sources
@@ -272,7 +271,7 @@ class SqlCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class ItemsetCounter:
+class RelationItemsets:
     """Counts of itemsets among the rows of a relation, some hundred itemsets a scan; an item is one
     cell of a column.
     """
@@ -281,7 +280,7 @@ class ItemsetCounter:
     counter: SqlCounter
 
     @classmethod
-    def of(cls, attribute: Items, counter: SqlCounter) -> ItemsetCounter:
+    def of(cls, attribute: Items, counter: SqlCounter) -> RelationItemsets:
         """The itemsets of one column of baskets."""
         return cls([(attribute.item_cells(label), 1) for label in attribute.labels], counter)
 

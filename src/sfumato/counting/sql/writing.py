@@ -22,7 +22,7 @@ Tree = Any  # an expression; sqlglot's name for their base class is not the same
 
 
 @dataclass(frozen=True, eq=False)
-class Writer:
+class StatementWriter:
     """Writes the statements over one relation."""
 
     dialect: str

@@ -113,7 +113,7 @@ def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Packing:
+class PackedBaskets:
     """Baskets as blocks of packed bits: the items of a column, then one bit a cell of each further
     partition.
     """
@@ -179,7 +179,7 @@ class SparkBaskets:
     """
 
     frame: DataFrame
-    packing: Packing
+    packing: PackedBaskets
 
     @property
     def items(self) -> int:

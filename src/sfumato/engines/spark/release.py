@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.counting.base import Baskets
 from sfumato.counting.sql import SqlCounter
-from sfumato.engines.spark.counting import Packing, SparkBaskets, SparkRelation, spark_release
-from sfumato.observation import ItemSource
+from sfumato.engines.spark.counting import PackedBaskets, SparkBaskets, SparkRelation, spark_release
+from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.source import Release
 
 if TYPE_CHECKING:
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 class SparkCounter(SqlCounter):
     """Counts by Spark: cells by SQL, itemsets by the bitmaps that each partition keeps."""
 
-    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         assert isinstance(self.relation, SparkRelation)
         if self.relation.flags:  # a CSV file holds one column an item, which SQL counts as they are
             return super().baskets(sources)
-        return SparkBaskets(self.relation.frame, Packing(self.domain, tuple(sources)))
+        return SparkBaskets(self.relation.frame, PackedBaskets(self.domain, tuple(sources)))
 
 
 def open_with_spark(session: SparkSession, place: str) -> Release:

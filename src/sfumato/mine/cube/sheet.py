@@ -15,7 +15,7 @@ from sfumato.domain import Numeric
 from sfumato.estimation.estimate import Answer, Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
-from sfumato.mine.cube.columns import Axis, Grid
+from sfumato.mine.cube.columns import AskedColumn, Grid
 from sfumato.mine.cube.numbers import Terms
 from sfumato.mine.cube.quantity import Quantity
 
@@ -39,7 +39,7 @@ class Tables:
     counts: Estimate | None  # None where the question has no column at all
     value: NDArray[Any]  # of the counts: by inversion, or by maximum likelihood
     moments: PowerSums | None = None
-    fine: Axis | None = None  # the number of the moments
+    fine: AskedColumn | None = None  # the number of the moments
     errors: bool = True  # False where the values are not those of the inversion
     _terms: dict[int, Terms] = field(default_factory=dict)
 
@@ -273,7 +273,7 @@ class GroupSums:
         return attribute.min, attribute.max
 
     @property
-    def _fine(self) -> Axis:
+    def _fine(self) -> AskedColumn:
         axis = self.scope.sheet.tables.fine
         assert axis is not None
         return axis
