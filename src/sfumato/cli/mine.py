@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Fit, Force, Items, Json, Schema, check_drawing_target
+from sfumato.cli.options import (
+    Engine,
+    Fit,
+    Force,
+    Form,
+    Items,
+    Json,
+    Schema,
+    check_drawing_target,
+)
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, listing
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
 from sfumato.report import Page, Paragraph, Picture, save_figure, write_whole
-from sfumato.source import Exact, Release
+from sfumato.source import Exact, Release, Source
+from sfumato.table import read_names
 
 DRAWN_ERROR = (
     0.25  # rules whose confidence is less certain than this would only stretch the picture
@@ -97,6 +108,13 @@ def mine(
     ] = None,
     schema: Schema = None,
     items: Items = None,
+    form: Form = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What items are called, a line each: id,name. For what is shown."
+        ),
+    ] = None,
     engine: Engine = None,
     fit: Fit = False,
     plot: Annotated[
@@ -124,12 +142,13 @@ def mine(
     check_fraction("--min-confidence", min_confidence)
     for path in (plot, output):
         check_drawing_target(path, force)
-    source = read_source(file, schema, items, engine, fit=fit)
+    called = None if names is None else read_names(names)
+    source = read_source(file, schema, items, engine, form=None if truth else form, fit=fit)
     if truth is not None and isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = None if truth is None else read_truth(truth, source)
+    exact = None if truth is None else read_truth(truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -150,6 +169,10 @@ def mine(
     errors = None
     if exact is not None:
         errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
+    if called is not None:
+        print_notes(unnamed_notes(source, called))
+        found = found.named(called)
+        implied = None if implied is None else replace(implied, itemsets=found)
     shown = found.maximal() if maximal else found.closed() if closed else found
     if output is not None:
         write_result(implied if implied is not None else shown, output)
@@ -175,6 +198,20 @@ def _mined_truth(
     return frequent_itemsets(
         exact, found.min_support, max_length=max_length, max_candidates=max_candidates
     )
+
+
+def unnamed_notes(source: Source, called: Mapping[str, str]) -> tuple[str, ...]:
+    """A note where items of the source have no name; refused where none has."""
+    if not source.domain.baskets:
+        raise ParameterError("--names is for the items of baskets", hint="leave it out")
+    items = source.domain.attributes[0].labels
+    unnamed = [item for item in items if item not in called]
+    if len(unnamed) == len(items):
+        raise ParameterError(
+            f"--names calls none of these items ({listing(items)}) by name",
+            hint="a line each, the item's id first, as in 24,milk",
+        )
+    return (f"{len(unnamed)} of {len(items)} items have no name there",) if unnamed else ()
 
 
 def check_fraction(name: str, value: float) -> None:
@@ -210,6 +247,8 @@ def result_dict(
         "min_support": found.min_support,
         "itemsets": found.to_dicts(),
     }
+    if found.untold is not None:
+        result["untold"] = found.untold
     if implied is not None:
         result["rules"] = implied.to_dicts()
     if errors is not None:
@@ -246,6 +285,11 @@ def print_result(
         or "none"
     )
     print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
+    if found.untold is not None:
+        print(
+            f"itemsets of {found.untold} or more items were not looked for: these reports say "
+            "nothing of them (standard errors above 0.5)"
+        )
     ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
     if ordered:
         lines = [

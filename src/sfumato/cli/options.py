@@ -30,6 +30,15 @@ Items = Annotated[
         "--items", metavar="FILE", help="The item ids of baskets; else those found in the data."
     ),
 ]
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--form",
+        metavar="FORM",
+        help="How baskets stand in DATA: lines (of names), long (basket,item), flags (a column an "
+        "item), or records (no baskets); else the data tell.",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

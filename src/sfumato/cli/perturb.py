@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
-from sfumato.cli.options import Force, Items, Json, Schema, check_output
+from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
@@ -55,6 +55,7 @@ def perturb(
     ],
     schema: Schema = None,
     items: Items = None,
+    form: Form = None,
     chosen: MechanismOptions = MechanismOptions(),
     seed: Annotated[
         int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")
@@ -97,8 +98,11 @@ def perturb(
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
     how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
+    if engine is not None and form is not None:
+        raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
-        written = _in_batches(data, output, chosen, schema, items, rng, **how)
+        reader = reader_of(data, form)
+        written = _in_batches(reader, output, chosen, schema, items, rng, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -124,7 +128,7 @@ def _shown(output: str) -> str:
 
 
 def _in_batches(
-    data: str,
+    reader: Reader,
     output: str,
     options: MechanismOptions,
     schema: Path | None,
@@ -132,8 +136,6 @@ def _in_batches(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-
-    reader = reader_of(data)
     domain = read_domain(reader, schema, items)
     mechanism = chosen_mechanism(options, domain, reader, rows_about(reader), output)
     if "://" in output:
@@ -211,14 +213,14 @@ def rows_about(reader: Reader) -> int:
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
     """The domain to read true data by: the schema's, the items', or a proposed one."""
-    if items is not None and not isinstance(reader, BasketReader):
-        raise ParameterError("--items is for basket files (.dat)", hint="use --schema for records")
+    if items is not None and not reader.baskets:
+        raise ParameterError("--items is for basket files", hint="use --schema for records")
     if items is not None and schema is not None:
         raise ParameterError(
             "--items and --schema both say what baskets may hold", hint="give one of them"
         )
     if items is not None:
-        return read_items(items)
+        return read_items(items, named=not isinstance(reader, BasketReader))
     if schema is not None:
         return Domain.load(schema)
     proposal = propose(reader)

@@ -26,6 +26,7 @@ def read_source(
     *,
     in_place: bool = False,
     fit: bool = False,
+    form: str | None = None,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one. A model is opened as it is, and a release fitted where `fit` asks
@@ -36,7 +37,7 @@ def read_source(
     """
     if is_model(file):
         return open_model(file)
-    found = _counted_source(file, schema, items, engine, in_place)
+    found = _counted_source(file, schema, items, engine, in_place, form)
     if not fit or not isinstance(found, Release):
         return found
     model = fit_release(found)
@@ -45,17 +46,26 @@ def read_source(
 
 
 def _counted_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None, in_place: bool
+    file: str,
+    schema: Path | None,
+    items: Path | None,
+    engine: str | None,
+    in_place: bool,
+    form: str | None,
 ) -> Source:
     if engine is not None or "://" in file:
+        if form is not None:
+            raise ParameterError(
+                "--form is for files that are read here", hint="leave --engine out"
+            )
         return _engine_source(file, schema, items, engine)
-    reader = reader_of(file)
+    reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
-    if schema is not None or items is not None:
+    if schema is not None or items is not None or form is not None:
         raise ParameterError(
             f"'{file}' was perturbed and carries its own domain",
-            hint="leave --schema and --items out",
+            hint="leave --schema, --items and --form out",
         )
     if in_place:
         return release_in(reader)
@@ -70,9 +80,9 @@ def _engine_source(
     return open_source(file, engine, schema=domain if items is None else read_items(items))
 
 
-def read_truth(truth: str, release: Source) -> Exact:
+def read_truth(truth: str, release: Source, form: str | None = None) -> Exact:
     """The true records of a release, read by the release's own domain."""
-    reader = reader_of(truth)
+    reader = reader_of(truth, form)
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"

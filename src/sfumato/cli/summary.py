@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.table import Provenance
 
@@ -26,7 +27,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "rows": rows,
         "mechanism": mechanism.name,
         "gamma": _gamma(guarantee),
-        "epsilon": _finite(guarantee.epsilon),
+        "epsilon": json_number(guarantee.epsilon),
         "worst_posterior": {"rho1": prior, "rho2": guarantee.worst_posterior(prior)},
         "promises": promise(guarantee, prior),
         "condition": condition(mechanism),
@@ -73,7 +74,7 @@ def condition(mechanism: Mechanism) -> float | None:
     if len(mechanism.domain.axes) > MOST_AXES:
         return None
     try:
-        return _finite(mechanism.private_channel.condition)
+        return json_number(mechanism.private_channel.condition)
     except (EstimationError, ParameterError, OverflowError):
         return None
 
@@ -149,11 +150,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _gamma(guarantee: Guarantee) -> float | None:
 
-    return _finite(rounded_up(guarantee.gamma))
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+    return json_number(rounded_up(guarantee.gamma))
 
 
 def _number(value: float | None) -> str:

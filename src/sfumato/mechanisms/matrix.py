@@ -17,10 +17,9 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Dense
 from sfumato.channels.dense import check_stochastic
-from sfumato.domain import Columns, Domain, code_dtype
+from sfumato.domain import Columns, Domain, code_dtype, codes_of
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
@@ -163,9 +162,7 @@ class UserMatrix(Mechanism):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape
-        records = tuple(
-            column.astype(np.intp) for column in columns if not isinstance(column, Bits)
-        )
+        records = tuple(column.astype(np.intp) for column in codes_of(columns))
         joint = np.ravel_multi_index(records, shape).astype(np.uint64)
         places = joint * np.uint64(ONE) + rng.uint32(len(joint))
         drawn = np.searchsorted(self._cumulative, places, side="right") - joint.astype(

@@ -14,9 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Law, OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain, code_dtype
+from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
@@ -165,8 +164,7 @@ class Retention(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
             column.randomise(codes, rng)
-            for column, codes in zip(self.columns, columns, strict=True)
-            if not isinstance(codes, Bits)
+            for column, codes in zip(self.columns, codes_of(columns), strict=True)
         )
 
 

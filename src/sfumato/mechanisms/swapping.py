@@ -12,9 +12,8 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from sfumato.bits import Bits
 from sfumato.channels import OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain
+from sfumato.domain import Codes, Columns, Domain, codes_of
 from sfumato.errors import PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
@@ -106,10 +105,8 @@ class Swapping(Mechanism):
         return cls(domain, {name: value.fraction() for name, value in keep.items()})
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        pairs = zip(self.keeps, columns, strict=True)
-        return tuple(
-            _swapped(codes, keep, rng) for keep, codes in pairs if not isinstance(codes, Bits)
-        )
+        pairs = zip(self.keeps, codes_of(columns), strict=True)
+        return tuple(_swapped(codes, keep, rng) for keep, codes in pairs)
 
 
 def _swapped(codes: Codes, keep: Fraction, rng: Keystream) -> Codes:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items
 from sfumato.estimation.supports.base import Supports
@@ -22,6 +21,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.reconstruction import recovered_ones_over
+from sfumato.publish.baskets import bits_of
 from sfumato.randomness import Keystream, seeded
 from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
 from sfumato.source import Exact, Release, perturb
@@ -198,7 +198,7 @@ class Market:
     @cached_property
     def supports(self) -> NDArray[Any]:
         """The true support of every item."""
-        return _bits(self.table).counts() / self.table.rows
+        return bits_of(self.table).counts() / self.table.rows
 
     @cached_property
     def frequent(self) -> NDArray[np.bool_]:
@@ -214,7 +214,7 @@ class Market:
         labels = self.table.domain.attributes[0].labels
         return Table(
             Domain((Items("items", tuple(labels[item] for item in kept)),)),
-            (_bits(self.table).select(kept),),
+            (bits_of(self.table).select(kept),),
         )
 
     @cached_property
@@ -398,7 +398,7 @@ def table_6(opened: Callable[[str], Market]) -> Reproduction:
 
 
 def _storage_row(data: str, table: Table) -> Row:
-    bits, mechanism = _bits(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
+    bits, mechanism = bits_of(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
     offsets, items = bits.to_csr()
     before = offsets.nbytes + items.nbytes
     on_bitmaps, _ = _timed(lambda: mechanism.randomise(table.columns, seeded(1)))
@@ -462,9 +462,3 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = perf_counter()
     result = work()
     return perf_counter() - start, result
-
-
-def _bits(table: Table) -> Bits:
-    column = table.columns[0]
-    assert isinstance(column, Bits)
-    return column
