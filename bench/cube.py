@@ -138,7 +138,7 @@ def run(rows: int) -> None:
         parquet = file_relation(reader_of(path), release.mechanism.reports)
         for where, relation in (
             ("Parquet", parquet),
-            ("DuckDB table", database.relation("release")),
+            ("DuckDB table", database.relation(database.resolve("release"))),
         ):
             for line in compared(where, relation, release):
                 print(line, flush=True)

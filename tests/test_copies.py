@@ -17,8 +17,8 @@ from tests.mechanisms.examples import EXAMPLES, HOURS, SEX, Example, example_ids
 import sfumato as sf
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import EstimationError, QueryError, Unanswerable
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -27,7 +27,7 @@ ROWS, REPEATS = 1200, 16
 NUMBERS = [
     Example("numbers, uniform", Retention(Domain((SEX, HOURS)), 0.5)),
     Example("numbers, identity", Retention(Domain((SEX, HOURS)), 0.5, "identity")),
-    Example("numbers, swapped", Swapping(Domain((HOURS, SEX)), 0.5)),
+    Example("numbers, swapped", Permuting(Domain((HOURS, SEX)), 0.5)),
 ]
 EVERY = [*EXAMPLES, *NUMBERS]
 Answers = dict[str, tuple[float, float]]  # what is asked: the value and its standard error

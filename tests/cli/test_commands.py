@@ -132,7 +132,7 @@ MECHANISMS = {
     "retention": "--gamma 19",
     "retention kept": "--keep 0.4",
     "retention each": "--keep age=0.3,sex=0.9 --replace age=uniform,sex=identity",
-    "swapping": "--keep 0.4",
+    "permuting": "--keep 0.4",
     "mask": "--gamma 19",
     "mask kept": "--keep 0.9",
     "mask apart": "--keep-ones 0.9 --keep-zeros 0.8",

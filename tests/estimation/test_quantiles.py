@@ -170,7 +170,7 @@ def test_a_column_that_is_sent_as_it_is_has_exact_quantiles():
     (answer,) = asked(release, "SELECT MEDIAN(x) FROM t WHERE y = 'no'")
     assert answer.stderr > 0
     (answer,) = asked(
-        sf.perturb(records, sf.Swapping(domain, 0.5), seeded(1)), "SELECT MEDIAN(x) FROM t"
+        sf.perturb(records, sf.Permuting(domain, 0.5), seeded(1)), "SELECT MEDIAN(x) FROM t"
     )
     assert (answer.value, answer.stderr) == (np.median(x), 0)
 

@@ -27,11 +27,11 @@ from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.hadamard import HadamardResponse
 from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.subset_selection import SubsetSelection
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
@@ -172,8 +172,8 @@ EXAMPLES: list[Example] = [
         "retention, mixed laws",
         Retention(RECORD, (0.5, 0.25), {"sex": "identity", "pet": "uniform"}),
     ),
-    Example("swapping", Swapping(RECORD, keep=0.5)),
-    Example("swapping, each its own", Swapping(MIXED, keep={"sex": 0.7, "age": 0.3})),
+    Example("permuting", Permuting(RECORD, keep=0.5)),
+    Example("permuting, each its own", Permuting(MIXED, keep={"sex": 0.7, "age": 0.3})),
     Example("matrix", UserMatrix(RECORD, RANDOM_MATRIX)),
     Example(
         "matrix, with a zero",

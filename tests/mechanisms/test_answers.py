@@ -21,7 +21,7 @@ from sfumato.audit import audit_release
 from sfumato.domain import Cells, Numeric
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.plan.planning import _Asking
 from sfumato.plan.questions import Demand
 from sfumato.randomness import seeded
@@ -166,7 +166,7 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
 def test_likelihoods_are_those_of_the_matrix(example: Example) -> None:
     """Differences of log P(report | cell) between cells, for whole records, against the matrix."""
     mechanism = example.mechanism
-    if isinstance(mechanism, Swapping) or any(a.public for a in mechanism.domain):
+    if isinstance(mechanism, Permuting) or any(a.public for a in mechanism.domain):
         return  # their law is the sample itself, or stands beside; judged by test_bayes
     records = example.records(300)
     counts = np.bincount(

@@ -329,7 +329,7 @@ def test_a_private_column_sent_as_it_is_is_refused() -> None:
     ("name", "words"),
     [
         ("retention, identity", "all records at once"),
-        ("swapping", "all records at once"),
+        ("permuting", "all records at once"),
         ("matrix, with a zero", "promises nothing"),
         ("fp-nfp", "promises nothing"),
     ],

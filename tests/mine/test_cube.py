@@ -414,7 +414,7 @@ RELEASES = {
     "keep per column": sf.Retention(DOMAIN, (0.7, 0.5, 0.5, 0.8, 0.4)),
     "identity": sf.Retention(DOMAIN, 0.6, replace="identity"),
     "stated law": sf.Retention(DOMAIN, 0.6, replace={"sex": (3, 1), "region": (4, 3, 2, 1)}),
-    "swapping": sf.Swapping(DOMAIN, 0.6),
+    "permuting": sf.Permuting(DOMAIN, 0.6),
     "combined": sf.Combined.of(
         sf.Retention(DOMAIN.project(["sex", "age", "income"]), 0.6),
         sf.GammaDiagonal(DOMAIN.project(["smoker", "region"]), 20),

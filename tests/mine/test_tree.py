@@ -245,7 +245,7 @@ def test_noise_that_hides_everything_gives_the_majority_and_says_so():
     "mechanism",
     [
         lambda domain: sf.Retention(domain, 0.6),
-        lambda domain: sf.Swapping(domain, 0.6),
+        lambda domain: sf.Permuting(domain, 0.6),
         lambda domain: sf.GammaDiagonal(
             replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])), 60
         ),

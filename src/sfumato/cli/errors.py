@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.address import without_secrets
 from sfumato.cli.commands import COMMANDS, loaded, placeholder
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
@@ -118,6 +119,8 @@ def _unexpected(error: Exception, as_json: bool) -> int:
 
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:
+    # Whatever was typed may come back in a message, an address with its password too.
+    error = {name: words and without_secrets(words, sys.argv[1:]) for name, words in error.items()}
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from sfumato.cli.options import (
     Form,
     Items,
     Json,
+    NoCache,
     Schema,
     check_drawing_target,
 )
@@ -117,6 +118,7 @@ def mine(
     ] = None,
     engine: Engine = None,
     fit: Fit = False,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
     ] = None,
@@ -137,18 +139,11 @@ def mine(
 
     Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
     """
-    if maximal and closed:
-        raise ParameterError("give --maximal or --closed, not both")
-    check_fraction("--min-confidence", min_confidence)
-    for path in (plot, output):
-        check_drawing_target(path, force)
+    _check_asked(maximal and closed, min_confidence, (plot, output), force)
     called = None if names is None else read_names(names)
-    source = read_source(file, schema, items, engine, form=None if truth else form, fit=fit)
-    if truth is not None and isinstance(source, Exact):
-        raise ParameterError(
-            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
-        )
-    exact = None if truth is None else read_truth(truth, source, form)
+    read_as = None if truth else form
+    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
+    exact = None if truth is None else _truth_beside(file, truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -185,6 +180,26 @@ def mine(
     longest = source.mechanism.at_once if isinstance(source, Release) else None
     if longest is not None:
         print_notes([f"longer itemsets than {longest} need a model: add --fit"])
+
+
+def _check_asked(
+    twice: bool, min_confidence: float, targets: Iterable[Path | None], force: bool
+) -> None:
+    """Refuse what cannot be done before anything is read."""
+    if twice:
+        raise ParameterError("give --maximal or --closed, not both")
+    check_fraction("--min-confidence", min_confidence)
+    for path in targets:
+        check_drawing_target(path, force)
+
+
+def _truth_beside(file: str, truth: str, source: Source, form: str | None) -> Exact:
+    """The true records of a release; of true records nothing else is the truth."""
+    if isinstance(source, Exact):
+        raise ParameterError(
+            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+        )
+    return read_truth(truth, source, form)
 
 
 def _mined_truth(
@@ -307,20 +322,24 @@ def print_result(
     if implied is not None:
         _print_rules(implied, show)
     if errors is not None:
-        print("\nagainst the truth, in per cent")
-        figures = [
-            (
-                str(e.length),
-                str(e.frequent),
-                str(e.found),
-                *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
-            )
-            for e in errors
-        ]
-        print_table(
-            ("length", "frequent", "found", "support error", "false negatives", "false positives"),
-            figures,
+        _print_errors(errors)
+
+
+def _print_errors(errors: list[LengthErrors]) -> None:
+    print("\nagainst the truth, in per cent")
+    figures = [
+        (
+            str(e.length),
+            str(e.frequent),
+            str(e.found),
+            *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
         )
+        for e in errors
+    ]
+    print_table(
+        ("length", "frequent", "found", "support error", "false negatives", "false positives"),
+        figures,
+    )
 
 
 def _print_rules(implied: Rules, show: int) -> None:

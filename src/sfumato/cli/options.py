@@ -44,7 +44,16 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077).",
+        help="Who counts: memory, duckdb, a database (duckdb://FILE, postgresql://user@host/db; "
+        "its password in PGPASSWORD or ~/.pgpass), or Spark by its master (local[2], "
+        "spark://host:7077).",
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
     ),
 ]
 Fit = Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.address import redacted
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
 from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
@@ -50,7 +51,10 @@ def perturb(
             "--output",
             "-o",
             metavar="OUT",
-            help="The file to write; - is standard output. A folder with Spark.",
+            help="The file to write; - is standard output. A folder with Spark. Or a table: "
+            "duckdb://FILE#TABLE, postgresql://user@host/database#TABLE (the password in "
+            "PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever lists "
+            "processes).",
         ),
     ],
     schema: Schema = None,
@@ -110,21 +114,11 @@ def perturb(
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
     notes = (*notes, ORDER_KEPT) if keep_order else notes
     if json:
-        print_json({**summary, "output": _shown(output), "notes": list(notes)})
+        print_json({**summary, "output": redacted(output), "notes": list(notes)})
         return
     print_notes(notes)
     if output != "-":
-        print_facts([("written", _shown(output)), *facts(summary)])
-
-
-def _shown(output: str) -> str:
-    """The output as it may be printed: an address without its user and password.
-
-    >>> _shown("postgresql://ann:secret@host/db#t")
-    'postgresql://host/db#t'
-    """
-    scheme, mark, rest = output.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else output
+        print_facts([("written", redacted(output)), *facts(summary)])
 
 
 def _in_batches(

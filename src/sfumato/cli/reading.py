@@ -25,6 +25,7 @@ def read_source(
     engine: str | None = None,
     *,
     in_place: bool = False,
+    cache: bool = True,
     fit: bool = False,
     form: str | None = None,
 ) -> Source:
@@ -33,11 +34,11 @@ def read_source(
     for it.
 
     `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
-    another engine is asked for.
+    another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if is_model(file):
         return open_model(file)
-    found = _counted_source(file, schema, items, engine, in_place, form)
+    found = _counted_source(file, schema, items, engine, in_place, cache, form)
     if not fit or not isinstance(found, Release):
         return found
     model = fit_release(found)
@@ -51,6 +52,7 @@ def _counted_source(
     items: Path | None,
     engine: str | None,
     in_place: bool,
+    cache: bool,
     form: str | None,
 ) -> Source:
     if engine is not None or "://" in file:
@@ -58,7 +60,7 @@ def _counted_source(
             raise ParameterError(
                 "--form is for files that are read here", hint="leave --engine out"
             )
-        return _engine_source(file, schema, items, engine)
+        return _engine_source(file, schema, items, engine, cache)
     reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
@@ -68,16 +70,16 @@ def _counted_source(
             hint="leave --schema, --items and --form out",
         )
     if in_place:
-        return release_in(reader)
+        return release_in(reader, cache=cache)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def _engine_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None
+    file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
 ) -> Source:
-
     domain = None if schema is None else Domain.load(schema)
-    return open_source(file, engine, schema=domain if items is None else read_items(items))
+    wanted = domain if items is None else read_items(items)
+    return open_source(file, engine, schema=wanted, cache=cache)
 
 
 def read_truth(truth: str, release: Source, form: str | None = None) -> Exact:

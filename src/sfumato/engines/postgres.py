@@ -206,5 +206,8 @@ def _clear(where: str) -> Iterator[None]:
 
     try:
         yield
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        # Its own words quote the value, which may be someone's true one.
+        raise ServerError(f"{where}: a value is refused ({type(error).__name__})") from None
     except psycopg.Error as error:
         raise ServerError(f"{where}: {_reason(error)}") from None

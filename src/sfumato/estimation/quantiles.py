@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -222,7 +222,8 @@ def quantiles(
         for place, weights in zip(chosen, counted.groups, strict=True):
             curve = Curve(counted, weights, wanted.below, starts)
             searches[place] = searches[place].narrowed(curve, size)
-    return [_answer(attribute, wanted, search) for search in searches]
+    supposed = counted.estimate.evidence.assumes
+    return [replace(_answer(attribute, wanted, each), assumes=supposed) for each in searches]
 
 
 def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:

@@ -177,7 +177,8 @@ def frequent_itemsets(
     supersets are given up: more of it finds more long itemsets in perturbed data and costs time; 0
     prunes as the papers do. `top` keeps the itemsets of largest support only. More than
     `max_candidates` candidates at one length are refused. The search ends where the reports say
-    nothing more: at a length whose supports have standard errors above one half.
+    nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
+    as the papers do).
 
     >>> from sfumato.bits import Bits
     >>> from sfumato.estimation.supports.flipped import FlippedSupports
@@ -295,10 +296,10 @@ class _Search:
         return self._says_nothing(measured, tier)
 
     def _says_nothing(self, measured: Measured, tier: Tier) -> bool:
-        """Whether half of these supports have errors beyond any use; of single items they are told
-        whatever they are.
+        """Whether half of these supports have errors beyond any use; single items are told whatever
+        they are, and the papers' own search (no errors left to an itemset) goes on regardless.
         """
-        if self.supports.exact or tier.length == 0 or not len(measured.stderr):
+        if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
             return False
         return bool(np.median(measured.stderr) > _BLIND * self.supports.rows)
 

@@ -19,6 +19,7 @@ from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mechanisms.retention import Retention
+from sfumato.plots import Series, curves
 from sfumato.privacy.breach import largest_keep_of_columns
 from sfumato.privacy.conditioning import retention_condition
 from sfumato.randomness import Keystream, seeded
@@ -88,8 +89,6 @@ class Curves(Reproduction):
 
     def draw(self) -> list[Axes] | None:
         """The curves, on logarithmic axes where the quantities are."""
-        from sfumato.plots import Series, curves
-
         places = sorted({float(row.labels[-1]) for row in self.rows})
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import FileError, ParameterError, SfumatoError, near_miss
+from sfumato.address import redacted
+from sfumato.errors import FileError, ParameterError, SfumatoError, listing, near_miss
 from sfumato.table.lines import LineReader
 from sfumato.table.long import LongReader, long_columns
 from sfumato.table.readers import (
     STANDARD_STREAM,
+    SUFFIXES,
     BasketReader,
     CsvReader,
     FolderReader,
@@ -45,6 +47,11 @@ def _plain_reader(source: Any) -> Reader:
         return FrameReader.of(source)
     if str(source) == STANDARD_STREAM:
         return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
+    if "://" in str(source):
+        raise FileError(
+            f"'{redacted(str(source))}' is an address, and records are read from a file here",
+            hint=f"Sfumato reads {listing(SUFFIXES)}",
+        )
     path = Path(source)
     where = f"'{source}'"
     try:

@@ -109,7 +109,7 @@ def perturb_file(
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
     The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism
-    that must see all rows at once (swapping) is given them all. The reports come in a random order
+    that must see all rows at once (permuting) is given them all. The reports come in a random order
     unless `keep_order`; the file `order` is told which record each came from.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)

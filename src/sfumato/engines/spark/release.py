@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.counting.sql import SqlCounter
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.engines.spark.counting import PackedBaskets, SparkBaskets, SparkRelation, spark_release
+from sfumato.engines.spark.storage import Place
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.source import Release
 
@@ -26,7 +28,11 @@ class SparkCounter(SqlCounter):
         return SparkBaskets(self.relation.frame, PackedBaskets(self.domain, tuple(sources)))
 
 
-def open_with_spark(session: SparkSession, place: str) -> Release:
+def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:
     """The release in a perturbed file or folder that Spark can reach."""
     relation, provenance, rows = spark_release(session, place)
-    return Release(SparkCounter(provenance.mechanism.reports, relation, rows), provenance)
+    reports = provenance.mechanism.reports
+    kept = None
+    if cache:
+        kept = KeptCounts.of(provenance.release, reports, Place(session, place).state)
+    return Release(SparkCounter(reports, relation, rows, kept), provenance)

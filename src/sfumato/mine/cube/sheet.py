@@ -120,17 +120,15 @@ class Sheet:
         return tables.counts.evidence.covariance_matrix(stacked) / tables.counts.copies**2
 
     def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
-        """What is computed from linear estimates, with its standard error; it says what it assumes,
-        and where its error counts the rows as a sample.
+        """What is computed from linear estimates, with its standard error; without one where the
+        method gives none; and with what a model supposed on the way.
         """
-        found = self._answer(compute)
-        evidence = None if self.tables.counts is None else self.tables.counts.evidence
-        if evidence is None or not (evidence.samples or evidence.assumes):
+        found, counts = self._answer(compute), self.tables.counts
+        if counts is None:
             return found
-        return replace(found, sampling=evidence.samples, assumes=evidence.assumes)
+        return replace(found, sampling=counts.evidence.samples, assumes=counts.evidence.assumes)
 
     def _answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
-        """The answer itself; without a standard error where the method gives none."""
         quantity = compute(self)
         if self.is_nothing(quantity):
             return Answer(NONE, NONE)
