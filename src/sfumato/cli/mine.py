@@ -177,9 +177,13 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show)
+    print_notes(_length_notes(source))
+
+
+def _length_notes(source: Source) -> list[str]:
+    """Which itemsets no report held together, in words."""
     longest = source.mechanism.at_once if isinstance(source, Release) else None
-    if longest is not None:
-        print_notes([f"longer itemsets than {longest} need a model: add --fit"])
+    return [] if longest is None else [f"longer itemsets than {longest} need a model: add --fit"]
 
 
 def _check_asked(

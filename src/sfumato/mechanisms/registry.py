@@ -27,6 +27,8 @@ MECHANISMS = {
     "unary": "unary:UnaryEncoding",
     "subset-selection": "subset_selection:SubsetSelection",
     "hadamard": "hadamard:HadamardResponse",
+    "piecewise": "piecewise:Piecewise",
+    "square-wave": "square_wave:SquareWave",
 }
 # What version 0.1.0 called a mechanism, in its files and on its command line.
 FORMER_NAMES = {"swapping": "permuting"}
