@@ -1,10 +1,11 @@
 """One report of each person: errors, intervals and costs against what must be reached:
-`python -m bench.one_report [--data DIR] [--quick] [NAME…]`.
+`python -m bench.one_report [--data DIR] [--quick] [--write FILE] [NAME…]`.
 
 CENSUS over all its frequent itemsets beside FRAPP's mechanisms; the health survey with 12 and 17
 columns and Adult with 14 at lengths 1 to 4 (3 and 4 over 40 sets of columns drawn with a fixed
 seed); classifiers of income and diabetes; the cost of fits, of perturbing, of a query once counted.
-Every figure is printed with its target, and a miss makes the exit code 1.
+Every figure is printed with its target, and a miss makes the exit code 1. `--write` puts the same
+lines into a Markdown file, one section for each name, which a later run of that name replaces.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
@@ -49,6 +51,11 @@ WIDE = {  # errors at lengths 2 to 4, and the least coverage
     "adult-14": ((14.0, 16.0, 19.0), 92.0),
 }
 MOST_COVERED = 98.0
+HEADING = """# One report is enough: the figures
+
+Written by `python -m bench.one_report --write docs/figures/one_report.md`, at gamma 19. Each line
+says whether its target was met; times are CPU seconds unless the line says otherwise.
+"""
 
 
 @dataclass
@@ -56,6 +63,12 @@ class Judge:
     """Prints figures beside their targets and remembers whether any was missed."""
 
     missed: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def say(self, line: str) -> None:
+        """A line of the figures that has no target."""
+        self.lines.append(line)
+        print(line, flush=True)
 
     def most(self, what: str, found: float, target: float, unit: str = "") -> None:
         """A figure that must not be larger."""
@@ -68,7 +81,7 @@ class Judge:
     def _say(self, what: str, found: float, wanted: str, met: bool, unit: str) -> None:
         self.missed += not met
         mark = "ok    " if met else "MISSED"
-        print(f"{mark} {what}: {found:.3g}{unit} ({wanted})", flush=True)
+        self.say(f"{mark} {what}: {found:.3g}{unit} ({wanted})")
 
 
 def load(name: str, data: str | None) -> Table:
@@ -123,12 +136,14 @@ def census_errors(judge: Judge, data: str | None, quick: bool) -> None:
         seeds = 2 if quick else SEEDS if place < 3 else 3
         runs = [accuracy(way, table, seed) for seed in range(1, seeds + 1)]
         shown = list(by_length(runs))
-        print(f"{way.label:28s}", *(f"{error:7.1f}" for _, error, _, _ in shown), "%", flush=True)
+        errors = " ".join(f"{error:7.1f}" for _, error, _, _ in shown)
+        judge.say(f"{way.label:28s} {errors} % ({seeds} seeds)")
         if place == 0:
             for (length, error, covered, spread), target in zip(shown, CENSUS_TARGET, strict=True):
                 judge.most(f"CENSUS, length {length}, error", error, target, " %")
                 judge_covered(judge, f"CENSUS, length {length},", covered, spread, 93.0)
-    print("the goal beyond:            ", *(f"{error:7.1f}" for error in CENSUS_GOAL), "%")
+    goal = " ".join(f"{error:7.1f}" for error in CENSUS_GOAL)
+    judge.say(f"{'the goal beyond':28s} {goal} %")
 
 
 def wide_errors(judge: Judge, name: str, data: str | None, quick: bool) -> None:
@@ -141,6 +156,7 @@ def wide_errors(judge: Judge, name: str, data: str | None, quick: bool) -> None:
         support_accuracy(model_of(table, mechanism, seed), truth, sets, 0.02)
         for seed in range(1, seeds + 1)
     ]
+    judge.say(f"{seeds} seeds")
     for length, error, covered, spread in by_length(runs):
         if length > 1:
             judge.most(f"{name}, length {length}, error", error, targets[length - 2], " %")
@@ -220,7 +236,7 @@ def classifiers(judge: Judge, name: str, target: str, data: str | None, quick: b
                 found.setdefault(f"{kind}, {label}", []).append(result)
     means = {label: np.mean(each, axis=0) for label, each in found.items()}
     for label, (auc, right) in means.items():
-        print(f"{name}, {label}: AUC {auc:.4f}, accuracy {right:.4f}")
+        judge.say(f"{name}, {label}: AUC {auc:.4f}, accuracy {right:.4f}")
     majority = 1 - float(np.asarray(table.column(target)).mean())
     best = means["bayes, truth"][0]
     judge.most(f"{name}, bayes planned, AUC below", best - means["bayes, planned"][0], 0.02)
@@ -293,6 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--data", default=None)
     parser.add_argument("--quick", action="store_true", help="a few seeds, to try it out")
+    parser.add_argument("--write", type=Path, default=None, metavar="FILE")
     asked = parser.parse_args(arguments)
     data, quick, judge = str(data_directory(asked.data)), asked.quick, Judge()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -307,8 +324,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     for name in asked.names or parts:
         print(f"-- {name}", flush=True)
+        judge.lines.clear()
         parts[name]()
+        if asked.write is not None:
+            write_section(asked.write, name, judge.lines)
     return int(judge.missed > 0)
+
+
+def write_section(path: Path, name: str, lines: Sequence[str]) -> None:
+    """Put the lines of one name into a file, in the place of those that were there."""
+    text = path.read_text(encoding="utf-8") if path.exists() else HEADING
+    head, *sections = text.split("\n## ")
+    kept = [section for section in sections if section.split("\n")[0] != name]
+    body = "\n".join([name, "", "```", *lines, "```", ""])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n## ".join([head, *kept, body]), encoding="utf-8")
 
 
 if __name__ == "__main__":
