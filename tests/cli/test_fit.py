@@ -106,3 +106,42 @@ def test_what_is_wrong_is_said_in_one_line(
         result("fit r.parquet -o m.json")
     code, _, err = run(line)
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1, err
+
+
+def test_questions_are_named_and_what_is_left_out_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    common = "perturb people.csv --schema people.toml --gamma 19 --seed 1 --force -o n.parquet"
+    code, out, err = run(f"{common} --questions smoker+ill:0.6,singles:0.4 --json")
+    assert code == 0, err
+    shares = {tuple(q["columns"]): q["share"] for q in json.loads(out)["questions"]}
+    assert shares["smoker", "ill"] == pytest.approx(0.6) and len(shares) == 5
+    Domain(DOMAIN.attributes[:2]).save(folder / "two.toml")
+    code, _, err = run(
+        "perturb people.csv --schema two.toml --gamma 19 --seed 1 --force -o n.parquet "
+        "--questions singles:0.1,pairs:0.5,triples:0.4"
+    )
+    assert code == 0 and "triples were left out and the other shares rescaled" in err
+
+
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [
+        ("town+ill:0.6,singles:0.4", "'town', which is public"),
+        ("town:1", "'town', which is public"),
+        ("ill+ill:0.6,singles:0.4", "names a column twice"),
+        ("smoker+ill:0.6,singles:0.5", "sum to 1.1"),
+        ("smoker+ill:1", "no question asks about"),
+        ("quads:1", "no share of questions"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, questions: str, said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    open_town = Domain((*DOMAIN.attributes, Category("town", ("a", "b"), public=True)))
+    open_town.save(folder / "open.toml")
+    line = "perturb people.csv --schema open.toml --gamma 19 -o q.parquet --questions "
+    code, _, err = run(line + questions)
+    assert code == 2 and said in err and len(err.strip().splitlines()) == 1, err

@@ -30,7 +30,7 @@ from sfumato.mechanisms.questions import (
     asked,
     by_order,
     cover,
-    shares_of,
+    stated,
 )
 from sfumato.mechanisms.shares import Workload, information, mean_squares
 from sfumato.mechanisms.steps import Deal, Kary, Step
@@ -74,7 +74,8 @@ class Questionnaire(Mechanism):
     options = (
         Option(
             "questions",
-            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4",
+            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4 or "
+            "singles:0.4,age+sex:0.6",
             str,
             beside=True,
             needed=False,
@@ -146,7 +147,7 @@ class Questionnaire(Mechanism):
         _check_values(private)
         if not 1 < gamma < math.inf:
             raise ParameterError(f"gamma={gamma:g} cannot be promised by a questionnaire")
-        sets, shares = _chosen(private, gamma, questions, target)
+        sets, shares = _chosen(domain, gamma, questions, target)
         kept = _simple(Fraction(guarantee.gamma), MOST_CELLS)
         mechanism = cls(domain, kept, asked(sets, shares, private.shape, gamma))
         check_kept(mechanism, guarantee)
@@ -453,9 +454,10 @@ def _check_values(private: Domain) -> None:
 
 
 def _chosen(
-    private: Domain, gamma: float, questions: str | None, target: str | None
+    domain: Domain, gamma: float, questions: str | None, target: str | None
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """The sets of columns to ask about and their shares."""
+    private = domain.private
     shape = private.shape
     if questions is not None and target is not None:
         raise ParameterError(
@@ -463,13 +465,17 @@ def _chosen(
         )
     if target is not None:
         return _about(shape, gamma, private.index(target))
-    few = len(shape) <= FEW_COLUMNS and private.cells <= FEW_CELLS
-    if questions is not None or few:
-        stated = USUAL if questions is None else shares_of(questions)
-        found, each, _ = by_order(shape, stated, private.names)
-        return found, each
+    if questions is not None:
+        return stated(questions, domain)[:2]
+    if are_few(private):
+        return by_order(shape, USUAL, private.names)[:2]
     sets, shares = cover(shape, gamma, Workload.itemsets(shape, 3, 2))
     return sets, shares.tolist()
+
+
+def are_few(private: Domain) -> bool:
+    """Whether every order of question is asked of these columns; of more, a planned cover."""
+    return len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
 
 
 def _about(

@@ -28,7 +28,10 @@ USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
 ROUNDS = 12
 HALVINGS = 14
-ENOUGH = 1e-5  # nats that a step promises below which it is the last: far less than an error
+ENOUGH = 1e-5  # nats that a step promises below which it is the last while variances are learned
+SETTLED = 1e-8  # the same for the last climb: steps shrink by half, so what is left of the way is
+# about as long as the last one, here a ten thousandth of a standard error
+ROUNDING = 1e-12  # of the likelihood: what a step may seem to lose by rounding alone
 STEPS = 60
 
 
@@ -65,7 +68,7 @@ def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool 
     found = _ascend(_at(likelihood, theta, begun), 6)
     if learn:
         found = _learn(found)
-    return _ascend(found, STEPS)
+    return _ascend(found, STEPS, SETTLED)
 
 
 def refitted(
@@ -126,7 +129,7 @@ def _halved(
         moved = theta + step / 2**halving
         law = likelihood.family.law(moved)
         value = likelihood.value(law) - 0.5 * float(precision @ moved**2)
-        if value >= before - 1e-9 * abs(before):
+        if value >= before - ROUNDING * abs(before):
             return moved, law, value
     return theta, likelihood.family.law(theta), before
 

@@ -8,8 +8,8 @@ All in closed form (`mechanisms/shares`), relative to a support that is asked ab
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -22,15 +22,9 @@ from sfumato.mechanisms.questions import ONE
 from sfumato.mechanisms.shares import NORMAL, Design, Workload
 from sfumato.privacy.guarantee import Guarantee
 
-USABLE = 0.25  # a mean relative error above this is no answer
-PROMISES = (
-    19,
-    30,
-    50,
-    100,
-    200,
-    400,
-)  # gammas that are tried where the one asked for is too strict
+USABLE = 0.5  # a mean relative error above this is no answer
+PROMISES = (19, 30, 50, 100, 200, 400)  # gammas tried where the one asked for is too strict
+MOST_LENGTH, SAID = 6, 4  # lengths whose errors are foreseen, and said in words
 SHOWN = 40  # sets of columns over which an error is averaged
 
 
@@ -42,6 +36,8 @@ class Outlook:
     people: int
     at_support: float
     length: int = 2
+    sets: tuple[Axes, ...] = ()  # of private columns that are asked about, if not all of a length
+    options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
 
     @cached_property
     def design(self) -> Design:
@@ -57,9 +53,21 @@ class Outlook:
         """The mean relative error of supports of this length; of more columns than any question
         holds it is a model's, which supposes their interaction away.
         """
-        sets = _some_sets(len(self.design.shape), length or self.length)
-        errors = [self.design.error(axes, self.people, self.at_support) for axes in sets]
-        return sum(errors) / len(errors)
+        return _mean_error(self.design, self._asked(length), self.people, self.at_support)
+
+    def _asked(self, length: int | None = None) -> Sequence[Axes]:
+        """The sets of columns over which errors are averaged."""
+        own = self.sets and length in (None, len(self.sets[0]))
+        return self.sets if own else _some_sets(len(self.design.shape), length or self.length)
+
+    @cached_property
+    def errors(self) -> dict[int, float]:
+        """The error of each length up to six that questions tell of."""
+        joined = self.design.order > 1  # else what joins columns is told of those named alone
+        most = MOST_LENGTH if joined else max((1, *map(len, self.sets)))
+        lengths = range(1, min(len(self.design.shape), most) + 1)
+        found = {length: self.error(length) for length in lengths}
+        return {length: error for length, error in found.items() if math.isfinite(error)}
 
     @cached_property
     def least(self) -> float:
@@ -67,7 +75,7 @@ class Outlook:
         which all cells are equally likely.
         """
         shape, gamma = self.design.shape, self.design.gamma
-        sets = list(combinations(range(len(shape)), min(self.length, len(shape))))
+        sets = self._asked()
         workload = Workload.marginals(shape, sets)
         variance = workload.least(gamma) / len(sets) / self.people
         return NORMAL * math.sqrt(variance) / self.at_support
@@ -80,20 +88,32 @@ class Outlook:
 
     def by_columns(self) -> list[tuple[int, float]]:
         """The error with only the first so many private columns."""
+        if "+" in self.options.get("questions", ""):  # named columns are those that are needed
+            return []
         private = self.mechanism.domain.private
+        target = self.options.get("target")
+        columns = sorted(private, key=lambda attribute: attribute.name != target)
         found = []
         for number in _steps(len(private)):
-            part = self._like(Domain(private.attributes[:number]), self.mechanism.guarantee)
-            if part is not None:
+            part = self._like(Domain(tuple(columns[:number])), self.mechanism.guarantee)
+            if part is not None and math.isfinite(part.error()):
                 found.append((number, part.error()))
         return found
 
     def _like(self, domain: Domain, guarantee: Guarantee) -> Outlook | None:
         try:
-            mechanism = Questionnaire.promising(guarantee, domain)
+            mechanism = Questionnaire.promising(guarantee, domain, **self.options)
         except SfumatoError:
             return None
-        return Outlook(mechanism, self.people, self.at_support, self.length)
+        sets = self._sets_among(domain)
+        return Outlook(mechanism, self.people, self.at_support, self.length, sets, self.options)
+
+    def _sets_among(self, domain: Domain) -> tuple[Axes, ...]:
+        """The sets asked about, as places among other private columns."""
+        old, new = self.mechanism.domain.private.names, domain.private
+        named = [[old[axis] for axis in axes] for axes in self.sets]
+        held = [names for names in named if all(name in new.names for name in names)]
+        return tuple(tuple(sorted(new.index(name) for name in names)) for names in held)
 
     @property
     def usable(self) -> bool:
@@ -120,11 +140,7 @@ class Outlook:
         """The error with half as many values a column."""
         shape = tuple(max(2, math.ceil(size / 2)) for size in self.design.shape)
         design = Design(shape, self.design.gamma, self.design.sets, self.design.shares)
-        errors = [
-            design.error(axes, self.people, self.at_support)
-            for axes in _some_sets(len(shape), self.length)
-        ]
-        error = sum(errors) / len(errors)
+        error = _mean_error(design, self._asked(), self.people, self.at_support)
         return error if error < 0.9 * self.error() else None
 
     def _promise(self) -> int | None:
@@ -137,31 +153,33 @@ class Outlook:
 
     def sentences(self) -> list[str]:
         """The outlook in plain words."""
-        private = len(self.design.shape)
-        lengths = range(1, min(private, 4) + 1)
-        errors = ", ".join(f"{100 * self.error(length):.1f}" for length in lengths)
-        held = max(map(len, self.design.sets))
+        told = {length: error for length, error in self.errors.items() if length <= SAID}
+        errors = ", ".join(f"{100 * error:.1f}" for error in told.values())
+        lengths = f"lengths {min(told)} to {max(told)}" if len(told) > 1 else f"length {min(told)}"
         lines = [
-            f"relative error of a support of {100 * self.at_support:g} % at lengths "
-            f"{lengths[0]} to {lengths[-1]}: {errors} % (before a model shrinks it); no unbiased "
-            f"report comes below {100 * self.least:.1f} % at length {min(self.length, private)}",
-            f"answers about more than {held} columns at once are a model's: sfumato fit",
+            f"mean relative error of an unbiased support of {100 * self.at_support:g} % at "
+            f"{lengths}: {errors} %; no unbiased report under this guarantee comes below "
+            f"{100 * self.least:.1f} % at length {self.length}",
         ]
+        held = self.mechanism.largest
+        if held == 1:
+            lines.append("nothing is told of columns together: no question joins any")
+        elif held < len(self.design.shape):
+            lines.append(f"of more than {held} columns at once a model answers: sfumato fit")
         if len(self.by_columns()) > 1:
             shown = ", ".join(f"{n}: {100 * error:.1f} %" for n, error in self.by_columns())
             lines.append(f"by the number of columns asked, {shown}")
         people = ", ".join(f"{n:,}: {100 * error:.1f} %" for n, error in self.by_people())
         lines.append(f"by the number of people, {people}")
-        if not self.usable:
-            lines.append(f"no such answer will be usable; {'; or '.join(self.remedies())}")
         return lines
 
     def to_dict(self) -> dict[str, Any]:
         """The outlook as JSON data; errors are relative, as shares."""
-        private = len(self.design.shape)
         return {
             "at_support": self.at_support,
-            "relative_error": [self.error(length) for length in range(1, min(private, 6) + 1)],
+            "relative_error": [
+                {"length": length, "relative_error": error} for length, error in self.errors.items()
+            ],
             "least_relative_error": self.least,
             "by_columns": [{"columns": n, "relative_error": e} for n, e in self.by_columns()],
             "by_people": [{"people": n, "relative_error": e} for n, e in self.by_people()],
@@ -169,6 +187,12 @@ class Outlook:
             "remedies": [] if self.usable else self.remedies(),
             "questions": self.mechanism.described()["questions"],
         }
+
+
+def _mean_error(design: Design, sets: Sequence[Axes], people: int, support: float) -> float:
+    """The mean relative error over some sets of columns."""
+    errors = [design.error(axes, people, support) for axes in sets]
+    return sum(errors) / len(errors)
 
 
 def _some_sets(columns: int, length: int) -> Sequence[Axes]:
