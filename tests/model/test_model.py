@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.engines import open_source
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
@@ -25,7 +27,7 @@ from sfumato.model.model import Model
 from sfumato.model.synthetic import sample
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table
 
 PROMISE = Guarantee(19)
@@ -267,3 +269,32 @@ def test_many_columns_are_fitted_set_by_set() -> None:
     drawn = Exact(sample(model, 20_000, seeded(1)))
     shares = drawn.marginal(["c3", "c7"]).value / 20_000
     assert np.abs(shares - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
+
+
+def test_a_questionnaire_is_counted_once(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By DuckDB, from a file: what is asked later, of the release or its model, reads no row."""
+    monkeypatch.setenv("SFUMATO_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "release.parquet"
+    perturb(table, Questionnaire.promising(PROMISE, DOMAIN), seeded(3)).save(path)
+    release = open_source(str(path), "duckdb", cache=False)
+    assert isinstance(release, Release)
+    asked: list[object] = []
+    count = type(release.counter).count
+
+    def counted(counter: Any, cells: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(cells)
+        return count(counter, cells, *rest, **more)
+
+    monkeypatch.setattr(type(release.counter), "count", counted)
+    for names in combinations(("smoker", "pet", "age", "ill"), 2):
+        assert release.marginal(names).stderr.min() > 0
+    sf.query(release, "SELECT pet, COUNT(*) FROM t WHERE ill = 'yes' GROUP BY pet")
+    sf.frequent_itemsets(release, 0.05)
+    scans = len(asked)
+    assert scans <= 1
+    model = fit_release(release)
+    sf.query(model, "SELECT pet, COUNT(*) FROM t WHERE ill = 'yes' AND age < 50 GROUP BY pet")
+    sf.frequent_itemsets(model, 0.05)
+    assert len(asked) <= scans + 1

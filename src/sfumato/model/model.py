@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 from sfumato.channels.contrasts import Axes, Interactions
@@ -121,10 +122,18 @@ class Model(Source):
 
     def supposed(self, axes: Axes) -> str | None:
         """What an answer about these axes assumes beyond the reports."""
-        private = [axis for axis in axes if axis >= self.reports.public]
-        if len(private) <= self.fitted_order and self.reports.held(tuple(private)):
-            return None
-        return f"no interaction of more than {self.fitted_order} columns"
+        private = tuple(axis for axis in axes if axis >= self.reports.public)
+        told = self._told(private)
+        return None if len(private) <= told else f"no interaction of more than {told} columns"
+
+    def _told(self, axes: Axes) -> int:
+        """The order up to which reports told of every interaction of these axes, and laws hold it:
+        what joins more columns was never heard, whatever the order that was fitted.
+        """
+        for order in range(min(self.fitted_order, len(axes)), 1, -1):
+            if all(map(self.reports.held, combinations(axes, order))):
+                return order
+        return 1
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
