@@ -124,7 +124,11 @@ class Model(Source):
         """What an answer about these axes assumes beyond the reports."""
         private = tuple(axis for axis in axes if axis >= self.reports.public)
         told = self._told(private)
-        return None if len(private) <= told else f"no interaction of more than {told} columns"
+        if len(private) <= told:
+            return None
+        if told == 1:
+            return "columns that no question joined to be independent"
+        return f"no interaction of more than {told} columns"
 
     def _told(self, axes: Axes) -> int:
         """The order up to which reports told of every interaction of these axes, and laws hold it:
