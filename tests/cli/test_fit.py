@@ -75,6 +75,12 @@ def test_a_release_is_fitted_and_its_model_asked(
     compared = result("mine m.json --min-support 0.05 --truth people.csv")
     assert compared["errors"][1]["support_error"] < 20
     assert result("classify m.json --target ill --test people.csv")["auc"] > 0.6
+    drawn = result("generate fitted m.json --rows 20000 -o drawn.csv --seed 2")
+    assert drawn["rows"] == 20_000 and "smoker" in drawn["columns"]
+    both = "\"SELECT COUNT(*) AS n FROM t WHERE smoker = 'yes' AND ill = 'yes'\""
+    synthetic = result(f"query drawn.csv {both}")["rows"][0]["n"]
+    model = result(f"query m.json {both}")["rows"][0]["n"]
+    assert abs(synthetic["value"] - model["value"]) < 5 * (20_000 * 0.25) ** 0.5
     plain = result("mine r.parquet --min-support 0.03")
     assert max(itemset["length"] for itemset in plain["itemsets"]) == 3
 
@@ -83,6 +89,7 @@ def test_a_release_is_fitted_and_its_model_asked(
     ("line", "said"),
     [
         ("fit people.csv -o x.json", "carries no mechanism"),
+        ("generate fitted people.csv -o x.csv", "is no model"),
         ("fit r.parquet -o m.json", "exists"),
         ("fit r.parquet -o y.json --order 5", "use 2 or 3"),
         ('query m.json "SELECT COUNT(*) FROM t WHERE age < 40"', "its cuts are 25, 50, 75"),

@@ -53,7 +53,9 @@ COMMANDS = {
         "Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, "
         "and what cannot be met."
     ),
-    "generate": "Generate synthetic data: quest (baskets) or survey (records).",
+    "generate": (
+        "Generate synthetic data: quest (baskets), survey (records), fitted (a model's records)."
+    ),
     "campaign": "Write, check and verify a campaign, or make its form one file.",
     "serve": "Serve campaigns: forms for respondents, a dashboard for owners.",
     "token": "Tokens of a store: read figures, send without limits, or both (admin).",
