@@ -23,7 +23,6 @@ from sfumato.mechanisms.questions import (
     by_order,
     cover,
     folds,
-    shares_of,
     whole_weights,
 )
 from sfumato.mechanisms.registry import from_spec
@@ -295,8 +294,6 @@ def test_likelihood_is_the_law_of_the_reports() -> None:
 def test_shares_that_make_no_sense(text: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         Questionnaire.promising(Guarantee(19), PEOPLE, questions=text)
-    with pytest.raises(ParameterError, match=said):
-        shares_of(text)
 
 
 def test_schemas_that_cannot_be_asked() -> None:

@@ -24,5 +24,4 @@ class ModelSupports(TabulatedSupports):
     ) -> Measured:
         found = super().measure(itemsets, subsets, shorter)
         count = np.minimum(found.count, shorter.count[subsets].min(axis=1))
-        # The law has weighed what is usual against the reports already.
-        return replace(found, observed=count, count=count, usual=None)
+        return replace(found, observed=count, count=count)

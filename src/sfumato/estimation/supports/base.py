@@ -23,18 +23,11 @@ class Measured:
     count: Floats  # (n,): unbiased estimate of the true rows
     stderr: Floats  # (n,)
     memory: tuple[Floats, ...] = ()  # each (..., n)
-    usual: Floats | None = None  # (n,): the rows of such an itemset before anything is known
 
     def take(self, rows: Integers) -> Measured:
         """The same of some of the itemsets."""
         memory = tuple(array[..., rows] for array in self.memory)
-        usual = None if self.usual is None else self.usual[rows]
-        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory, usual)
-
-    @property
-    def expected(self) -> Floats:
-        """The rows of each itemset before anything is known; infinite where nothing is said."""
-        return np.full(len(self.count), np.inf) if self.usual is None else self.usual
+        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Measured]) -> Measured:
@@ -49,7 +42,6 @@ class Measured:
                 np.concatenate(arrays, axis=-1)
                 for arrays in zip(*(part.memory for part in parts), strict=True)
             ),
-            np.concatenate([part.expected for part in parts]),
         )
 
 

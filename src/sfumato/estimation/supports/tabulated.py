@@ -4,7 +4,6 @@ a candidate.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,14 +55,11 @@ class TabulatedSupports:
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
     ) -> Measured:
         count, stderr = np.empty(len(itemsets)), np.empty(len(itemsets))
-        usual = np.empty(len(itemsets))
         for attributes, places in self._by_attributes(itemsets):
-            columns = [self.columns[attribute] for attribute in attributes]
-            estimate = self.marginal(columns)
+            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
             cells = tuple(self._values[itemsets[places]].T)
             count[places], stderr[places] = estimate.value[cells], estimate.stderr[cells]
-            usual[places] = self.rows / math.prod(part.size for part in columns)
-        return Measured(count, count, stderr, usual=usual)
+        return Measured(count, count, stderr)
 
     def _by_attributes(self, itemsets: NDArray[np.int32]) -> list[tuple[Integers, Integers]]:
         """The rows of `itemsets` for each set of attributes among them."""
