@@ -168,7 +168,7 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
     few = {"unary", "subset-selection", "hadamard"}  # CENSUS has more records than they tell apart
-    assert set(shown["refused"]) == {"permuting", "fp-nfp", "matrix"} | few
+    assert set(shown["refused"]) >= {"permuting", "fp-nfp", "matrix"} | few
     for header, table in (
         (census.header(), census.table()),
         (census.error_header(), census.errors()),
