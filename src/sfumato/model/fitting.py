@@ -65,10 +65,8 @@ def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool 
     """
     theta = np.zeros(likelihood.family.interactions.size)
     begun = start_variances(likelihood) if variances is None else variances
-    found = _ascend(_at(likelihood, theta, begun), 6)
-    if learn:
-        found = _learn(found)
-    return _ascend(found, STEPS, SETTLED)
+    start = _at(likelihood, theta, begun)
+    return _ascend(_learn(_ascend(start, 6)) if learn else start, STEPS, SETTLED)
 
 
 def refitted(
