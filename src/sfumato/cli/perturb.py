@@ -18,6 +18,8 @@ from sfumato.domain import Domain
 from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.questions import stated
 from sfumato.plan import plan_release
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, propose, read_items, reader_of
@@ -172,7 +174,10 @@ def chosen_mechanism(
     cannot work is said before any noise is drawn.
     """
     if not options.planned:
-        return options.build(domain, reader)
+        built = options.build(domain, reader)
+        if isinstance(built, Questionnaire) and "questions" in options.given:
+            print_notes(stated(options.given["questions"], built.domain)[2])
+        return built
     guarantee = options.guarantee()
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):

@@ -40,6 +40,7 @@ class NodeCounts:
     cells: Groups  # the cells of the feature that belong to the node
     value: NDArray[Any]  # (cells, classes)
     covariance: NDArray[Any]  # (cells, classes, cells, classes)
+    shrunk: bool = False  # by a law: what chance adds was taken away before
 
 
 class TreeQuestions:
@@ -61,7 +62,7 @@ class TreeQuestions:
         counted = isinstance(problem.tables[0].evidence, CountEvidence)
         cells = math.prod(self.sizes) * problem.target.size
         self._whole = counted and cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
-        self._free = False  # whether a question costs no scan
+        self._free = not counted  # whether a question costs no scan
 
     def candidates(self, region: Region) -> list[int]:
         """The features that still have more than one cell in this node."""
@@ -174,9 +175,10 @@ class TreeQuestions:
         covariance = small.cell_covariance(cells.ravel(), sampling=True)
         value = small.value.ravel()[cells]
         covariance = covariance.reshape(*cells.shape, *cells.shape)
-        if small.evidence.samples:
+        shrunk = small.evidence.samples
+        if shrunk:
             covariance = _given_sizes(value, covariance)
-        return NodeCounts(feature, inside, value, covariance)
+        return NodeCounts(feature, inside, value, covariance, shrunk)
 
     def _cells_of_node(
         self,
