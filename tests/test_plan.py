@@ -342,7 +342,7 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
 
 
 def test_the_outlook_says_what_would_do() -> None:
-    plan = plan_release(CENSUS, 500, guarantee=NINETEEN)
+    plan = plan_release(CENSUS, 6000, guarantee=NINETEEN)
     said = plan.sentences()[2]
     assert said.startswith("not usable") and " people" in said and "promise gamma" in said
     needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
