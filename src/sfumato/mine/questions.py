@@ -62,7 +62,8 @@ class TreeQuestions:
         cells = math.prod(self.sizes) * problem.target.size
         # Bits of few columns say more of them than those of all, summed.
         nested = problem.tables[0].evidence.nested
-        self._whole = counted and nested and cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        self._whole = counted and nested and small
         self._free = False  # whether a question costs no scan
 
     def candidates(self, region: Region) -> list[int]:
