@@ -160,3 +160,15 @@ def test_a_questionnaire_beside_another_part_answers_within_its_error() -> None:
             off = found.value - Exact(truth).marginal(names).value
             assert np.all(np.abs(off) < 5 * found.stderr), names
             assert np.all(found.stderr > 0)
+
+
+def test_a_device_puts_each_part_where_its_reports_stand() -> None:
+    """A questionnaire's question and answer stand behind the columns reported as themselves."""
+    sex, age = Category("sex", ("f", "m")), Category("age", ("young", "middle", "old"))
+    pet = Category("pet", ("cat", "dog"))
+    asked = Questionnaire.promising(Guarantee(19), Domain((sex, pet)))
+    mixed = Combined(Domain((sex, pet, age)), (asked, GammaDiagonal(Domain((age,)), 9)))
+    assert mixed.reports.names == ("age", "question", "answer")
+    deal, keep = mixed.program().steps
+    assert (deal.columns, deal.reports) == ((0, 1), (1, 2))
+    assert (keep.columns, keep.reports) == ((2,), (0,))
