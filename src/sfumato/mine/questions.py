@@ -61,7 +61,10 @@ class TreeQuestions:
         }
         counted = isinstance(problem.tables[0].evidence, CountEvidence)
         cells = math.prod(self.sizes) * problem.target.size
-        self._whole = counted and cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        # Bits of few columns say more of them than those of all, summed.
+        nested = problem.tables[0].evidence.nested
+        small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        self._whole = counted and nested and small
         self._free = not counted  # whether a question costs no scan
 
     def candidates(self, region: Region) -> list[int]:
@@ -84,12 +87,22 @@ class TreeQuestions:
             return
         if self._whole and not self._free:
             self._condense()
-        if levels_left > 1 and not self._free:
-            missing += self._next_needs(regions)
-        questions = list(self._shared(missing))
-        estimates = self.source.marginals([self._cells(partition) for partition in questions])
+        if levels_left > 1 and not self._free and self._ask([*missing, *self._next_needs(regions)]):
+            return
+        self._ask(missing, needed=True)
+
+    def _ask(self, needs: Sequence[Partition], needed: bool = False) -> bool:
+        """Ask these in one scan; whether they were answered, where they need not be."""
+        questions = list(self._shared(needs))
+        try:
+            estimates = self.source.marginals([self._cells(partition) for partition in questions])
+        except Unanswerable:  # reports may say nothing of the columns that children would ask about
+            if needed:
+                raise
+            return False
         for partition, estimate in zip(questions, estimates, strict=True):
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
+        return True
 
     def _condense(self) -> None:
         """Count the table of all columns once, where the reports say anything of all at once."""

@@ -59,12 +59,16 @@ class Offer:
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
-        pairs = self.supports[1] if len(self.supports) > 1 else self.supports[0]
+        together = len(self.supports) > 1
+        off = _figures(100 * self.supports[together])
+        what, about = (
+            ("two values together", " about columns together") if together else ("a value", "")
+        )
         needed = self.rows * (self.error / USELESS) ** 2
         people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
         return (
-            f"with {self.rows:,} people the support of two values together is off by "
-            f"{_figures(100 * pairs)} points: no answer about columns together will be usable"
+            f"with {self.rows:,} people the support of {what} is off by {off} points: "
+            f"no answer{about} will be usable"
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
