@@ -316,13 +316,13 @@ EXAMPLES += [
         "hadamard",
         HadamardResponse.promising(Guarantee(5), Domain((PET, AGE))),
         5,
-        oracle=partial(symbols_oracle, width=8),
+        oracle=partial(symbols_oracle, width=4),
     ),
     Example(
         "hadamard, public column",
         HadamardResponse.promising(Guarantee(Fraction("2.5")), MIXED),
         Fraction("2.5"),
-        oracle=partial(symbols_oracle, width=16),
+        oracle=partial(symbols_oracle, width=8),
     ),
     Example(
         "square-wave, with a public column",
