@@ -26,6 +26,7 @@ from sfumato.mechanisms.bitflip import BitFlip, ItemFlips
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Deal, Diagonal, Draws, Kary, Spread, Step
 from sfumato.privacy.guarantee import Guarantee
@@ -50,7 +51,7 @@ counted = pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
 def bit_sliced(mechanism: Any) -> bool:
     """Whether the library draws many records of this mechanism at once."""
     parts = mechanism.parts if isinstance(mechanism, Combined) else (mechanism,)
-    return any(isinstance(part, ItemFlips | CutAndPaste) for part in parts)
+    return any(isinstance(part, ItemFlips | CutAndPaste | ItemSet) for part in parts)
 
 
 def as_values(domain: Domain, columns: Columns, row: int) -> list[Any]:
