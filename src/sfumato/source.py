@@ -32,6 +32,7 @@ from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
+from sfumato.notebook import html_facts
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
@@ -258,6 +259,11 @@ class Exact(CountedSource):
         """The true records."""
         return self.counter.table
 
+    def _repr_html_(self) -> str:
+        """What is known of the records, as notebooks show it."""
+        facts = [("rows", f"{self.rows:,}"), ("columns", ", ".join(self.domain.names))]
+        return html_facts("True records", facts)
+
     def extended(self, batch: Table) -> Exact:
         """These records and some more; what was counted before is not counted again."""
         return Exact(self.counter.extended(batch))
@@ -328,6 +334,19 @@ class Release(CountedSource):
                 "the rows of this release stay in their engine", hint="use --engine memory"
             )
         return self.counter.table
+
+    def _repr_html_(self) -> str:
+        """What is known of the release, as notebooks show it."""
+        mechanism = self.provenance.mechanism
+        guarantee = mechanism.guarantee.repeated(self.provenance.copies)
+        facts = [
+            ("rows", f"{self.rows:,}"),
+            ("columns", ", ".join(self.domain.names)),
+            ("mechanism", mechanism.name),
+            ("promise", str(guarantee)),
+            ("reports a person", self.provenance.copies if self.provenance.copies > 1 else None),
+        ]
+        return html_facts("Perturbed records", facts, mechanism.caveats)
 
     @property
     def in_memory(self) -> bool:

@@ -194,6 +194,8 @@ def test_bad_candidates_are_refused_by_line(tmp_path):
         ItemSet(universe(5), 19, 2, ((7,),))
     with pytest.raises(ParameterError, match="cap=0"):
         ItemSet(universe(5), 19, 0, ((1,),))
+    with pytest.raises(ParameterError, match="cap=0"):
+        ItemSet.promising(ASKED, universe(5), cap=0)
     with pytest.raises(SchemaError, match="one column of baskets"):
         ItemSet.promising(ASKED, Domain((Category("a", ("x", "y")),)))
     with pytest.raises(ParameterError, match="cannot be promised"):

@@ -139,7 +139,7 @@ class ItemSet(Mechanism):
             sets = (
                 candidates if isinstance(candidates, tuple) else read_candidates(candidates, items)
             )
-            mechanism = cls(domain, kept, min(cap or DIRECT_CAP, len(sets)), sets)
+            mechanism = cls(domain, kept, min(DIRECT_CAP if cap is None else cap, len(sets)), sets)
         else:
             mechanism = cls._over_items(domain, kept, cap, items.size)
         check_kept(mechanism, guarantee)
@@ -148,11 +148,14 @@ class ItemSet(Mechanism):
     @classmethod
     def _over_items(cls, domain: Domain, gamma: Fraction, cap: int | None, items: int) -> Self:
         singles = tuple((item,) for item in range(items))
-        most, value = min(cap or DIRECT_CAP, items), float(gamma)
+        most, value = min(DIRECT_CAP if cap is None else cap, items), float(gamma)
+        if most < 1:
+            raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
         direct = (items + most * value) / (value - 1) ** 2
         if direct <= collision_variance(most, best_buckets(most, value), value):
             return cls(domain, gamma, most, singles)
-        return cls(domain, gamma, cap or CAP, buckets=best_buckets(cap or CAP, value))
+        most = CAP if cap is None else cap
+        return cls(domain, gamma, most, buckets=best_buckets(most, value))
 
     @property
     def guarantee(self) -> Guarantee:

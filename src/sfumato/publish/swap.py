@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PrivacyError, listing
+from sfumato.notebook import html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, measure
@@ -112,6 +113,23 @@ class SwapRelease:
             return {**together, "attributes": attributes, "notes": list(self.notes)}
         only = self.reports[0].to_dict()
         return {**only, **together, "notes": [*self.notes, *only["notes"]]}
+
+    def _repr_html_(self) -> str:
+        """What was done and what can still be guessed, as notebooks show it."""
+        lines = (
+            (
+                report.confidential,
+                report.method,
+                f"{report.changed:,} of {report.records:,}",
+                f"{report.objective:,.2f}",
+                "yes" if report.optimal else "no",
+                f"{report.marginal_drift:,}",
+            )
+            for report in self.reports
+        )
+        heads = ("column", "method", "changed", "objective", "optimal", "totals moved by")
+        notes = (*self.notes, *(note for report in self.reports for note in report.notes))
+        return html_table(heads, lines, notes=notes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
