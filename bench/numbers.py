@@ -95,14 +95,22 @@ def main() -> None:
             found = judged(records, mechanism, wanted, seeds)
             errors = np.sqrt((found[..., 0] ** 2).mean(axis=0))
             base = errors if base is None else base
-            print(_line(name, kind.name, errors, found[..., 1].sum(axis=0), base), flush=True)
+            least = (number.max - number.min) / min(number.size - 1, FINEST - 1) / 10
+            ratios = errors[0] / base[0], _geometric(errors[1:], base[1:], least)
+            print(_line(name, kind.name, errors, found[..., 1].sum(axis=0), ratios), flush=True)
 
 
-def _line(name: str, kind: str, errors: np.ndarray, held: np.ndarray, base: np.ndarray) -> str:
+def _geometric(errors: np.ndarray, base: np.ndarray, least: float) -> float:
+    """The geometric mean of the ratios; an error below a tenth of a step of the grid is that."""
+    ratios = np.maximum(errors, least) / np.maximum(base, least)
+    return math.exp(float(np.log(ratios).mean()))
+
+
+def _line(
+    name: str, kind: str, errors: np.ndarray, held: np.ndarray, ratios: tuple[float, float]
+) -> str:
     shown = "".join(f"{e:>11.4g} ({int(h):>2})" for e, h in zip(errors, held, strict=True))
-    floor = np.maximum(errors[1:], 1e-9) / np.maximum(base[1:], 1e-9)
-    quartiles = math.exp(float(np.log(floor).mean()))
-    return f"{name:<15}{kind:<12}{shown}   mean ×{errors[0] / base[0]:.2f}  quartiles ×{quartiles:.2f}"
+    return f"{name:<15}{kind:<12}{shown}   mean ×{ratios[0]:.2f}  quartiles ×{ratios[1]:.2f}"
 
 
 if __name__ == "__main__":
