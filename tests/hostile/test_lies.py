@@ -56,3 +56,15 @@ def test_a_question_without_end_is_one_line(tmp_path: Path, condition: str) -> N
     words = ["query", str(tmp_path / "t.csv"), f"{COUNT} WHERE {condition}"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2 and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_cube_of_many_columns_and_a_deep_campaign_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("c,d\na,1\nb,2\n" * 2)
+    (tmp_path / "c.toml").write_text("a = " + "[" * 100_000)
+    cube = f"{COUNT} GROUP BY CUBE ({', '.join(['c', 'd'] * 20)})"
+    for words, said in (
+        (["query", str(tmp_path / "t.csv"), cube], "CUBE of 40 columns"),
+        (["campaign", "check", str(tmp_path / "c.toml")], "nested too deep"),
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2 and said in done.stderr, done.output

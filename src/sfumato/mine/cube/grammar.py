@@ -21,6 +21,7 @@ from sfumato.mine.cube.filters import flattened
 
 LONGEST = 1_000_000  # letters of a question
 DEEPEST = 2000  # expressions inside each other, or one after the other with OR between
+MOST_CUBED = 12  # columns: 4,096 groupings
 TOO_DEEP = "this SQL is nested too deep"
 MANY = "write col IN (…) for many comparisons of a column"
 ROWS = "ask for COUNT(*), SUM, AVG, … instead"
@@ -253,6 +254,12 @@ def _choices(
         places = [_key(entry, keys, outputs) for entry in part.expressions]
         if isinstance(part, exp.Rollup):
             return [tuple(places[:length]) for length in range(len(places), -1, -1)]
+        if len(places) > MOST_CUBED:
+            raise QueryError(
+                f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
+                f"{MOST_CUBED} columns are taken",
+                hint="write the groupings that you need as GROUPING SETS (…)",
+            )
         return [
             chosen
             for length in range(len(places), -1, -1)
