@@ -214,8 +214,16 @@ class _Answering:
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
+        yield from self._assumed()
         yield from self._rounding()
         yield from self._comparison(groups)
+
+    def _assumed(self) -> Iterator[str]:
+        """What a model supposed beyond the reports."""
+        for tables in self.counted.tables.values():
+            evidence = None if tables.counts is None else tables.counts.evidence
+            if evidence is not None and evidence.assumes:
+                yield f"model-based: it assumes {evidence.assumes}"
 
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
