@@ -32,7 +32,7 @@ def beside_identity(part: Mechanism) -> Mechanism:
 
 
 CASES = {
-    "unequal bits": (beside_identity(sf.BitFlip(SEX, [0.9, 0.6], [0.7, 0.95])), ["sex", "pet"]),
+    "unequal bits": (beside_identity(sf.BitFlip(SEX, [0.95, 0.7], [0.95, 0.7])), ["sex", "pet"]),
     "equal bits": (beside_identity(sf.BitFlip(SEX, 0.9, 0.8)), ["sex", "pet"]),
     "questions": (
         beside_identity(Questionnaire.promising(sf.Guarantee(9), TWO)),
