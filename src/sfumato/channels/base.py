@@ -68,6 +68,16 @@ class Channel(ABC):
         """Whether one report may be counted at several places of the tally."""
         return False
 
+    @property
+    def everyone(self) -> Counts:  # outputs
+        """Weights under which the tally counts every report once."""
+        return np.ones(self.outputs)
+
+    def shown_at(self, axis: int, weights: Counts) -> Counts:  # values of an axis -> outputs
+        """Weights of what an axis shows as weights of the tally, each report counted once."""
+        places = [-1 if place == axis else 1 for place in range(len(self.outputs))]
+        return np.broadcast_to(np.reshape(weights, places), self.outputs)
+
     def second(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
         """E[(g·tally)(h·tally) | truth] for one report: Aᵀ(gh) where each is counted once."""
         return self.adjoint(first * other)

@@ -52,6 +52,12 @@ class CutRecords(Channel):
     def repeats(self) -> bool:
         return True
 
+    @property
+    def everyone(self) -> Counts:
+        weights = np.zeros(self.outputs)
+        weights[(0,) * len(self.shape)] = 1  # whatever each column shows
+        return weights
+
     @cached_property
     def votes(self) -> Floats:  # (k + 1,)
         """What a report that shows 0, 1, … k of an itemset's items says about its presence."""

@@ -45,6 +45,10 @@ class ValueBits(Channel):
     def repeats(self) -> bool:
         return True
 
+    @property
+    def everyone(self) -> Counts:
+        return (np.arange(len(self.ones) + 1) == 0).astype(float)  # the entry that counts all
+
     @cached_property
     def gain(self) -> Floats:
         """How much oftener a bit is shown for its own value than for another: p + q - 1."""
