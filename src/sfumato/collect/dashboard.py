@@ -165,6 +165,9 @@ class Dashboard:
         question = self.campaign.questions.get(name)
         return self.words.of(question.text, name) if question else name
 
+    def _titles(self, names: Iterable[str]) -> str:
+        return " × ".join(map(self._question_text, names))
+
     def _label(self, name: str, label: str) -> str:
         question = self.campaign.questions.get(name)
         texts = question.values.get(label) if question else None
@@ -186,7 +189,7 @@ class Dashboard:
         options = "".join(
             f'<option value="{escape(",".join(each.columns))}"'
             f"{' selected' if each is shown else ''}>"
-            f"{escape(' × '.join(map(self._question_text, each.columns)))}</option>"
+            f"{escape(self._titles(each.columns))}</option>"
             for each in pairs
         )
         return (
@@ -197,7 +200,7 @@ class Dashboard:
 
     def _pair(self, pair: PairFigures) -> str:
         first, second = pair.columns
-        title = f"{self._question_text(first)} × {self._question_text(second)}"
+        title = self._titles(pair.columns)
         if pair.limit is not None:
             return f"<p>{escape(pair.limit)}</p>"
         rows = [self._label(first, label) for label in pair.rows]
@@ -238,7 +241,7 @@ class Dashboard:
 
     def _trust(self) -> str:
         told = [
-            self.words(f"alarm_{alarm.kind}", question=self._question_text(alarm.question))
+            self.words(f"alarm_{alarm.kind}", question=self._titles(alarm.columns))
             for alarm in self.figures.alarms
         ]
         kind = ' class="alarm"' if told else ""

@@ -272,11 +272,16 @@ class SqliteStore:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
         return None if text is None else dict(json.loads(text))
 
-    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+    def show(
+        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
+    ) -> bool:
+        before = None if instead_of is None else json.dumps(instead_of)
         with self._transaction() as cursor:
             cursor.execute(
-                "UPDATE campaign SET shown = ? WHERE number = ?", (json.dumps(figures), campaign)
+                "UPDATE campaign SET shown = ? WHERE number = ? AND shown IS ?",
+                (json.dumps(figures), campaign, before),
             )
+            return cursor.rowcount == 1
 
     # Tokens.
 
