@@ -177,8 +177,7 @@ class SqliteStore:
             for batch in batches
             for identity, body in batch.reports
         ]
-        keys = {(campaign, identity) for campaign, identity, _ in rows}
-        if len(keys) < len(rows) or not self._withdrawn.isdisjoint(keys):
+        if self._withdrawn and not self._withdrawn.isdisjoint(row[:2] for row in rows):
             raise _KnownIdError
         rows.sort()
         try:
