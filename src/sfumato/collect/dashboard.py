@@ -60,14 +60,20 @@ class Dashboard:
             f'<p><label class="check"><input type="checkbox" id="fresh" checked> '
             f"{self._w('fresh')}</label></p>"
         )
-        address = f"/v1/campaigns/{self.campaign.name}/figures"
         return html_page(
             self.words.name,
             title,
             f'<header><h1>{escape(self._title)}</h1><p><a href="/{self.campaign.name}">'
             f"{self._w('form')}</a></p>{fresh}</header>"
-            f'<main data-figures="{address}">{"".join(sections)}</main>',
+            f'<main data-figures="{self._address}/figures">{"".join(sections)}</main>',
         )
+
+    @property
+    def _address(self) -> str:
+        """Where the page and what belongs to it stand. A browser that was asked for the token here
+        hands it out below this address without being asked again, and nowhere else.
+        """
+        return f"/{self.campaign.name}/dashboard"
 
     @property
     def _title(self) -> str:
@@ -157,7 +163,7 @@ class Dashboard:
         told = "".join(f"<p>{escape(note)}</p>" for note in notes)
         return (
             f"<figure><figcaption><h3>{escape(title)}</h3>{told}</figcaption>"
-            f'<div class="drawn">{drawn}</div><details><summary>{self._w("table")}</summary>'
+            f'<div class="drawn" tabindex="0">{drawn}</div><details><summary>{self._w("table")}</summary>'
             f"{twin}</details></figure>"
         )
 
@@ -216,7 +222,9 @@ class Dashboard:
         ]
         note = words("together_words", first=first, second=second)
         drawn = drawing.heat_map(pair, rows, columns, words)
-        return self._figure(title, drawn, table(["", *columns], cells), [note])
+        return self._figure(
+            title, drawn, table([self._question_text(first), *columns], cells), [note]
+        )
 
     # How much longer?
 
@@ -248,7 +256,7 @@ class Dashboard:
         lines = told or [self.words("no_alarms")]
         shown = "".join(f"<li{kind}>{escape(line)}</li>" for line in lines)
         return self._section(
-            "trust", f'<ul role="status">{shown}</ul><p>{self._w("one_answer")}</p>'
+            "trust", f'<div role="status"><ul>{shown}</ul></div><p>{self._w("one_answer")}</p>'
         )
 
     # What was promised?
@@ -281,7 +289,7 @@ class Dashboard:
     # Take it away
 
     def _take(self) -> str:
-        start = f"/v1/campaigns/{self.campaign.name}"
+        start = self._address
         links = [(f"{start}/figures", "json"), (f"{start}/figures?format=csv", "csv")]
         if self.owner:
             links.insert(0, (f"{start}/export?format=parquet", "parquet"))
@@ -324,6 +332,7 @@ def html_page(language: str, title: str, body: str) -> str:
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>"
+        '<link rel="icon" href="/static/icon.svg">'
         '<link rel="stylesheet" href="/static/dashboard.css">'
         '<script type="module" src="/static/dashboard.js"></script>'
         f"</head><body>{body}</body></html>"
