@@ -55,10 +55,10 @@ def serve(folder: str, port: str, storing: str) -> None:
     """The server that is measured, in a process of its own."""
     from sfumato.collect.server.app import App
     from sfumato.collect.server.protocol import GuardedServer
-    from sfumato.collect.server.running import Settings, _bound, _config, collector_of
+    from sfumato.collect.server.running import ServerSettings, _bound, _config, collector_of
     from sfumato.collect.store import Added, Done
 
-    settings = Settings(
+    settings = ServerSettings(
         [str(campaign(Path(folder)))], f"{folder}/bench.db", port=int(port), limited=False
     )
     collector = collector_of(settings)
@@ -222,8 +222,8 @@ def main(reports: int = 20_000, stored: int = 10_000_000) -> int:
     """Print the tables."""
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(
-        f"{'batch':>6} {'storing':>8} {'before':>9} {'CPU µs':>8} {'per s':>9} {'median ms':>10}"
-        f" {'p99 ms':>8}"
+        f"{'batch':>6} {'storing':>8} {'before':>9} {'CPU µs':>8} {'per s':>9} {'median ms':>10} "
+        f"{'p99 ms':>8}"
     )
     for batch, storing, before in (
         (1, "nothing", 0),

@@ -1,5 +1,5 @@
-"""Mutation: small wrong changes planted in the sources one at a time, each judged by the tests of its
-layer. What no test notices is listed; `make mutate` runs it.
+"""Mutation: small wrong changes planted in the sources one at a time, each judged by the tests of
+its layer. What no test notices is listed; `make mutate` runs it.
 
 The sample is fixed: of every layer the changes whose digest comes first under the seed, so that an
 edit elsewhere does not draw others. A change that the tests of its own module, of its layer, and of
@@ -429,7 +429,8 @@ def report(found: dict[Change, bool]) -> bool:
     for layer, noticed in sorted(by_layer.items()):
         share = sum(noticed) / len(noticed)
         print(
-            f"{layer:14} {sum(noticed):7} {len(noticed):4}  {share:4.0%}{'' if share >= GOAL else '  below'}"
+            f"{layer:14} {sum(noticed):7} {len(noticed):4}  "
+            f"{share:4.0%}{'' if share >= GOAL else '  below'}"
         )
     every = [noticed for layer in by_layer.values() for noticed in layer]
     print(f"{'all':14} {sum(every):7} {len(every):4}  {sum(every) / len(every):4.0%}")

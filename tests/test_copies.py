@@ -1,8 +1,9 @@
-"""Copies are a dimension of the contract: every mechanism and every kind of answer, with one report a
-person and with three, is the truth on average and errs as much as it says.
+"""Copies are a dimension of the contract: every mechanism and every kind of answer, with one report
+a person and with three, is the truth on average and errs as much as it says.
 
-Counts, sums, means, supports of itemsets, confidences of rules and pooled counts are each divided by
-the copies in a place of its own; forgotten once, a sum is three times too large, or an error nine.
+Counts, sums, means, supports of itemsets, confidences of rules and pooled counts are each divided
+by the copies in a place of its own; forgotten once, a sum is three times too large, or an error
+nine.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tests.mechanisms.examples import EXAMPLES, HOURS, SEX, Example, example_ids
 import sfumato as sf
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import EstimationError, QueryError, Unanswerable
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -26,7 +27,7 @@ ROWS, REPEATS = 1200, 16
 NUMBERS = [
     Example("numbers, uniform", Retention(Domain((SEX, HOURS)), 0.5)),
     Example("numbers, identity", Retention(Domain((SEX, HOURS)), 0.5, "identity")),
-    Example("numbers, swapped", Swapping(Domain((HOURS, SEX)), 0.5)),
+    Example("numbers, swapped", Permuting(Domain((HOURS, SEX)), 0.5)),
 ]
 EVERY = [*EXAMPLES, *NUMBERS]
 Answers = dict[str, tuple[float, float]]  # what is asked: the value and its standard error

@@ -20,9 +20,9 @@ from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
-from sfumato.plan import Option, Plan, plan_release, privacy_curve
+from sfumato.plan import Offer, Plan, plan_release, privacy_curve
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.questions import Questions
+from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Release
@@ -84,7 +84,7 @@ def agrees(predicted: float, estimates: np.ndarray | list[float]) -> None:
 @every_mechanism
 def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
     """People spread evenly, as the plan assumes: the cut nearest to the middle then halves them."""
-    mechanism, questions = MECHANISMS[name], Questions(PEOPLE)
+    mechanism, questions = MECHANISMS[name], Demand(PEOPLE)
     truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
     pairs, bins, middles = counted(mechanism, truth)
     agrees(
@@ -135,7 +135,7 @@ def census() -> Plan:
     return plan_release(CENSUS, 48_842, guarantee=NINETEEN)
 
 
-def option(plan: Plan, name: str) -> Option:
+def option(plan: Plan, name: str) -> Offer:
     return next(option for option in plan.options if option.name == name)
 
 
@@ -163,7 +163,7 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     assert "5 % before" in census.promise() and "at most 50 % after" in census.promise()
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
-    assert set(shown["refused"]) == {"swapping", "fp-nfp", "matrix"}
+    assert set(shown["refused"]) == {"permuting", "fp-nfp", "matrix"}
     for header, table in (
         (census.header(), census.table()),
         (census.error_header(), census.errors()),

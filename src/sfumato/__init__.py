@@ -2,6 +2,7 @@
 error bars.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.fp_nfp import FrequencyFlip as FrequencyFlip
     from sfumato.mechanisms.gamma_diagonal import GammaDiagonal as GammaDiagonal
     from sfumato.mechanisms.matrix import UserMatrix as UserMatrix
+    from sfumato.mechanisms.permuting import Permuting as Permuting
     from sfumato.mechanisms.randomized_gamma import RandomizedGamma as RandomizedGamma
     from sfumato.mechanisms.retention import Retention as Retention
-    from sfumato.mechanisms.swapping import Swapping as Swapping
     from sfumato.mine.bayes import NaiveBayes as NaiveBayes
     from sfumato.mine.cube.query import query as query
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
@@ -85,7 +86,7 @@ _EXPORTS: dict[str, str] = {
     "Release": "source:Release",
     "Retention": "mechanisms.retention:Retention",
     "SfumatoError": "errors:SfumatoError",
-    "Swapping": "mechanisms.swapping:Swapping",
+    "Permuting": "mechanisms.permuting:Permuting",
     "Table": "table:Table",
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
@@ -112,6 +113,9 @@ _EXPORTS: dict[str, str] = {
     "swap": "publish.swap:swap",
 }
 
+# What version 0.1.0 called it -> what it is called now.
+_FORMER = {"Swapping": "Permuting"}
+
 __all__ = ["__version__", *_EXPORTS]
 
 
@@ -119,6 +123,11 @@ def __getattr__(name: str) -> Any:
     """The public object of that name, imported from its module the first time it is asked for."""
     if name == "collect":
         return import_module("sfumato.collect")
+    if name in _FORMER:
+        warnings.warn(
+            f"sfumato.{name} is now sfumato.{_FORMER[name]}", DeprecationWarning, stacklevel=2
+        )
+        return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     module, _, noun = _EXPORTS[name].partition(":")

@@ -159,10 +159,10 @@ CASES = {
         "did you mean 'gamma-diagonal'?",
     ),
     "no promise": (
-        "perturb census.csv -o o.csv --mechanism swapping --gamma 19",
-        "swapping promises no gamma",
+        "perturb census.csv -o o.csv --mechanism permuting --gamma 19",
+        "permuting promises no gamma",
     ),
-    "no keep": ("perturb census.csv -o o.csv --mechanism swapping", "swapping needs --keep"),
+    "no keep": ("perturb census.csv -o o.csv --mechanism permuting", "permuting needs --keep"),
     "no matrix": (
         "perturb census.csv -o o.csv --mechanism matrix --matrix none.csv",
         "no matrix file 'none.csv'",

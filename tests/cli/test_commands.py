@@ -68,7 +68,8 @@ def test_a_proposed_schema_is_a_schema(folder):
 
 def test_perturb_and_describe_say_the_same(folder):
     perturbed = run_json(
-        "perturb s.csv -o p.parquet --schema s.toml --mechanism gamma-diagonal --rho1 0.05 --rho2 0.50"
+        "perturb s.csv -o p.parquet --schema s.toml --mechanism gamma-diagonal --rho1 0.05 --rho2 "
+        "0.50"
     )
     described = run_json("describe p.parquet")
     assert described == {
@@ -99,7 +100,8 @@ def test_the_guarantee_in_words(folder):
 
 def test_copies_compose(folder):
     run(
-        "perturb s.csv -o p.csv --schema s.toml --mechanism gamma-diagonal --gamma 3 --copies 3 --seed 4"
+        "perturb s.csv -o p.csv --schema s.toml --mechanism gamma-diagonal --gamma 3 --copies 3 "
+        "--seed 4"
     )
     described = run_json("describe p.csv")
     assert (
@@ -117,7 +119,8 @@ def test_copies_compose(folder):
 def test_a_seed_repeats_and_secure_randomness_does_not(folder):
     for name, seed in (("a", "--seed 5"), ("b", "--seed 5"), ("c", ""), ("d", "")):
         run(
-            f"perturb s.csv -o {name}.csv --schema s.toml --mechanism gamma-diagonal --gamma 19 {seed}"
+            f"perturb s.csv -o {name}.csv --schema s.toml --mechanism gamma-diagonal --gamma 19 "
+            f"{seed}"
         )
     texts = [(folder / f"{name}.csv").read_bytes() for name in "abcd"]
     assert texts[0] == texts[1] and len(set(texts)) == 3
@@ -129,7 +132,7 @@ MECHANISMS = {
     "retention": "--gamma 19",
     "retention kept": "--keep 0.4",
     "retention each": "--keep age=0.3,sex=0.9 --replace age=uniform,sex=identity",
-    "swapping": "--keep 0.4",
+    "permuting": "--keep 0.4",
     "mask": "--gamma 19",
     "mask kept": "--keep 0.9",
     "mask apart": "--keep-ones 0.9 --keep-zeros 0.8",

@@ -183,7 +183,7 @@ def test_reports_are_exported_and_read_where_they_are(folder):
 
 
 def test_a_campaign_in_postgresql_is_read_like_any_release(folder, postgres_database):
-    """The same reports in both stores give the same answers; `describe` says what PostgreSQL keeps."""
+    """The same reports give the same answers from both; `describe` says what PostgreSQL keeps."""
     reports = some_reports(500)
     place = f"{postgres_database}#health"
     for store in (postgres_database, "campaign.db"):

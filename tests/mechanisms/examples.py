@@ -25,10 +25,10 @@ from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 ROWS = 400_000
@@ -139,8 +139,8 @@ EXAMPLES: list[Example] = [
         "retention, mixed laws",
         Retention(RECORD, (0.5, 0.25), {"sex": "identity", "pet": "uniform"}),
     ),
-    Example("swapping", Swapping(RECORD, keep=0.5)),
-    Example("swapping, each its own", Swapping(MIXED, keep={"sex": 0.7, "age": 0.3})),
+    Example("permuting", Permuting(RECORD, keep=0.5)),
+    Example("permuting, each its own", Permuting(MIXED, keep={"sex": 0.7, "age": 0.3})),
     Example("matrix", UserMatrix(RECORD, RANDOM_MATRIX)),
     Example(
         "matrix, with a zero",

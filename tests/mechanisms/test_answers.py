@@ -21,9 +21,9 @@ from sfumato.audit import audit_release
 from sfumato.domain import Cells, Numeric
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.plan.planning import _Asking
-from sfumato.plan.questions import Questions
+from sfumato.plan.questions import Demand
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -166,7 +166,7 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
 def test_likelihoods_are_those_of_the_matrix(example: Example) -> None:
     """Differences of log P(report | cell) between cells, for whole records, against the matrix."""
     mechanism = example.mechanism
-    if isinstance(mechanism, Swapping) or any(a.public for a in mechanism.domain):
+    if isinstance(mechanism, Permuting) or any(a.public for a in mechanism.domain):
         return  # their law is the sample itself, or stands beside; judged by test_bayes
     records = example.records(300)
     counts = np.bincount(
@@ -196,7 +196,7 @@ def test_the_plan_foretells_the_error(example: Example) -> None:
     private = mechanism.domain.private
 
     def ask() -> None:
-        questions = Questions(private, 0.1)
+        questions = Demand(private, 0.1)
         predicted = questions.itemset_spread(mechanism, 1)
         assert 0 <= predicted < np.inf
         option = _Asking(questions, "itemsets", 1).option(mechanism.name, mechanism, ROWS, 0.05)

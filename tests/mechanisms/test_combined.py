@@ -19,8 +19,8 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -70,12 +70,12 @@ def test_a_part_that_cannot_be_marginalised_does_not_disturb_the_others() -> Non
 
 def test_one_part_that_needs_all_rows_makes_the_whole_need_them() -> None:
     rowwise = GammaDiagonal(Domain((AGE,)), 3)
-    assert Combined.of(rowwise, Swapping(Domain((SEX,)), 0.5)).needs_all_rows
+    assert Combined.of(rowwise, Permuting(Domain((SEX,)), 0.5)).needs_all_rows
     assert not Combined.of(rowwise, Retention(Domain((SEX,)), 0.5)).needs_all_rows
 
 
 def test_one_part_that_promises_nothing_makes_the_whole_promise_nothing() -> None:
-    mechanism = Combined.of(GammaDiagonal(Domain((AGE,)), 3), Swapping(Domain((SEX,)), 0.5))
+    mechanism = Combined.of(GammaDiagonal(Domain((AGE,)), 3), Permuting(Domain((SEX,)), 0.5))
     assert mechanism.guarantee.gamma == float("inf") and mechanism.caveats
 
 

@@ -268,8 +268,8 @@ def off_by_one(data: Any) -> Iterator[Any]:
 
 @names
 def test_an_integer_off_by_one_is_refused_or_seen_in_gamma_or_law(case: Case) -> None:
-    """Whatever integer is wrong: the program is refused, is another one to the hash of the campaign,
-    and has its own γ again by brute force.
+    """Whatever integer is wrong: the program is refused, is another one to the hash of the
+    campaign, and has its own γ again by brute force.
     """
     data = case.program.to_dict()
     changed = 0
@@ -327,7 +327,7 @@ def test_a_private_column_sent_as_it_is_is_refused() -> None:
     ("name", "words"),
     [
         ("retention, identity", "all records at once"),
-        ("swapping", "all records at once"),
+        ("permuting", "all records at once"),
         ("matrix, with a zero", "promises nothing"),
         ("fp-nfp", "promises nothing"),
     ],

@@ -1,4 +1,6 @@
-"""The questionnaire: which questions are asked, what is promised, what comes back, what is refused."""
+"""The questionnaire: which questions are asked, what is promised, what comes back, what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -255,7 +257,9 @@ def test_public_columns_are_counted_beside_the_questions() -> None:
 
 
 def test_likelihood_is_the_law_of_the_reports() -> None:
-    """log P(report | cell), up to a constant of the report, against the channel of whole records."""
+    """log P(report | cell), up to a constant of the report, against the channel of
+    whole records.
+    """
     domain = wide(2, 3, 2)
     mechanism = Questionnaire.promising(Guarantee(5), domain)
     reports = mechanism.perturb(records(domain, 400).columns, seeded(1))

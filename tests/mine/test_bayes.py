@@ -145,7 +145,7 @@ def test_cut_and_pasted_items_are_integrated_over_the_truth():
 def test_a_column_s_own_law_is_its_margin():
     truth = letters()
     model = NaiveBayes("y").fit(Exact(truth))
-    own = sf.perturb(truth, sf.Swapping(DOMAIN, 0.5), seeded(2)).table
+    own = sf.perturb(truth, sf.Permuting(DOMAIN, 0.5), seeded(2)).table
     shares = [np.bincount(column) / truth.rows for column in truth.columns[:2]]
     stated = sf.Retention(DOMAIN, 0.5, replace=tuple(tuple(share) for share in shares))
     as_stated = replace(own, provenance=replace(own.provenance, mechanism=stated))

@@ -164,7 +164,9 @@ def test_a_table_of_all_columns_is_measured_as_any_marginal() -> None:
 
 
 def test_what_questions_say_of_a_few_columns_is_exact() -> None:
-    """The projected likelihood: answers summed to the asked columns have the probabilities stated."""
+    """The projected likelihood: answers summed to the asked columns have the
+    probabilities stated.
+    """
     reports = answers(1e6)
     for axes in ((0,), (2,), (0, 1), (1, 2)):
         rest = tuple(axis for axis in range(3) if axis not in axes)

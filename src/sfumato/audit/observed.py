@@ -85,7 +85,9 @@ def _column_of(channel: Any, shape: tuple[int, ...], place: tuple[Any, ...]) -> 
 
 
 def _true_cells(paired: Paired, cells: Sequence[Cells]) -> NDArray[np.intp] | None:
-    """The true cell of each report; None where the observation holds columns of the reports only."""
+    """The true cell of each report; None where the observation holds columns of the
+    reports only.
+    """
     names = paired.mechanism.domain.names
     if any(part.attribute.name not in names for part in cells):
         return None

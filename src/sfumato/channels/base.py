@@ -73,7 +73,9 @@ class Channel(ABC):
         return self.adjoint(first * other)
 
     def spread_out(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
-        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters a product."""
+        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters
+        a product.
+        """
         raise NotImplementedError("only channels whose tally repeats a report are spread out")
 
     def scatter(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs

@@ -1,10 +1,11 @@
 """Contrasts: a table written as a sum of interactions, so that what a question says of its columns
 is said once.
 
-Every axis of size k has k orthogonal contrasts of mean square 1, the first of them constant: Helmert
-contrasts for names, orthogonal polynomials for ordered cells. An interaction A takes one contrast
-other than the constant from each of its axes; its features are their products. A marginal over the
-axes s is then p_s = (1/K_s)(1 + Σ_{A ⊆ s} Φ_A c_A) with c_A = Σ_x p(x) Φ_A(x), whatever else p holds.
+Every axis of size k has k orthogonal contrasts of mean square 1, the first of them constant:
+Helmert contrasts for names, orthogonal polynomials for ordered cells. An interaction A takes one
+contrast other than the constant from each of its axes; its features are their products. A marginal
+over the axes s is then p_s = (1/K_s)(1 + Σ_{A ⊆ s} Φ_A c_A) with c_A = Σ_x p(x) Φ_A(x), whatever
+else p holds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def _helmert(size: int) -> Floats:
 
 
 def degrees(size: int, ordered: bool = False) -> Floats:  # (size,)
-    """How rough each contrast is: the degree of its polynomial, 1 for names and for the constant."""
+    """How rough each contrast is: the degree of its polynomial, 1 for names and for the
+    constant.
+    """
     return np.maximum(np.arange(size, dtype=np.float64), 1.0) if ordered else np.ones(size)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.channels.product import Product
 from sfumato.channels.sizes import Sizes
-from sfumato.channels.unary import Bits
+from sfumato.channels.unary import ValueBits
 from sfumato.errors import Unanswerable
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,9 @@ class CutRecords(Channel):
             number = sum(pattern)
             chance = kept[number] / comb(len(self.shape), number)
             factors = [
-                Bits(np.full(size, 1.0 if keep else self.insert), np.full(size, 1 - self.insert))
+                ValueBits(
+                    np.full(size, 1.0 if keep else self.insert), np.full(size, 1 - self.insert)
+                )
                 for size, keep in zip(self.shape, pattern, strict=True)
             ]
             terms.append((chance, Product.of(*factors)))

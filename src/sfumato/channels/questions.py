@@ -2,10 +2,10 @@
 any columns that some question held together.
 
 A question asks for the cell of a few axes, or for the group of cells that a public map puts it in,
-and is answered by k-ary response: P(y) = β + α·p(cells of y), α = (γ−1)/(γ+g−1), β = 1/(γ+g−1) for g
-answers. So what is expected of every answer is linear in the means c of the features of the
-interactions (`contrasts`), and c comes back by generalised least squares: c = C JᵀW(n/N_q − r),
-C = (JᵀWJ)⁻¹, W = diag(N_q/ρ), with N_q the people who in fact got question q.
+and is answered by k-ary response: P(y) = β + α·p(cells of y), α = (γ−1)/(γ+g−1), β = 1/(γ+g−1) for
+g answers. So what is expected of every answer is linear in the means c of the features of the
+interactions (`contrasts`), and c comes back by generalised least squares: c = C JᵀW(n/N_q − r), C =
+(JᵀWJ)⁻¹, W = diag(N_q/ρ), with N_q the people who in fact got question q.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What the answers to questions say of the interactions of some axes: P(row) = offset + slope·c.
+    """What the answers to questions say of the interactions of some axes: P(row) = offset +
+    slope·c.
 
     A row is an answer, or several that say the same: where each cell is an answer, a question
     speaks of any of its axes, the others summed out; a folded question only of all its axes.
@@ -195,7 +196,9 @@ class System:
         return Solution(self, self.shares, self.offset)
 
     def solved(self, tally: Floats) -> Solution:  # (questions, answers)
-        """The least squares of a tally: weights from equal cells first, then from what they give."""
+        """The least squares of a tally: weights from equal cells first, then from what
+        they give.
+        """
         key = tally.tobytes()
         if key not in self._solved:
             while len(self._solved) >= KEPT:

@@ -21,7 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.checking import Check
+from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
 from sfumato.collect.choosing import best_mechanism
 from sfumato.collect.drafting import draft
@@ -92,7 +92,7 @@ def check(file: File, json: Json = False) -> None:
     print_notes([*found.missing, *found.warnings])
 
 
-def _print_check(found: Check) -> None:
+def _print_check(found: CampaignCheck) -> None:
 
     rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
     print_facts(
@@ -120,7 +120,7 @@ def _print_check(found: Check) -> None:
     print_table(headings, lines, left=1)
 
 
-def _shares(found: Check) -> str:
+def _shares(found: CampaignCheck) -> str:
     """How often a report is true: one figure, or the smallest and the largest by question."""
     least, most = f"{found.truthful_least:.1%}", f"{found.truthful:.1%}"
     return most if least == most else f"{least} to {most}"

@@ -178,7 +178,7 @@ def _check_belong(kind: type[Mechanism], given: Mapping[str, Any]) -> None:
 
 def _nothing_said(kind: type[Mechanism]) -> ParameterError:
     own = " ".join(option.flag for option in kind.options if option.needed)
-    if kind.name in ("swapping", "matrix", "fp-nfp"):
+    if kind.name in ("permuting", "matrix", "fp-nfp"):
         return ParameterError(f"{kind.name} needs {own}")
     ways = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"
     return ParameterError(

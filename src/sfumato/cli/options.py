@@ -31,12 +31,30 @@ Items = Annotated[
         "--items", metavar="FILE", help="The item ids of baskets; else those found in the data."
     ),
 ]
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--form",
+        metavar="FORM",
+        help="How baskets stand in DATA: lines (of names), long (basket,item), flags (a column an "
+        "item), or records (no baskets); else the data tell.",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077).",
+        help="Who counts: memory, duckdb, a database (duckdb://FILE, postgresql://user@host/db; "
+        "its password in PGPASSWORD or ~/.pgpass), or Spark by its master (local[2], "
+        "spark://host:7077).",
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
     ),
 ]
 Gamma = Annotated[

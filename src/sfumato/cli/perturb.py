@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.address import redacted
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
-from sfumato.cli.options import Force, Items, Json, Schema, check_output
+from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
@@ -30,7 +31,8 @@ READ_OFF = (
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 ORDER_KEPT = (
-    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
+    "a "
     "private column it gives that column away), outside the guarantee"
 )
 
@@ -49,11 +51,15 @@ def perturb(
             "--output",
             "-o",
             metavar="OUT",
-            help="The file to write; - is standard output. A folder with Spark.",
+            help="The file to write; - is standard output. A folder with Spark. Or a table: "
+            "duckdb://FILE#TABLE, postgresql://user@host/database#TABLE (the password in "
+            "PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever lists "
+            "processes).",
         ),
     ],
     schema: Schema = None,
     items: Items = None,
+    form: Form = None,
     chosen: MechanismOptions = MechanismOptions(),
     seed: Annotated[
         int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")
@@ -96,8 +102,11 @@ def perturb(
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
     how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
+    if engine is not None and form is not None:
+        raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
-        written = _in_batches(data, output, chosen, schema, items, rng, **how)
+        reader = reader_of(data, form)
+        written = _in_batches(reader, output, chosen, schema, items, rng, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -105,25 +114,15 @@ def perturb(
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
     notes = (*notes, ORDER_KEPT) if keep_order else notes
     if json:
-        print_json({**summary, "output": _shown(output), "notes": list(notes)})
+        print_json({**summary, "output": redacted(output), "notes": list(notes)})
         return
     print_notes(notes)
     if output != "-":
-        print_facts([("written", _shown(output)), *facts(summary)])
-
-
-def _shown(output: str) -> str:
-    """The output as it may be printed: an address without its user and password.
-
-    >>> _shown("postgresql://ann:secret@host/db#t")
-    'postgresql://host/db#t'
-    """
-    scheme, mark, rest = output.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else output
+        print_facts([("written", redacted(output)), *facts(summary)])
 
 
 def _in_batches(
-    data: str,
+    reader: Reader,
     output: str,
     options: MechanismOptions,
     schema: Path | None,
@@ -131,8 +130,6 @@ def _in_batches(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-
-    reader = reader_of(data)
     domain = read_domain(reader, schema, items)
     mechanism = chosen_mechanism(options, domain, reader, rows_about(reader), output)
     if "://" in output:
@@ -151,9 +148,9 @@ def _with_spark(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-    from sfumato.engines.spark import Form, Records, perturb_records, spark_session
+    from sfumato.engines.spark import Form, SparkRecords, perturb_records, spark_session
 
-    records = Records.at(spark_session(engine), data)
+    records = SparkRecords.at(spark_session(engine), data)
     if items is not None:
         domain = read_items(items)
     elif schema is not None:
@@ -210,14 +207,14 @@ def rows_about(reader: Reader) -> int:
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
     """The domain to read true data by: the schema's, the items', or a proposed one."""
-    if items is not None and not isinstance(reader, BasketReader):
-        raise ParameterError("--items is for basket files (.dat)", hint="use --schema for records")
+    if items is not None and not reader.baskets:
+        raise ParameterError("--items is for basket files", hint="use --schema for records")
     if items is not None and schema is not None:
         raise ParameterError(
             "--items and --schema both say what baskets may hold", hint="give one of them"
         )
     if items is not None:
-        return read_items(items)
+        return read_items(items, named=not isinstance(reader, BasketReader))
     if schema is not None:
         return Domain.load(schema)
     proposal = propose(reader)

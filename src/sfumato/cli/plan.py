@@ -196,7 +196,8 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
         Listing(
             found.error_header(),
             found.errors(),
-            "Standard errors of supports in percentage points by length, and of a range count in people",
+            "Standard errors of supports in percentage points by length, and of a range count in "
+            "people",
         )
     ]
     blocks.append(Listing(found.detail_header(), found.details()))

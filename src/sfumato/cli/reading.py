@@ -21,39 +21,45 @@ def read_source(
     engine: str | None = None,
     *,
     in_place: bool = False,
+    cache: bool = True,
+    form: str | None = None,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one.
 
     `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
-    another engine is asked for.
+    another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if engine is not None or "://" in file:
-        return _engine_source(file, schema, items, engine)
-    reader = reader_of(file)
+        if form is not None:
+            raise ParameterError(
+                "--form is for files that are read here", hint="leave --engine out"
+            )
+        return _engine_source(file, schema, items, engine, cache)
+    reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
-    if schema is not None or items is not None:
+    if schema is not None or items is not None or form is not None:
         raise ParameterError(
             f"'{file}' was perturbed and carries its own domain",
-            hint="leave --schema and --items out",
+            hint="leave --schema, --items and --form out",
         )
     if in_place:
-        return release_in(reader)
+        return release_in(reader, cache=cache)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def _engine_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None
+    file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
 ) -> Source:
-
     domain = None if schema is None else Domain.load(schema)
-    return open_source(file, engine, schema=domain if items is None else read_items(items))
+    wanted = domain if items is None else read_items(items)
+    return open_source(file, engine, schema=wanted, cache=cache)
 
 
-def read_truth(truth: str, release: Release) -> Exact:
+def read_truth(truth: str, release: Release, form: str | None = None) -> Exact:
     """The true records of a release, read by the release's own domain."""
-    reader = reader_of(truth)
+    reader = reader_of(truth, form)
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"

@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.options import STORE, Json
 from sfumato.cli.printing import print_json
-from sfumato.collect.server.running import Settings
+from sfumato.collect.server.running import ServerSettings
 from sfumato.collect.server.running import serve as run
 from sfumato.collect.store import new_token, open_store
 
@@ -38,7 +38,7 @@ def serve(
 
     Example: sfumato serve c.toml --store campaign.db --port 8000
     """
-    settings = Settings(campaigns, store, host, port, workers, limit, trust_proxy)
+    settings = ServerSettings(campaigns, store, host, port, workers, limit, trust_proxy)
 
     def started(address: str) -> None:
         secret = _first_token(store)

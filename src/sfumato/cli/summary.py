@@ -10,9 +10,11 @@ from typing import Any
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.table import Provenance
 
+MOST_AXES = 2000  # whose condition number is computed
 PRIOR = 0.05  # the belief before, where none is asked about
 
 
@@ -25,7 +27,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "rows": rows,
         "mechanism": mechanism.name,
         "gamma": _gamma(guarantee),
-        "epsilon": _finite(guarantee.epsilon),
+        "epsilon": json_number(guarantee.epsilon),
         "worst_posterior": {"rho1": prior, "rho2": guarantee.worst_posterior(prior)},
         "promises": promise(guarantee, prior),
         "condition": condition(mechanism),
@@ -51,7 +53,10 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     """
     if math.isinf(guarantee.epsilon):
         return "nothing: a report may prove what the record was"
-    return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
+    return (
+        f"someone who believed {_percent(prior)} before sees at most "
+        f"{_percent(guarantee.worst_posterior(prior))} after"
+    )
 
 
 def _percent(probability: float) -> str:
@@ -65,8 +70,10 @@ def condition(mechanism: Mechanism) -> float | None:
     """The condition number of the channel; None where it is infinite or the channel is too large to
     write down.
     """
+    if len(mechanism.domain.axes) > MOST_AXES:
+        return None
     try:
-        return _finite(mechanism.private_channel.condition)
+        return json_number(mechanism.private_channel.condition)
     except (EstimationError, ParameterError, OverflowError):
         return None
 
@@ -143,11 +150,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _gamma(guarantee: Guarantee) -> float | None:
 
-    return _finite(rounded_up(guarantee.gamma))
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+    return json_number(rounded_up(guarantee.gamma))
 
 
 def _number(value: float | None) -> str:
@@ -176,5 +179,9 @@ def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters, without tables too long to read; gamma has a place of its own."""
     given = mechanism.parameters()
     return {
-        name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400
+        name: value
+        for name, value in given.items()
+        if name != "gamma"
+        and not (isinstance(value, list | dict) and len(value) > 200)
+        and len(str(value)) <= 400
     }

@@ -18,8 +18,8 @@ from sfumato.collect.campaign import (
     LEAST_STEP,
     NO_ANSWER,
     Campaign,
-    Dashboard,
-    Question,
+    DashboardRules,
+    Wording,
     Words,
 )
 from sfumato.collect.canonical import differences
@@ -279,9 +279,9 @@ def _whole(text: Text, key: Key, default: int, least: int) -> int:
     return default if found is None else int(found)
 
 
-def _dashboard(text: Text) -> Dashboard:
+def _dashboard(text: Text) -> DashboardRules:
     text.table("dashboard", known=KEYS["dashboard"])
-    return Dashboard(
+    return DashboardRules(
         bool(text.get(("dashboard", "public"), bool, "true or false")),
         _whole(text, ("dashboard", "least"), LEAST_SHOWN, LEAST_SHOWN),
         _whole(text, ("dashboard", "step"), LEAST_STEP, LEAST_STEP),
@@ -367,7 +367,7 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
     return mechanism
 
 
-def _questions(text: Text, domain: Domain) -> dict[str, Question]:
+def _questions(text: Text, domain: Domain) -> dict[str, Wording]:
     questions = {}
     for name in text.table("question"):
         if name not in domain:
@@ -385,7 +385,7 @@ def _questions(text: Text, domain: Domain) -> dict[str, Question]:
                     f"'{value}' is no value of '{name}' ({listing(domain[name].labels)})",
                     near_miss(value, domain[name].labels),
                 )
-        questions[name] = Question(
+        questions[name] = Wording(
             text.words("question", name, "text"),
             {value: text.words("question", name, "values", value) for value in values},
             bool(text.get(("question", name, "decline"), bool, "true or false")),

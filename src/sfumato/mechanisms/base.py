@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import PrivacyError, Unanswerable
@@ -346,8 +345,7 @@ def _assigned(part: Cells, column: Any) -> NDArray[np.intp]:
 
 def rows_of(columns: Columns) -> int:
     """How many records a batch holds."""
-    first = columns[0]
-    return first.rows if isinstance(first, Bits) else len(first)
+    return len(columns[0])
 
 
 def check_kept(mechanism: Mechanism, asked: Guarantee) -> None:

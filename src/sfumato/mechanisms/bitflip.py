@@ -32,7 +32,8 @@ SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
 CHUNK = (
     1 << 12
-    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
+    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost
+    # little
     # beside them
 )
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
@@ -451,6 +452,9 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     for name, rate in (("keep_ones", keep_ones), ("keep_zeros", keep_zeros)):
         if not 0 <= rate <= 1:
             raise ParameterError(f"{name}={rate:g} is not a probability; use a number from 0 to 1")
+    scaled = keep_ones * SCALE, keep_zeros * SCALE
+    if scaled == (int(scaled[0]), int(scaled[1])) and sum(scaled) != SCALE:
+        return int(scaled[0]), int(scaled[1])  # as files hold them: nothing is left to round
     ones, zeros = Fraction(str(keep_ones)), Fraction(str(keep_zeros))
     toward = math.floor if ones + zeros > 1 else math.ceil
     rounded = toward(ones * SCALE), toward(zeros * SCALE)

@@ -37,7 +37,8 @@ class Combined(Mechanism):
 
     >>> from sfumato.domain import Category
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-    >>> sex, pet = Domain((Category("sex", ("f", "m")),)), Domain((Category("pet", ("cat", "dog", "eel")),))
+    >>> sex = Domain((Category("sex", ("f", "m")),))
+    >>> pet = Domain((Category("pet", ("cat", "dog", "eel")),))
     >>> Combined.of(GammaDiagonal(sex, 3), GammaDiagonal(pet, 5)).guarantee
     Guarantee(gamma=15)
     """

@@ -32,7 +32,8 @@ class FrequencyFlip(ItemFlips):
 
     >>> from sfumato.domain import Items
     >>> pair = Domain((Items("items", ("bread", "caviar")),))
-    >>> FrequencyFlip.from_supports(pair, [0.6, 0.001], fp=0.75, nfp=0.5, min_support=0.01).thresholds.tolist()
+    >>> rates = {"fp": 0.75, "nfp": 0.5, "min_support": 0.01}
+    >>> FrequencyFlip.from_supports(pair, [0.6, 0.001], **rates).thresholds.tolist()
     [[49152, 65536], [49152, 32768]]
     """
 

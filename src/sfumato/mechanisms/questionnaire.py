@@ -49,18 +49,19 @@ DENSE = 1 << 16  # records up to which the channel over whole records is written
 class Questionnaire(Mechanism):
     """One question of many, dealt by chance; its answer by k-ary response.
 
-    Question q asks for the cell of a few columns, or for the group that a public map puts it in,
-    t = h_q(x), one of g answers. With γ = a/b in integers, u below a + b(g−1) is drawn: u < a reports
-    t, any other u reports (t + 1 + ⌊(u−a)/b⌋) mod g. So P(q, y | x) = π_q · (a if y = h_q(x) else b) /
-    (a + b(g_q−1)).
+    Question q asks for the cell of a few columns, or for the group that a public map puts it in, t
+    = h_q(x), one of g answers. With γ = a/b in integers, u below a + b(g−1) is drawn: u < a reports
+    t, any other u reports (t + 1 + ⌊(u−a)/b⌋) mod g. So P(q, y | x) = π_q · (a if y = h_q(x) else
+    b) / (a + b(g_q−1)).
 
     **Proof of the guarantee.** π_q is drawn from randomness that no record enters, and the
     denominator depends on q alone. For two records x, x′ and any report (q, y) both cancel, and
-    P(q, y | x) / P(q, y | x′) is a ratio of two numbers out of {a, b}: at most a/b = γ, and equal to
-    it for every question that tells the two records apart. Nothing else leaves the device. ∎
+    P(q, y | x) / P(q, y | x′) is a ratio of two numbers out of {a, b}: at most a/b = γ, and equal
+    to it for every question that tells the two records apart. Nothing else leaves the device. ∎
 
     >>> from sfumato.domain import Category
-    >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
+    >>> sides = ("heads", "tails")
+    >>> coins = Domain((Category("first", sides), Category("second", sides)))
     >>> mechanism = Questionnaire.promising(Guarantee(3), coins, questions="singles:0.5,pairs:0.5")
     >>> mechanism.guarantee, [question.columns for question in mechanism.questions]
     (Guarantee(gamma=3), [(0,), (1,), (0, 1)])
@@ -99,7 +100,8 @@ class Questionnaire(Mechanism):
         shape, names = self.domain.private.shape, self.domain.private.names
         if not 0 < len(self.questions) <= MOST_QUESTIONS:
             raise ParameterError(
-                f"a questionnaire has {len(self.questions):,} questions; use 1 to {MOST_QUESTIONS:,}"
+                f"a questionnaire has {len(self.questions):,} questions; use 1 to "
+                f"{MOST_QUESTIONS:,}"
             )
         if sum(len(question.map or ()) for question in self.questions) > MOST_MAPPED:
             raise ParameterError(
@@ -352,7 +354,9 @@ class Questionnaire(Mechanism):
     def _chances(
         self, question: Asked, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
     ) -> NDArray[Any] | None:  # (answers, groups)
-        """P(answer | group), cells spread evenly within coarser ones; None where it says nothing."""
+        """P(answer | group), cells spread evenly within coarser ones; None where it
+        says nothing.
+        """
         private = self._private
         place = {private.axis(part.name): number for number, part in enumerate(cells)}
         inside = [axis for axis in question.columns if axis in place]
@@ -410,7 +414,8 @@ def _check_values(private: Domain) -> None:
             )
         if attribute.size > MOST_CELLS:
             raise SchemaError(
-                f"'{attribute.name}' has {attribute.size:,} values, more than the {MOST_CELLS:,} of "
+                f"'{attribute.name}' has {attribute.size:,} values, more than the {MOST_CELLS:,} "
+                "of "
                 "one question",
                 hint="give it fewer: coarser cuts, or other = … for the rare ones",
             )

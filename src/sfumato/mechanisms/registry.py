@@ -17,7 +17,7 @@ MECHANISMS = {
     "gamma-diagonal": "gamma_diagonal:GammaDiagonal",
     "randomized-gamma": "randomized_gamma:RandomizedGamma",
     "retention": "retention:Retention",
-    "swapping": "swapping:Swapping",
+    "permuting": "permuting:Permuting",
     "mask": "bitflip:BitFlip",
     "fp-nfp": "fp_nfp:FrequencyFlip",
     "cut-and-paste": "cut_and_paste:CutAndPaste",
@@ -25,10 +25,13 @@ MECHANISMS = {
     "combined": "combined:Combined",
     "questionnaire": "questionnaire:Questionnaire",
 }
+# What version 0.1.0 called a mechanism, in its files and on its command line.
+FORMER_NAMES = {"swapping": "permuting"}
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
     """The class of a mechanism, loaded when asked for."""
+    name = FORMER_NAMES.get(name, name)
     if name not in MECHANISMS:
         raise ParameterError(
             f"no mechanism '{name}' ({listing(MECHANISMS, most=12)})",

@@ -1,8 +1,8 @@
 """Shares: how often each question of a questionnaire is dealt, and how well it will answer.
 
 Everything is in closed form, at a truth in which all cells are equally likely. A question about q
-with K cells and g answers tells each feature of an interaction A ⊆ q, per person,
-i_q = (γ−1)²f(1−f)/(1+(γ−1)f)²/(K−1), f = 1/g, and nothing of others; I_A = Σ π_q i_q. The mean variance
+with K cells and g answers tells each feature of an interaction A ⊆ q, per person, i_q =
+(γ−1)²f(1−f)/(1+(γ−1)f)²/(K−1), f = 1/g, and nothing of others; I_A = Σ π_q i_q. The mean variance
 of the cells of a marginal s is K_s⁻² Σ_{A⊆s} n_A/(N·I_A), n_A = Π(k_j−1) the features of A.
 """
 

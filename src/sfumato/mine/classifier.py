@@ -198,7 +198,8 @@ class Classifier(ABC):
             for name, value in self.get_params().items()
             if value is not defaults[name].default
         }
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in stated.items())})"
+        settings = ", ".join(f"{name}={value!r}" for name, value in stated.items())
+        return f"{type(self).__name__}({settings})"
 
 
 def mixture_posterior(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["Itemset", "Itemsets", "Step", "Threshold", "Tier", "frequent_itemsets"]
+__all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemsets"]
 
 # Candidates counted together: bounds what is held beside the bitmaps.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
+# Candidates of a length that are measured first, and the standard error of a support from which
+# a length says nothing: an interval of twice that holds every support there can be.
+_PROBE, _MANY_PROBES, _BLIND = 256, 8, 0.5
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -39,7 +42,7 @@ class HasSupports(Protocol):
         """Estimated counts of itemsets, one length after the other."""
 
 
-class Step(NamedTuple):
+class Level(NamedTuple):
     """What one level of the search did."""
 
     length: int
@@ -156,7 +159,7 @@ def frequent_itemsets(
     top: int | None = None,
     prune_errors: float = 2.0,
     max_candidates: int = 10_000_000,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[Level], None] | None = None,
 ) -> Itemsets:
     """The itemsets whose estimated support reaches `min_support`, with standard errors.
 
@@ -165,7 +168,9 @@ def frequent_itemsets(
     with at least that probability. `prune_errors` is the error bar left to an itemset before its
     supersets are given up: more of it finds more long itemsets in perturbed data and costs time; 0
     prunes as the papers do. `top` keeps the itemsets of largest support only. More than
-    `max_candidates` candidates at one length are refused.
+    `max_candidates` candidates at one length are refused. The search ends where the reports say
+    nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
+    as the papers do).
 
     >>> from sfumato.bits import Bits
     >>> from sfumato.estimation.supports.flipped import FlippedSupports
@@ -236,33 +241,59 @@ class _Search:
     max_length: int | None
     top: int | None
     max_candidates: int
-    progress: Callable[[Step], None] | None
+    progress: Callable[[Level], None] | None
 
     def run(self) -> Itemsets:
         """Grow itemsets until no candidate survives."""
-        threshold, tiers = self.threshold, list[Tier]()
+        threshold, tiers, untold = self.threshold, list[Tier](), None
         tier = Tier(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32), self.supports.empty())
         while len(tier.itemsets) and (self.max_length is None or tier.length < self.max_length):
-            tier = self._grow(tier, threshold)
+            longer = self._grow(tier, threshold)
+            if longer is None:
+                untold = tier.length + 1
+                break
+            tier = longer
             tiers.append(tier)
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
         chosen = tuple(np.flatnonzero(threshold.reports(tier.measured, rows)) for tier in kept)
-        return Itemsets(self.supports, kept, chosen, threshold)
+        return Itemsets(self.supports, kept, chosen, threshold, untold=untold)
 
-    def _grow(self, tier: Tier, threshold: Threshold) -> Tier:
-        """The surviving itemsets one item longer."""
-        parts, candidates = [], 0
+    def _grow(self, tier: Tier, threshold: Threshold) -> Tier | None:
+        """The surviving itemsets one item longer; None where the reports say nothing of any."""
+        parts, candidates = list[Tier](), 0
         for itemsets, subsets in self._candidates(tier):
+            if not parts and self._is_blind(itemsets, subsets, tier):
+                return None
             measured = self.supports.measure(itemsets, subsets, tier.measured)
+            if not parts and self._says_nothing(measured, tier):
+                return None
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
             parts.append(Tier(itemsets, subsets, measured).take(alive))
             candidates += len(itemsets)
         longer = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
         if self.progress:
-            self.progress(Step(longer.length, candidates, len(longer.itemsets)))
+            self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
+
+    def _is_blind(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
+    ) -> bool:
+        """Whether supports of many itemsets are not worth measuring, by a few of them."""
+        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
+            return False
+        few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
+        measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
+        return self._says_nothing(measured, tier)
+
+    def _says_nothing(self, measured: Measured, tier: Tier) -> bool:
+        """Whether half of these supports have errors beyond any use; single items are told whatever
+        they are, and the papers' own search (no errors left to an itemset) goes on regardless.
+        """
+        if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
+            return False
+        return bool(np.median(measured.stderr) > _BLIND * self.supports.rows)
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         if tier.length == 0:
@@ -365,6 +396,8 @@ class Itemsets:
     tiers: tuple[Tier, ...]
     chosen: tuple[Integers, ...]
     threshold: Threshold
+    labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source
+    untold: int | None = None  # the length from which on the reports say nothing
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.chosen)
@@ -388,10 +421,19 @@ class Itemsets:
         """The support from which an itemset counts as frequent."""
         return self.threshold.min_support
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each item of the source is called."""
+        return self.supports.names if self.labels is None else self.labels
+
+    def named(self, names: Mapping[str, str]) -> Itemsets:
+        """The same itemsets, their items called by these names where they have one."""
+        return replace(self, labels=tuple(names.get(item, item) for item in self.supports.names))
+
     @cached_property
     def items(self) -> list[tuple[str, ...]]:
         """The item names of each itemset, in the order of the source's items."""
-        names = np.array(self.supports.names, dtype=object)
+        names = np.array(self.names, dtype=object)
         return [tuple(row) for itemsets in self._itemsets() for row in names[itemsets].tolist()]
 
     @property
@@ -501,7 +543,7 @@ class Itemsets:
         )
         offsets = np.concatenate([[0], np.cumsum(self.length)]).astype(np.int32)
         itemsets = pa.ListArray.from_arrays(
-            offsets, pa.array(self.supports.names, pa.string()).take(pa.array(flat))
+            offsets, pa.array(self.names, pa.string()).take(pa.array(flat))
         )
         return pa.table(
             {

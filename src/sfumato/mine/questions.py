@@ -42,7 +42,7 @@ class NodeCounts:
     covariance: NDArray[Any]  # (cells, classes, cells, classes)
 
 
-class Questions:
+class TreeQuestions:
     """Answers to the questions of a growing tree.
 
     A node is a conjunction over a few features. Asked what one more feature would tell, it needs

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
+from sfumato.printable import json_number
 
 if TYPE_CHECKING:
     import pandas
@@ -182,9 +183,9 @@ class Rules:
             {
                 "if": list(ifs),
                 "then": list(thens),
-                **{name: _json_number(value) for name, value in zip(shown, numbers, strict=False)},
+                **{name: json_number(value) for name, value in zip(shown, numbers, strict=False)},
                 "stderr": {
-                    name: _json_number(value)
+                    name: json_number(value)
                     for name, value in zip(shown, numbers[len(shown) :], strict=True)
                 },
             }
@@ -208,7 +209,7 @@ class Rules:
 
     def _named(self, mask: Integers) -> list[tuple[str, ...]]:
         """The item names that the bits of each mask stand for."""
-        names = self.itemsets.supports.names
+        names = self.itemsets.names
         width = max((tier.length for tier in self.itemsets.tiers), default=0)
         items = np.full((len(self), width), -1, dtype=np.int32)
         for position, tier in enumerate(self.itemsets.tiers):
@@ -413,8 +414,3 @@ def _check_number(itemsets: Itemsets, limit: int) -> None:
             f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",
             hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
         )
-
-
-def _json_number(value: float) -> float | None:
-    """JSON has no infinity: a rule without exceptions has no conviction to show."""
-    return value if np.isfinite(value) else None

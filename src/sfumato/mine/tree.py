@@ -18,7 +18,7 @@ from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
-from sfumato.mine.questions import Questions, Region
+from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.table import Table
 
@@ -197,7 +197,7 @@ def _narrowed(region: Region, split: Split, place: int, features: Sequence[Featu
 
 def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
     """The tree, level by level: all questions of a level are asked together."""
-    questions = Questions(problem)
+    questions = TreeQuestions(problem)
     counts = problem.tables[0].value.sum(axis=0)
     root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
     frontier = [root]

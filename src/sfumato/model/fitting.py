@@ -2,11 +2,11 @@
 the reports themselves advise.
 
 Each coefficient of an interaction A has the prior N(0, v_A / degree³), so that rough contrasts of
-ordered cells need more evidence than smooth ones. v_A is learned from the reports by MacKay's
-fixed point, with one pseudo-coefficient of the size that is usual among interactions of the same
-order: v_A ← (Σ degree³θ² + v̄) / (n_A − Σ degree³(H⁻¹)_ii/v_A + 1), v̄ their geometric mean. Without
-the pseudo-coefficient an interaction of few coefficients is believed to be absent, or to be large,
-too easily: on CENSUS errors at lengths 3 to 6 are some 8 % larger.
+ordered cells need more evidence than smooth ones. v_A is learned from the reports by MacKay's fixed
+point, with one pseudo-coefficient of the size that is usual among interactions of the same order:
+v_A ← (Σ degree³θ² + v̄) / (n_A − Σ degree³(H⁻¹)_ii/v_A + 1), v̄ their geometric mean. Without the
+pseudo-coefficient an interaction of few coefficients is believed to be absent, or to be large, too
+easily: on CENSUS errors at lengths 3 to 6 are some 8 % larger.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def _ascend(start: Fit, most: int, enough: float = ENOUGH) -> Fit:
 def _halved(
     likelihood: Likelihood, precision: Floats, theta: Floats, step: Floats, before: float
 ) -> tuple[Floats, Floats, float]:
-    """The first point along a step, halved again and again, that is no worse than where it starts."""
+    """The first point along a step, halved again and again, that is no worse than where
+    it starts.
+    """
     for halving in range(HALVINGS):
         moved = theta + step / 2**halving
         law = likelihood.family.law(moved)

@@ -25,7 +25,7 @@ ORDER = len(FLOORS)
 KEPT = 1 << 24  # entries of tables that are remembered
 
 
-class Marginal(NamedTuple):
+class LaplaceMarginal(NamedTuple):
     """The cells of some axes: their shares, and columns whose products are their covariances."""
 
     share: Floats  # (cells,)
@@ -37,7 +37,7 @@ class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
-    _kept: dict[Axes, Marginal] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _family(self) -> LogLinear:
@@ -68,7 +68,7 @@ class Laplace:
         """How the share of each cell moves with the coefficients."""
         return self._family.moves(self.fit.law)
 
-    def marginal(self, axes: Axes) -> Marginal:
+    def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
         if axes not in self._kept:
             while sum(each.spread.size for each in self._kept.values()) > KEPT:
@@ -78,5 +78,5 @@ class Laplace:
             share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
             moves = self._moves.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
             spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
-            self._kept[axes] = Marginal(share, spread)
+            self._kept[axes] = LaplaceMarginal(share, spread)
         return self._kept[axes]

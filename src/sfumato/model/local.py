@@ -1,5 +1,5 @@
-"""Local fits: the law of a few columns from all that the reports say of them, where the table of all
-columns is too large to be written down.
+"""Local fits: the law of a few columns from all that the reports say of them, where the table of
+all columns is too large to be written down.
 """
 
 from __future__ import annotations

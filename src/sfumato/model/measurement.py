@@ -1,4 +1,6 @@
-"""Measurement: what was counted of reports about some axes of a table, and how the table made it."""
+"""Measurement: what was counted of reports about some axes of a table, and how the
+table made it.
+"""
 
 from __future__ import annotations
 

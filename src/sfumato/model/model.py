@@ -16,7 +16,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.fitting import Fit, fit
-from sfumato.model.laplace import Laplace, Marginal
+from sfumato.model.laplace import Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.supports import ModelSupports
@@ -109,7 +109,7 @@ class Model(Source):
             self._kept[axes] = Laplace(_converged(self._local.fit(axes), f"the law of {names}"))
         return self._kept[axes], tuple(range(len(axes)))
 
-    def marginal_of(self, axes: Axes) -> Marginal:
+    def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
         law, places = self._law_over(axes)
         return law.marginal(places)

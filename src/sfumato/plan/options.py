@@ -12,6 +12,7 @@ from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.questions import ASSUMPTIONS
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
 USELESS = 0.5  # a relative error above this tells nothing
@@ -19,7 +20,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True)
-class Option:
+class Offer:
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -63,17 +64,17 @@ class Option:
             "name": self.name,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
-            "gamma": _finite(rounded_up(self.guarantee.gamma)),
-            "epsilon": _finite(self.guarantee.epsilon),
+            "gamma": json_number(rounded_up(self.guarantee.gamma)),
+            "epsilon": json_number(self.guarantee.epsilon),
             "worst_posterior": {"rho1": rho1, "rho2": self.guarantee.worst_posterior(rho1)},
-            "condition": [_finite(value) for value in self.conditions],
+            "condition": [json_number(value) for value in self.conditions],
             "stderr": {
-                "support": [_finite(value) for value in self.supports],
-                "count": _finite(self.count),
-                "mean": {name: _finite(value) for name, value in self.means.items()},
+                "support": [json_number(value) for value in self.supports],
+                "count": json_number(self.count),
+                "mean": {name: json_number(value) for name, value in self.means.items()},
             },
-            "error": _finite(self.error),
-            "people": _finite(self.people),
+            "error": json_number(self.error),
+            "people": json_number(self.people),
             "command": self.command(),
             "caveats": list(self.mechanism.caveats),
         }
@@ -85,7 +86,7 @@ class Plan:
     cannot.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[Offer, ...]
     refused: Mapping[str, str]  # mechanism -> why
     rows: int
     purpose: str
@@ -97,7 +98,7 @@ class Plan:
     rho1: float = 0.05
 
     @property
-    def best(self) -> Option:
+    def best(self) -> Offer:
         """The option with the smallest error, or the strongest promise where only an accuracy was
         asked for.
         """
@@ -111,7 +112,10 @@ class Plan:
     def promise(self) -> str:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
-        return f"someone who believed {_percent(self.rho1)} before sees at most {_percent(after, up=True)} after"
+        return (
+            f"someone who believed {_percent(self.rho1)} before sees at most "
+            f"{_percent(after, up=True)} after"
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""
@@ -234,7 +238,7 @@ class Plan:
             "guarantee": None
             if self.guarantee is None
             else {
-                "gamma": _finite(rounded_up(self.guarantee.gamma)),
+                "gamma": json_number(rounded_up(self.guarantee.gamma)),
                 "epsilon": self.guarantee.epsilon,
             },
             "met": self.met if self.accuracy_asked else None,
@@ -255,10 +259,6 @@ def _decimal(gamma: Gamma) -> str:
         return "inf"
     scaled = math.floor(Fraction(gamma) * 10**6)
     return f"{scaled // 10**6}.{scaled % 10**6:06d}".rstrip("0").rstrip(".")
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _percent(share: float, *, up: bool = False) -> str:

@@ -19,8 +19,8 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
-from sfumato.plan.options import Option, Plan
-from sfumato.plan.questions import Questions
+from sfumato.plan.options import Offer, Plan
+from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
@@ -55,12 +55,13 @@ def plan_release(
     is tuned to the least gamma that reaches it.
 
     >>> from sfumato.domain import Category
-    >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
+    >>> sides = ("heads", "tails")
+    >>> coins = Domain((Category("first", sides), Category("second", sides)))
     >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
     'gamma-diagonal'
     """
     _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
-    questions = Questions(domain, at_support, target)
+    questions = Demand(domain, at_support, target)
     asking = _Asking(questions, purpose, _length(questions, length))
     wanted = USUAL_ERROR if wanted_error is None else wanted_error
     options, refused = [], {}
@@ -120,7 +121,7 @@ def privacy_curve(
     `plots.error_by_privacy` draws.
     """
     _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
-    questions = Questions(domain, at_support, target)
+    questions = Demand(domain, at_support, target)
     asking = _Asking(questions, purpose, _length(questions, length))
     errors = {
         name: tuple(_error_at(make, asking, rows, value) for value in epsilon)
@@ -169,7 +170,7 @@ def _maker(name: str, domain: Domain | Callable[[], Domain]) -> Make:
 class _Asking:
     """What the error is an error of."""
 
-    questions: Questions
+    questions: Demand
     purpose: str
     length: int
 
@@ -201,12 +202,12 @@ class _Asking:
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)
 
-    def option(self, name: str, mechanism: Mechanism, rows: int, wanted: float) -> Option:
+    def option(self, name: str, mechanism: Mechanism, rows: int, wanted: float) -> Offer:
         questions, root = self.questions, math.sqrt(rows)
         spread = self.spread(mechanism)
         lengths = range(1, min(LENGTHS, questions.longest) + 1)
         figures = [questions.itemset_figures(mechanism, length) for length in lengths]
-        return Option(
+        return Offer(
             name,
             mechanism,
             rows,
@@ -315,7 +316,7 @@ def _reasons(refused: dict[str, str]) -> str:
     return listing((f"{name}: {reason}" for name, reason in refused.items()), most=2)
 
 
-def _length(questions: Questions, length: int | None) -> int:
+def _length(questions: Demand, length: int | None) -> int:
     longest = questions.longest
     if length is not None and not 1 <= length <= longest:
         raise ParameterError(f"length={length} is no itemset of this schema; use 1 to {longest}")

@@ -40,7 +40,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True)
-class Questions:
+class Demand:
     """What will be asked of a release with these columns, and how well a mechanism
     would answer it.
     """

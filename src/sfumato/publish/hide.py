@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
@@ -32,6 +34,7 @@ from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, save
+from sfumato.table.baskets import ITEMS_NAME
 
 __all__ = [
     "HIDING_METHODS",
@@ -190,7 +193,7 @@ class _Hiding:
 def hide(
     baskets: Any,
     patterns: Any,
-    *,
+    *former: Any,
     min_support: float | None = None,
     min_count: int | None = None,
     min_confidence: float | None = None,
@@ -215,11 +218,14 @@ def hide(
     Where removals would hide the reverse of a rule as well, cover puts the antecedent into other
     baskets instead.
 
-    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"], min_count=3)
+    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"],
+    ...     min_count=3)
     >>> release.report.patterns[0].count_after, release.report.misses_cost
     (2, 0.0)
     """
     started = time.perf_counter()
+    if former:
+        baskets, patterns, min_count = _as_before(baskets, patterns, former)
     table = baskets_of(baskets, items)
     bits, names = bits_of(table), item_names(table)
     restrictions = patterns_of(patterns, names)
@@ -245,6 +251,22 @@ def hide(
         seconds=time.perf_counter() - started,
     )
     return HideRelease(Table(table.domain, (released,)), report, removed, added)
+
+
+def _as_before(bits: Any, names: Any, former: tuple[Any, ...]) -> tuple[Any, Any, int | None]:
+    """The call of version 0.1.0, hide(bits, names, restrictions, min_count), in today's words."""
+    if not isinstance(bits, Bits) or len(former) != 2:
+        raise ParameterError(
+            f"hide takes baskets and patterns, and {len(former)} argument(s) more were given",
+            hint="name the others, as in min_support=0.01",
+        )
+    warn(
+        "hide(bits, names, restrictions, min_count) is now hide(baskets, patterns, min_count=…)",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    restrictions, min_count = former
+    return Table(Domain((Items(ITEMS_NAME, tuple(names)),)), (bits,)), restrictions, min_count
 
 
 def hide_disclosures(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def identify(
     *,
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
-    bins: Mapping[str, Binning | str] | None = None,
+    bins: Mapping[str, Binning | str] | int | None = None,
     nulls: Literal["value", "error"] = "value",
     weights: str | None = None,
     population: float | None = None,
@@ -149,11 +150,15 @@ def identify(
     population too.
 
     >>> import pyarrow as pa
-    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]}
+    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
+    ...     "no"]}
     >>> found = identify(pa.table(people), confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
     (1, 0.01)
     """
+    if isinstance(bins, int):  # as version 0.1.0 called what is try_bins now
+        warn("identify(bins=…) is now try_bins=…", DeprecationWarning, stacklevel=2)
+        try_bins, bins = bins, None
     microdata = microdata_of(
         data,
         confidential,

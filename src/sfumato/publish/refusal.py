@@ -53,7 +53,10 @@ def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None)
     by_totals = drift is not None and (free is None or free > 2 * drift)
     stay = "stay" if not drift else f"move by only {drift:,} records"
     if by_totals:
-        message = f"changing a share {proportion:g} of the unique records, the totals of '{name}' cannot {stay}"
+        message = (
+            f"changing a share {proportion:g} of the unique records, the totals of '{name}' "
+            f"cannot {stay}"
+        )
     else:
         totals = "" if drift is None else f" while its totals {stay}"
         message = (

@@ -328,7 +328,8 @@ def _assigned(
             raise refusal(name, settings.proportion, holdings, settings.drift)
         if changes != exchange.changes:
             notes = (
-                f"{changes} unique records were changed, not {exchange.changes}: so the totals can stay",
+                f"{changes} unique records were changed, not {exchange.changes}: so the totals "
+                "can stay",
             )
             exchange = replace(exchange, changes=changes)
     found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
@@ -343,7 +344,8 @@ def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Se
     rows = np.arange(exchange.units)
     if exchange.barred is not None and exchange.barred[rows, found.assigned].any():
         raise PrivacyError(
-            f"method {settings.method} leaves a column of '{name}' as it is in groups that share it",
+            f"method {settings.method} leaves a column of '{name}' as it is in groups that share "
+            "it",
             hint="use method optimal, or swap the columns in turn",
         )
     if settings.drift is not None and moved > settings.drift:

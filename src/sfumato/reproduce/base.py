@@ -13,6 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
+from sfumato.plots import Series, errors_by_length
 from sfumato.report import Block, Heading, Listing, Note, Page, Picture
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ class Reproduction:
     """A table of a paper beside ours.
 
     >>> row = Row((1,), (Cell(249, 249), Cell(5.89, Runs((6.1, 6.4, 6.3)))))
-    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"), (row,)).to_text())
+    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"),
+    ...     (row,)).to_text())
     A table
              |F|          support error (%)
     length   paper ours   paper ours
@@ -228,8 +230,6 @@ class Reproduction:
         """The errors by length as a figure; None where rows are not lengths."""
         if self.labels[-1] != LENGTH or not self.rows:
             return None
-        from sfumato.plots import errors_by_length
-
         lengths = sorted({int(row.labels[-1]) for row in self.rows})
         lines = {
             quantity: self._lines(quantity, lengths)
@@ -249,8 +249,6 @@ class Reproduction:
         """Our means with their standard errors, a line for each set of the other labels; the
         paper's where there is one set.
         """
-        from sfumato.plots import Series
-
         place = self.quantities.index(quantity)
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):

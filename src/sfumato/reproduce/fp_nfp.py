@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items
 from sfumato.estimation.supports.base import Supports
@@ -22,6 +21,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.reconstruction import recovered_ones_over
+from sfumato.publish.baskets import bits_of
 from sfumato.randomness import Keystream, seeded
 from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
 from sfumato.source import Exact, Release, perturb
@@ -187,7 +187,7 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
 
 
 @dataclass(frozen=True, eq=False)
-class Baskets:
+class Market:
     """A basket file, its frequent itemsets, and the same baskets with only the items that are in
     them.
     """
@@ -198,7 +198,7 @@ class Baskets:
     @cached_property
     def supports(self) -> NDArray[Any]:
         """The true support of every item."""
-        return _bits(self.table).counts() / self.table.rows
+        return bits_of(self.table).counts() / self.table.rows
 
     @cached_property
     def frequent(self) -> NDArray[np.bool_]:
@@ -214,7 +214,7 @@ class Baskets:
         labels = self.table.domain.attributes[0].labels
         return Table(
             Domain((Items("items", tuple(labels[item] for item in kept)),)),
-            (_bits(self.table).select(kept),),
+            (bits_of(self.table).select(kept),),
         )
 
     @cached_property
@@ -230,15 +230,15 @@ class Baskets:
         return 100 * float((~self.frequent).sum() / self.frequent.sum())
 
 
-def read_baskets(data: str, settings: Settings) -> Baskets:
+def read_baskets(data: str, settings: Settings) -> Market:
     """A basket file of the paper with its benchmark support."""
     table = read(basket_path(data, settings.data))
-    return Baskets(
+    return Market(
         table.slice(0, QUICK_BASKETS) if settings.quick else table, BENCHMARK_SUPPORT[data]
     )
 
 
-def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Baskets]) -> Reproduction:
+def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Market]) -> Reproduction:
     """Privacy and accuracy of each distortion, from the paper's formula and pseudo-code, and as
     they should be.
     """
@@ -263,7 +263,7 @@ def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Basket
     return Reproduction(name, title, ("distortion", "nfp"), QUANTITIES, tuple(rows), notes)
 
 
-def privacy(baskets: Baskets, printed: Printed, keep: float) -> tuple[float, float]:
+def privacy(baskets: Market, printed: Printed, keep: float) -> tuple[float, float]:
     """The paper's privacy, from a symmetric flip of every item, and that of the channel its
     pseudo-code is.
     """
@@ -295,7 +295,7 @@ def accuracy(supports: Supports, truth: Itemsets, min_support: float) -> float:
     return 100 * hits / len(truth)
 
 
-def _row(baskets: Baskets, printed: Printed, place: int, settings: Settings) -> Row:
+def _row(baskets: Market, printed: Printed, place: int, settings: Settings) -> Row:
     keep = KEEPS[place]
     as_printed, true = privacy(baskets, printed, keep)
     releases = [
@@ -317,14 +317,14 @@ def _row(baskets: Baskets, printed: Printed, place: int, settings: Settings) -> 
     return Row((label, keep), cells)
 
 
-def _mechanism(baskets: Baskets, printed: Printed, keep: float) -> Mechanism:
+def _mechanism(baskets: Market, printed: Printed, keep: float) -> Mechanism:
     domain = baskets.narrow.domain
     if printed.fp is None:
         return BitFlip(domain, keep, keep)
     return FrequencyFlip(domain, domain.attributes[0].labels, printed.fp, keep)
 
 
-def _removed(baskets: Baskets, keep: float, place: int, settings: Settings) -> Runs:
+def _removed(baskets: Market, keep: float, place: int, settings: Settings) -> Runs:
     """The accuracy of normal distortion had it only removed items."""
     mechanism = BitFlip(baskets.narrow.domain, keep, 1.0)
     releases = (perturb(baskets.narrow, mechanism, _rng(seed, place)) for seed in settings.runs)
@@ -332,7 +332,7 @@ def _removed(baskets: Baskets, keep: float, place: int, settings: Settings) -> R
 
 
 def _accuracies(
-    baskets: Baskets, how: Callable[[Release], Supports], releases: Iterable[Release]
+    baskets: Market, how: Callable[[Release], Supports], releases: Iterable[Release]
 ) -> Runs:
     found = tuple(
         accuracy(how(release), baskets.truth, baskets.min_support) for release in releases
@@ -349,7 +349,7 @@ def _rng(seed: int, place: int) -> Keystream:
     return seeded(seed).derive(place)
 
 
-def _common_notes(comparison: Comparison, baskets: Baskets) -> list[str]:
+def _common_notes(comparison: Comparison, baskets: Market) -> list[str]:
     notes = [
         "accuracy is |F∩R|/|F| and counts no false positives: mined as they are, the distorted "
         "data make every infrequent "
@@ -374,7 +374,7 @@ def _common_notes(comparison: Comparison, baskets: Baskets) -> list[str]:
     return notes
 
 
-def table_6(opened: Callable[[str], Baskets]) -> Reproduction:
+def table_6(opened: Callable[[str], Market]) -> Reproduction:
     """Seconds and megabytes of normal distortion on bitmaps and on item lists."""
     rows = [_storage_row(data, opened(data).table) for data in SECONDS]
     notes = (
@@ -398,7 +398,7 @@ def table_6(opened: Callable[[str], Baskets]) -> Reproduction:
 
 
 def _storage_row(data: str, table: Table) -> Row:
-    bits, mechanism = _bits(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
+    bits, mechanism = bits_of(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
     offsets, items = bits.to_csr()
     before = offsets.nbytes + items.nbytes
     on_bitmaps, _ = _timed(lambda: mechanism.randomise(table.columns, seeded(1)))
@@ -462,9 +462,3 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = perf_counter()
     result = work()
     return perf_counter() - start, result
-
-
-def _bits(table: Table) -> Bits:
-    column = table.columns[0]
-    assert isinstance(column, Bits)
-    return column

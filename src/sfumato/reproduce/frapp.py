@@ -119,7 +119,10 @@ def errors_figure(name: str, settings: Settings) -> Reproduction:
     truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
     cases = _cases(table, gamma, versions)
     rows = [row for case in cases for row in _case_rows(case, table, truth, settings, gamma)]
-    title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({settings.counted})"
+    title = (
+        f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions "
+        f"({settings.counted})"
+    )
     notes = (
         *_notes(gamma, versions, cases),
         *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()),

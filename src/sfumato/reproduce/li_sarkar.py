@@ -37,7 +37,10 @@ PAPER_TABLE_4 = {
     "greedy": {"error": 0.3044, "leaves": 843, "seconds": 38.67},
     "random": {"error": 0.5010, "leaves": 2181, "seconds": 6.43},
 }
-OFFER_NOTE = "The Offer data set (509 salary offers, MIS faculty survey) is not public, so its half of table 4 is not repeated."
+OFFER_NOTE = (
+    "The Offer data set (509 salary offers, MIS faculty survey) is not public, so its "
+    "half of table 4 is not repeated."
+)
 _CENSUS_RECORDS = 25_049
 _NUMERIC = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 _AGES = "30–39 " * 6 + "40–49 " * 6 + "50–59 " * 4

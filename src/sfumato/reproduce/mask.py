@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.bits import Bits
 from sfumato.datasets import Quest, basket_path
+from sfumato.domain import as_bits
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
@@ -309,9 +309,8 @@ def _errors(errors: LengthErrors) -> Errors:
 
 
 def _privacy(truth: Table, keep: float) -> float:
-    column = truth.columns[0]
-    assert isinstance(column, Bits)
-    return 100 * (1 - recovered_ones_over(column.counts() / truth.rows, keep))
+    shares = as_bits(truth.columns[0]).counts() / truth.rows
+    return 100 * (1 - recovered_ones_over(shares, keep))
 
 
 def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
@@ -321,4 +320,7 @@ def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
     else:
         source = "BMS-WebView-1" + ("" if settings.quick else f" ×{REPEATS}")
     relaxed = f", relaxed by {case.relax:.0%}" if case.relax else ""
-    return f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} %{relaxed} ({settings.counted})"
+    return (
+        f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} "
+        f"%{relaxed} ({settings.counted})"
+    )

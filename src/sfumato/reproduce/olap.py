@@ -19,6 +19,7 @@ from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mechanisms.retention import Retention
+from sfumato.plots import Series, curves
 from sfumato.privacy.breach import largest_keep_of_columns
 from sfumato.privacy.conditioning import retention_condition
 from sfumato.randomness import Keystream, seeded
@@ -65,7 +66,10 @@ TOLERANCE, STEPS = (
 
 RANDOMIZED, ITERATIVE, INVERSION, UNFINISHED = "randomized", "iterative", "inversion", "unfinished"
 NO_NUMBERS = "the paper draws these curves and prints no numbers; its sentences are tested instead"
-ITERATED = "iterative Bayes is run to its fixed point (accelerated), where the paper stops once two iterates 'do not differ much'"
+ITERATED = (
+    "iterative Bayes is run to its fixed point (accelerated), where the paper stops once "
+    "two iterates 'do not differ much'"
+)
 ZIPF_NOTE = (
     "values are the ranks; a predicate takes the commonest values up to half of the rows, a "
     "quarter of the domain (the paper "
@@ -85,8 +89,6 @@ class Curves(Reproduction):
 
     def draw(self) -> list[Axes] | None:
         """The curves, on logarithmic axes where the quantities are."""
-        from sfumato.plots import Series, curves
-
         places = sorted({float(row.labels[-1]) for row in self.rows})
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
@@ -439,7 +441,10 @@ def safe_retention(table: Table, columns: int) -> Reproduction:
     for rho1 in PRIORS:
         keeps = (largest_keep_of_columns(share, rho1, RHO2, masses) for share in shares.values())
         rows.append(Row((rho1,), tuple(Cell(None, keep) for keep in keeps)))
-    title = f"OLAP figure {columns + 11}: the largest retention without a breach to {RHO2:g}, {columns} columns of Adult"
+    title = (
+        f"OLAP figure {columns + 11}: the largest retention without a breach to {RHO2:g}, "
+        f"{columns} columns of Adult"
+    )
     notes = tuple(_safe_notes(table, columns, found))
     name = f"olap-figure-{columns + 11}"
     return Curves(
@@ -460,8 +465,14 @@ def _safe_notes(table: Table, columns: int, found: float) -> Iterator[str]:
         f"give {found:.1f}, others {every[0]:.1f} to {every[-1]:.1f}, none {printed:g}"
     )
     common, rare = (largest_keep_of_columns(share, 0.5, RHO2, masses) for share in (printed, 0.1))
-    yield f"'for rare properties (s <= 0.1) and ρ1 > 0.5 p can be as high as 0.8': {rare:.2f} at ρ1 = 0.5 by theorem 5"
-    yield f"'even for the largest s … as high as p = 0.3': {common:.2f} at ρ1 = 0.5 and the printed s = {printed:g}"
+    yield (
+        f"'for rare properties (s <= 0.1) and ρ1 > 0.5 p can be as high as 0.8': {rare:.2f} at "
+        "ρ1 = 0.5 by theorem 5"
+    )
+    yield (
+        f"'even for the largest s … as high as p = 0.3': {common:.2f} at ρ1 = 0.5 and the "
+        f"printed s = {printed:g}"
+    )
 
 
 def largest_relative_prior(table: Table, columns: int) -> float:

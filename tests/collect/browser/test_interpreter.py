@@ -1,5 +1,5 @@
-"""The JavaScript interpreter: the same reports from the same bytes in Python, Node and Chromium, the
-same γ, the same refusals; and the law, by counting in Chromium.
+"""The JavaScript interpreter: the same reports from the same bytes in Python, Node and Chromium,
+the same γ, the same refusals; and the law, by counting in Chromium.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The form against the real server: a person answers in Chromium, the report is in the store, can be
-asked after and withdrawn; the page loads only files whose hashes it names.
+"""The form against the real server: a person answers in Chromium, the report is in the store, can
+be asked after and withdrawn; the page loads only files whose hashes it names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def test_a_person_answers_and_the_store_holds_the_report(
 
 @pytest.mark.parametrize("name", sorted({"retention", "questionnaire"} & set(MECHANISMS)))
 def test_other_mechanisms_are_asked_and_sent(chromium: Any, tmp_path: Path, name: str) -> None:
-    """A questionnaire asks only what it dealt; whatever is asked is answered by its first choice."""
+    """A questionnaire asks only what it dealt; whatever is asked is answered by its
+    first choice.
+    """
     path = tmp_path / "health.toml"
     path.write_text(CAMPAIGN.replace("gamma-diagonal", name), encoding="utf-8")
     with speaking(path, str(tmp_path / "campaign.db")) as server:

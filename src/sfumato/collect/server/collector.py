@@ -20,7 +20,7 @@ from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
 from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
 from sfumato.collect.tally import CampaignTally
-from sfumato.collect.writer import Writer
+from sfumato.collect.writer import ReportWriter
 from sfumato.errors import StoreError, listing
 
 HOUR = 3600.0
@@ -76,7 +76,7 @@ class Collector:
     trust_proxy: bool = False
     metrics: Metrics = field(default_factory=Metrics)
     served: dict[str, Served] = field(default_factory=dict)
-    writer: Writer = field(init=False)
+    writer: ReportWriter = field(init=False)
     _today: date = field(default_factory=utc_today)
     _tokens: dict[bytes, tuple[float, Token | None]] = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ class Collector:
         """Begin to take reports."""
         if not self.served:
             await asyncio.to_thread(self.enrol)
-        self.writer = Writer(self.store, self._landed)
+        self.writer = ReportWriter(self.store, self._landed)
         self._keeping = asyncio.create_task(self._keep_house())
 
     async def stop(self) -> None:

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from sfumato.collect.assets import Assets, chosen_language
-from sfumato.collect.dashboard import Asked, Dashboard
+from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import Figures, days_of, figures_of
 from sfumato.collect.language import LANGUAGES, Language
 from sfumato.collect.releases import export, find_campaign, release_of
@@ -57,7 +57,7 @@ class OwnerPages:
     async def dashboard(self, request: Request) -> Response:
         served, owner = await self._seen(request)
         found = await asyncio.to_thread(self._figures, served, owner)
-        asked = Asked()
+        asked = Inquiry()
         if owner and (sql := request.query_params.get("sql", "").strip()):
             asked = await asyncio.to_thread(self._ask, served, sql)
         first, _, second = request.query_params.get("pair", "").partition(",")
@@ -139,18 +139,18 @@ class OwnerPages:
             self.collector.refresh(served, at_once=True)
         return tally.rows >= rules.least and abs(tally.rows - kept["reports"]) >= rules.step
 
-    def _ask(self, served: Served, sql: str) -> Asked:
+    def _ask(self, served: Served, sql: str) -> Inquiry:
         if len(sql) > LONGEST_SQL:
-            return Asked(sql[:LONGEST_SQL], error=f"more than {LONGEST_SQL} letters")
+            return Inquiry(sql[:LONGEST_SQL], error=f"more than {LONGEST_SQL} letters")
         origin = provenance(served.campaign)
         with self._asking:  # one at a time: all reports are read for it
             try:
                 source = release_of(self.collector.store, served.number, origin)
                 found = query(source, sql)
             except SfumatoError as error:
-                return Asked(sql, error=str(error))
+                return Inquiry(sql, error=str(error))
         rows = [[_cell(row[name]) for name in found.columns] for row in found.rows]
-        return Asked(sql, found.columns, rows, found.notes)
+        return Inquiry(sql, found.columns, rows, found.notes)
 
     def _exported(self, served: Served) -> Path:
         handle, name = tempfile.mkstemp(suffix=".parquet")

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sfumato.collect.server.wire import Failure, Problem, encode
+from sfumato.collect.server.wire import Complaint, Failure, encode
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,7 +51,7 @@ class RefusalError(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.kind, self.wait = status, kind, wait
-        self.body = encode(Failure(Problem(kind, message, hint)))
+        self.body = encode(Failure(Complaint(kind, message, hint)))
 
     def headers(self, base: Headers = JSON) -> Headers:
         """The headers of the answer: Retry-After where waiting helps, whom to ask for a token where

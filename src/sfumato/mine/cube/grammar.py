@@ -61,7 +61,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
 
     `names` are the columns as the domain spells them; the question may spell them in other cases.
 
-    >>> [output.name for output in parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"]).outputs]
+    >>> parsed = parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"])
+    >>> [output.name for output in parsed.outputs]
     ['sex', 'count']
     """
     select = _spelt(flattened(_parsed(sql), names), names)

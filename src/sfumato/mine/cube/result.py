@@ -160,8 +160,11 @@ def _plain(value: Any, level: float) -> Any:
         return value
     low, high = value.interval(level) if math.isfinite(value.value) else (math.nan, math.nan)
     parts = {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
-    known = math.isfinite(value.value)
-    return {name: part if known and math.isfinite(part) else None for name, part in parts.items()}
+    is_known = math.isfinite(value.value)
+    known = {
+        name: part if is_known and math.isfinite(part) else None for name, part in parts.items()
+    }
+    return known if value.assumes is None else known | {"assumes": value.assumes}
 
 
 def _cells(value: Any) -> list[str]:
