@@ -73,7 +73,7 @@ scan: setup ## look for known vulnerabilities of every locked version; skipped w
 
 lock: ## write the lock files again from pyproject.toml (needs uv)
 	$(call compile,pyproject.toml,requirements.lock,--all-extras --group dev --universal --upgrade)
-	$(call compile,pyproject.toml,requirements-demo.lock,--extra learn --extra plot --group build --universal --constraints requirements.lock)
+	$(call compile,pyproject.toml,requirements-demo.lock,--extra learn --extra plot --extra serve --group build --universal --constraints requirements.lock)
 	$(call compile,pyproject.toml,requirements-oldest.lock,--all-extras --group dev --resolution lowest-direct)
 	$(call compile,pyproject.toml,requirements-bench.lock,--all-extras --group dev --group bench --constraints requirements.lock --upgrade)
 	echo pip | $(call compile,-,requirements-pip.lock,--universal --upgrade)

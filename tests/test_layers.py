@@ -16,7 +16,7 @@ LAYERS = (
     ("errors",),
     ("interruption", "printable", "received"),
     ("address",),
-    ("files",),
+    ("files", "notebook"),
     ("bits",),
     ("domain",),
     ("randomness",),

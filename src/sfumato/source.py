@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Retain
+from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
@@ -24,11 +24,13 @@ from sfumato.errors import EstimationError, ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
+from sfumato.estimation.smooth import GridSums, SmoothEvidence
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
+from sfumato.notebook import html_facts
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
@@ -171,8 +173,24 @@ class CountedSource(Source):
         return self.counter.count(cells)
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
+        seen = self.observe(cells)
+        if isinstance(seen.channel, Windowed):
+            return self._grid_sums(seen, seen.channel, cells, axis)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
+
+    def _grid_sums(
+        self, seen: Observation, channel: Windowed, cells: Sequence[Cells], axis: int
+    ) -> PowerSums:
+        number = cells[axis].attribute
+        if not isinstance(number, Numeric):
+            raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
+        counts, values = seen.tally.count(self.counter), channel.shape.values
+        evidence = SmoothEvidence(counts, channel.on_grid())
+        width = (number.size - 1) / (values - 1) * number.grid_step
+        grid = number.min + width * np.arange(values, dtype=np.float64)
+        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
+        return GridSums(evidence, channel.merge, grid, rounding, axis, self.copies)
 
     @abstractmethod
     def _fine_channel(self, name: str) -> Channel:
@@ -207,7 +225,9 @@ def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells])
     """What a tally says about the cells that were asked for, which may be coarser than those it was
     made for.
     """
-    evidence = CountEvidence(counts, seen.channel)
+    evidence: Evidence = CountEvidence(counts, seen.channel)
+    if isinstance(seen.channel, Windowed):
+        evidence = SmoothEvidence(counts, seen.channel)
     if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
         return evidence
     names = [part.name for part in seen.cells]
@@ -234,6 +254,11 @@ class Exact(CountedSource):
     def table(self) -> Table:
         """The true records."""
         return self.counter.table
+
+    def _repr_html_(self) -> str:
+        """What is known of the records, as notebooks show it."""
+        facts = [("rows", f"{self.rows:,}"), ("columns", ", ".join(self.domain.names))]
+        return html_facts("True records", facts)
 
     def extended(self, batch: Table) -> Exact:
         """These records and some more; what was counted before is not counted again."""
@@ -305,6 +330,19 @@ class Release(CountedSource):
                 "the rows of this release stay in their engine", hint="use --engine memory"
             )
         return self.counter.table
+
+    def _repr_html_(self) -> str:
+        """What is known of the release, as notebooks show it."""
+        mechanism = self.provenance.mechanism
+        guarantee = mechanism.guarantee.repeated(self.provenance.copies)
+        facts = [
+            ("rows", f"{self.rows:,}"),
+            ("columns", ", ".join(self.domain.names)),
+            ("mechanism", mechanism.name),
+            ("promise", str(guarantee)),
+            ("reports a person", self.provenance.copies if self.provenance.copies > 1 else None),
+        ]
+        return html_facts("Perturbed records", facts, mechanism.caveats)
 
     @property
     def in_memory(self) -> bool:

@@ -271,7 +271,7 @@ def use_csv(text: bytes) -> None:
 
 def use_baskets(text: bytes) -> None:
     reader = BasketReader(text, "this text")
-    reader.table(reader.domain)
+    reader.table(reader.found)
 
 
 def _descriptions() -> tuple[bytes, ...]:

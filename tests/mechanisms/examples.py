@@ -26,9 +26,12 @@ from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.permuting import Permuting
+from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.mechanisms.windows import Windows
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 ROWS = 400_000
@@ -216,7 +219,36 @@ def bits_oracle(mechanism: Mechanism) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
+def window_oracle(mechanism: Mechanism) -> np.ndarray:
+    """One of the numbers, dealt by chance, in its window."""
+    assert isinstance(mechanism, Windows)
+    shape, gamma = mechanism.domain.shape, float(mechanism.gamma)
+    most = max(size + length - 1 for size, length in zip(shape, mechanism.lengths, strict=True))
+    matrix = np.zeros((len(shape), most, math.prod(shape)))
+    for place, cell in enumerate(np.ndindex(*shape)):
+        for number, (size, length) in enumerate(zip(shape, mechanism.lengths, strict=True)):
+            weights = np.ones(size + length - 1)
+            weights[cell[number] : cell[number] + length] = gamma
+            matrix[number, : len(weights), place] = weights / weights.sum() / len(shape)
+    return matrix.reshape(-1, math.prod(shape))
+
+
+KIDS = Numeric("kids", 0, 4, cuts=(1, 3))
+
 EXAMPLES += [
+    Example(
+        "square-wave, with a public column",
+        SquareWave.promising(Guarantee(19), Domain((HOURS, INCOME))),
+        19,
+        answers=USES - {"itemsets", "classify"},
+    ),
+    Example(
+        "piecewise, two numbers",
+        Piecewise.promising(Guarantee(Fraction("7.5")), Domain((HOURS, KIDS))),
+        Fraction("7.5"),
+        oracle=window_oracle,
+        answers=USES - {"two", "all", "itemsets", "likelihood", "classify"},
+    ),
     Example(
         "added: sampled pairs",
         SampledPairs(Domain((SEX, PET, AGE)), 6),

@@ -141,7 +141,7 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
     repeats, rows = 120, 600
     mechanism = example.mechanism
     truth = Table(mechanism.domain, example.records(rows))
-    names = names_of(example)[:2]
+    names = names_of(example)[: 2 if "two" in example.answers else 1]
     for copies in (1, 3):
         values, stated = [], []
         rng = seeded(5)
@@ -159,7 +159,9 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
         assert np.all((ratios > 0.62) & (ratios < 1.42)), ratios  # 5.5 deviations of 120 draws
         exact = Exact(truth).marginal(list(found.cells)).value.ravel()
         off = np.mean(values, axis=0)[:-1] - exact
-        assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + 1e-6)
+        # An estimate that says what it supposes may be off by as much as its own error.
+        slack = 0.0 if found.evidence.assumes is None else expected[:-1]
+        assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + slack + 1e-6)
 
 
 @every_example

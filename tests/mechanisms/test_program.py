@@ -84,7 +84,8 @@ def test_the_exact_law_is_the_channel_of_the_mechanism(case: Case) -> None:
     if case.mechanism is None:
         return
     mechanism = case.mechanism
-    matrix = mechanism.channel.to_dense()
+    example = next(found for found in EXAMPLES if found.mechanism is mechanism)
+    matrix = example.matrix(np.zeros(0))
     for record in every_record(case.program):
         column = np.zeros(matrix.shape[0])
         for report, chance in report_law(case.program, record).items():

@@ -13,6 +13,7 @@ from sfumato.audit.breaches import Breaches
 from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.sight import Sight
+from sfumato.notebook import html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.siblings import SiblingAccount
@@ -152,6 +153,10 @@ class Audit:
             more = "–" if attack.siblings is None else _percent(attack.siblings)
             rows.append((*row, more) if self.copies > 1 else row)
         return rows
+
+    def _repr_html_(self) -> str:
+        """The attacks as notebooks show them, with the findings in words."""
+        return html_table(self.header(), self.table(), notes=self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON object."""

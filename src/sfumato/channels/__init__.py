@@ -9,6 +9,7 @@ from sfumato.channels.retain import Retain
 from sfumato.channels.sampled import Sampled
 from sfumato.channels.sizes import Sizes
 from sfumato.channels.unary import Unary
+from sfumato.channels.window import Windowed
 
 __all__ = [
     "Channel",
@@ -23,4 +24,5 @@ __all__ = [
     "Sampled",
     "Sizes",
     "Unary",
+    "Windowed",
 ]

@@ -14,6 +14,7 @@ from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.notebook import html_table
 from sfumato.received import (
     MOST_ATTRIBUTES,
     MOST_DOMAIN_LABELS,
@@ -22,6 +23,8 @@ from sfumato.received import (
     parsed_toml,
     read_text,
 )
+
+MOST_SHOWN = 64  # values of a column whose labels a notebook lists
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,20 @@ class Domain:
         if not kept:
             raise SchemaError("every attribute is public, so there is nothing to perturb")
         return self if kept == self.attributes else replace(self, attributes=kept)
+
+    def _repr_html_(self) -> str:
+        """The columns as notebooks show them."""
+        lines = (
+            (
+                attribute.name,
+                type(attribute).__name__.lower(),
+                f"{attribute.size:,}",
+                "public" if attribute.public else "private",
+                listing(attribute.labels, most=8) if attribute.size <= MOST_SHOWN else "–",
+            )
+            for attribute in self
+        )
+        return html_table(("column", "kind", "values", "", "labels"), lines, title=self.title)
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""

@@ -26,6 +26,8 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
+from sfumato.notebook import Framed, html_table
+from sfumato.printable import json_number
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,25 @@ class Answer:
         """The value moved into its possible range: no longer unbiased."""
         return min(max(self.value, low), high)
 
+    def to_dict(self, level: float = 0.95) -> dict[str, float | None]:
+        """Value, standard error and interval; what is undefined is None."""
+        low, high = self.interval(level)
+        parts = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
+        return {name: json_number(part) for name, part in parts.items()}
+
     def __repr__(self) -> str:
         return f"Answer(value={self.value:.6g}, stderr={self.stderr:.4g})"
 
+    def _repr_html_(self) -> str:
+        """The number as notebooks show it."""
+        low, high = self.interval()
+        line = (f"{self.value:,.6g}", f"{self.stderr:,.3g}", f"{low:,.6g} to {high:,.6g}")
+        notes = () if self.assumes is None else (f"assumes {self.assumes}",)
+        return html_table(("value", "± stderr", "95 % interval"), [line], notes=notes)
+
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Framed):
     """Reconstructed counts of the cells of a question: an array of values, each weighted sum of
     which has a standard error.
 
@@ -202,19 +217,43 @@ class Estimate:
         return replace(found, value=found.value / self.copies)
 
     def to_arrow(self) -> Any:
-        """A table with one row a cell: its labels, value and stderr."""
+        """A table with one row a cell: its labels, its count, the count's standard error and its
+        95 % interval.
+        """
         import pyarrow as pa
 
+        reach = NormalDist().inv_cdf(0.975) * self.stderr
         places = np.unravel_index(np.arange(self.value.size), self.value.shape)
         columns = {
             part.name: [part.labels[i] for i in place]
             for part, place in zip(self.cells, places, strict=True)
         }
-        return pa.table({**columns, "value": self.value.ravel(), "stderr": self.stderr.ravel()})
+        counts = {
+            "count": self.value,
+            "count_stderr": self.stderr,
+            "count_low": self.value - reach,
+            "count_high": self.value + reach,
+        }
+        return pa.table(columns | {name: part.ravel() for name, part in counts.items()})
 
     def __repr__(self) -> str:
         shape = " × ".join(f"{part.name} ({part.size})" for part in self.cells)
         return f"Estimate of {self.rows:,} rows over {shape}"
+
+    def _repr_html_(self) -> str:
+        """The cells as notebooks show them."""
+        lines = (
+            (*labels.values(), f"{count:,.0f}", f"{stderr:,.3g}", f"{low:,.0f} to {high:,.0f}")
+            for labels, count, stderr, low, high in map(_parted, self.to_dicts())
+        )
+        heads = (*self.names, "count", "± stderr", "95 % interval")
+        return html_table(heads, lines, title=repr(self))
+
+
+def _parted(row: dict[str, Any]) -> tuple[dict[str, Any], float, float, float, float]:
+    """The labels of a row of `Estimate.to_arrow`, and its four numbers."""
+    numbers = [row.pop(name) for name in ("count", "count_stderr", "count_low", "count_high")]
+    return (row, *numbers)
 
 
 def _listed(values: Any) -> list[Any]:

@@ -290,6 +290,14 @@ class MergedEvidence(Evidence):
             lambda weights: spread(weights, axes, merges, np.shape(fine.total)),
         )
 
+    @property
+    def samples(self) -> bool:
+        return self.fine.samples
+
+    @property
+    def assumes(self) -> str | None:
+        return self.fine.assumes
+
     @cached_property
     def total(self) -> NDArray[Any]:
         return self.gather(self.fine.total)

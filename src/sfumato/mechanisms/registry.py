@@ -24,6 +24,8 @@ MECHANISMS = {
     "matrix": "matrix:UserMatrix",
     "combined": "combined:Combined",
     "questionnaire": "questionnaire:Questionnaire",
+    "piecewise": "piecewise:Piecewise",
+    "square-wave": "square_wave:SquareWave",
 }
 # What version 0.1.0 called a mechanism, in its files and on its command line.
 FORMER_NAMES = {"swapping": "permuting"}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.notebook import Framed, html_table
 
 if TYPE_CHECKING:
     import pandas
@@ -384,7 +385,7 @@ def _check_number(length: int, number: int, limit: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Itemsets:
+class Itemsets(Framed):
     """Frequent itemsets as a table: shortest first, then in the order of the items.
 
     `tiers` holds every itemset that the search kept, reported or not, so that the support of each
@@ -555,6 +556,21 @@ class Itemsets:
                 "status": pa.array(self.status.tolist(), pa.string()),
             }
         )
+
+    def _repr_html_(self) -> str:
+        """The itemsets as notebooks show them, strongest first."""
+        lines = (
+            (
+                ", ".join(row.items),
+                f"{row.support:.4f}",
+                f"{row.stderr:.2g}",
+                f"{row.probability:.2f}",
+                row.status,
+            )
+            for row in sorted(self, key=lambda row: -row.support)
+        )
+        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+        return html_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, title=title)
 
     def to_csv(self) -> str:
         """Text with one itemset a line, items written {a,b} as the R package arules does."""

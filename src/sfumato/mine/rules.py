@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
+from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class Rules(Framed):
     """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come
     from.
     """
@@ -163,6 +164,15 @@ class Rules:
             "consequents": pa.array(self.consequents, names),
         }
         return pa.table({**sets, **self.metrics, **self._error_columns()})
+
+    def _repr_html_(self) -> str:
+        """The rules as notebooks show them, the surest first."""
+        shown = ("support", "confidence", "lift")
+        lines = (
+            (", ".join(line["if"]), ", ".join(line["then"]), *_with_errors(line, shown))
+            for line in self.strongest().to_dicts()
+        )
+        return html_table(("if", "then", *shown), lines, title=f"{len(self)} rules")
 
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""
@@ -414,3 +424,12 @@ def _check_number(itemsets: Itemsets, limit: int) -> None:
             f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",
             hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
         )
+
+
+def _with_errors(line: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The named metrics of a rule, each with its standard error; what is undefined is a dash."""
+    pairs = ((line[name], line["stderr"][name]) for name in names)
+    return [
+        "–" if value is None else f"{value:.3g}" + (f" ± {error:.2g}" if error else "")
+        for value, error in pairs
+    ]

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
+from sfumato.notebook import html_table
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -225,6 +226,10 @@ class Plan:
             )
             for option in self.options
         ]
+
+    def _repr_html_(self) -> str:
+        """The options as notebooks show them, best first, with what is to be said of them."""
+        return html_table(self.header(), self.table(), notes=self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as one JSON object."""

@@ -20,6 +20,7 @@ from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.notebook import html_facts
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
@@ -142,6 +143,20 @@ class HideRelease:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report."""
         return self.report.to_dict()
+
+    def _repr_html_(self) -> str:
+        """What was hidden and at what cost, as notebooks show it."""
+        report = self.report
+        facts = [
+            ("baskets", f"{report.rows:,}"),
+            ("method", report.method),
+            ("hidden patterns still seen", f"{report.hiding_failure:.2%}"),
+            ("other frequent itemsets lost", f"{report.misses_cost:.2%}"),
+            ("itemsets that became frequent", f"{report.artifactual:.2%}"),
+            ("entries removed", f"{report.removed:,}"),
+            ("entries added", f"{report.added:,}"),
+        ]
+        return html_facts("Baskets to hand out", facts, report.notes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the baskets to hand out: .dat, .dat.gz or .parquet, by the name."""

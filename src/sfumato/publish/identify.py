@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
+from sfumato.notebook import html_table
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.publish.telling import Telling, silent
@@ -114,6 +115,14 @@ class Identification:
     def risk(self) -> Risk:
         """The risk of the only confidential column, or of their combination."""
         return self.risks[-1]
+
+    def _repr_html_(self) -> str:
+        """The columns by what they give away, as notebooks show them."""
+        lines = (
+            (role.name, f"{role.values:,}", f"{role.saved_by_dropping:,}") for role in self.columns
+        )
+        heads = ("column", "values", "fewer identifiable records without it")
+        return html_table(heads, lines, title=f"Confidential: {', '.join(self.confidential)}")
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""

@@ -74,7 +74,7 @@ def _other_proportion(holdings: Holdings, proportion: float, drift: int | None) 
     near = [step for step in grid if abs(step - proportion) < _NEAR or round(step * 20, 9) % 1 == 0]
     for other in sorted(near, key=lambda step: abs(step - proportion)):
         changes = math.ceil(other * unique - 1e-9)
-        if _fits(holdings.changing(changes), drift):
+        if fitting_changes(holdings.changing(changes), drift) is not None:
             return f"proportion={other:.2g}"
         if time.monotonic() > until:
             break

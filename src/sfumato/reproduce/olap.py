@@ -7,9 +7,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,16 +18,16 @@ from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mechanisms.retention import Retention
-from sfumato.plots import Series, curves
 from sfumato.privacy.breach import largest_keep_of_columns
 from sfumato.privacy.conditioning import retention_condition
 from sfumato.randomness import Keystream, seeded
 from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.curves import Curves
 from sfumato.source import Exact, perturb
 from sfumato.table import Table, read
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 ADULT = Domain(
     (
@@ -76,49 +75,6 @@ ZIPF_NOTE = (
     "states the selectivity of 0.5, not which values have it)"
 )
 QUICK_NOTE = "quick run on fewer rows or columns than the paper's"
-
-
-@dataclass(frozen=True)
-class Curves(Reproduction):
-    """A figure as a table: the last label goes along the axis, every quantity is a line for each
-    set of the others.
-    """
-
-    error: str = field(default="reconstruction error", kw_only=True)
-    drawn: tuple[str, ...] = field(default=(), kw_only=True)  # all quantities, unless stated
-
-    def draw(self) -> list[Axes] | None:
-        """The curves, on logarithmic axes where the quantities are."""
-        places = sorted({float(row.labels[-1]) for row in self.rows})
-        lines = []
-        for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
-            cells = {float(row.labels[-1]): row.cells for row in rows}
-            for quantity in self.drawn or self.quantities:
-                number = self.quantities.index(quantity)
-                words = [
-                    f"{name} {label:g}"
-                    for name, label in zip(self.labels, labels, strict=False)
-                    if not isinstance(label, str)
-                ]
-                values = [
-                    cells[place][number].value if place in cells else None for place in places
-                ]
-                shown = [quantity] if len(self.drawn or self.quantities) > 1 or not words else []
-                lines.append(
-                    Series(
-                        " ".join(words + shown),
-                        [math.nan if value is None else value for value in values],
-                    )
-                )
-        return [
-            curves(
-                places,
-                lines,
-                across=self.labels[-1],
-                up=self.error,
-                logarithmic=bool(self.logarithmic),
-            )
-        ]
 
 
 Errors = Mapping[str, float]

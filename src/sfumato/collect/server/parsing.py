@@ -69,9 +69,7 @@ class ReportParser:
             "Strict", [("id", identity), ("values", values)], forbid_unknown_fields=True
         )
         reports: Any = list.__class_getitem__(report)
-        several: Any = Annotated.__class_getitem__(  # type: ignore[attr-defined]
-            (reports, Meta(min_length=1, max_length=MOST_REPORTS))
-        )
+        several: Any = Annotated[reports, Meta(min_length=1, max_length=MOST_REPORTS)]
         batch = msgspec.defstruct(
             "StrictBatch", [("campaign", str), ("reports", several)], forbid_unknown_fields=True
         )
