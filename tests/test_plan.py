@@ -12,7 +12,7 @@ import pytest
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import CENSUS
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.errors import ParameterError, PrivacyError
+from sfumato.errors import ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
@@ -20,12 +20,13 @@ from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
+from sfumato.mine.cube import query
 from sfumato.plan import Offer, Plan, plan_release, privacy_curve
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.source import Release, perturb
 from sfumato.table import Table, perturb_table
 
 NINETEEN = Guarantee(19)
@@ -184,7 +185,7 @@ def test_people_needed_reach_the_wanted_error() -> None:
 @pytest.mark.parametrize("purpose", ["itemsets", "counts", "means", "classes"])
 def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) -> None:
     plan = plan_release(PEOPLE, 100_000, wanted_error=0.05, purpose=purpose)
-    assert len(plan.options) >= 4
+    assert len(plan.options) >= (1 if purpose == "means" else 4)
     for option in plan.options:
         assert option.error <= 0.05
         assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
@@ -252,6 +253,26 @@ def test_baskets_beside_records_are_planned() -> None:
     )
     with pytest.raises(ParameterError, match="holds baskets"):
         plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes")
+
+
+def test_means_are_planned_only_where_a_query_has_them() -> None:
+    """Every mechanism that a plan for means offers answers AVG, and every other one refuses."""
+    plan = plan_release(PEOPLE, 3000, guarantee=NINETEEN, purpose="means")
+    offered = {option.name: option.mechanism for option in plan.options}
+    assert "retention" in offered and "gamma-diagonal" in plan.refused
+    assert "'age' in bins, of which nothing tells a mean" in plan.refused["gamma-diagonal"]
+    truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
+    whole = plan_release(PEOPLE, 3000, guarantee=NINETEEN)
+    every = {option.name: option for option in whole.options}
+    for name, option in every.items():
+        release = perturb(truth, option.mechanism, seeded(1))
+        if name in offered:
+            (row,) = query(release, "SELECT AVG(age) AS m FROM t")
+            assert math.isfinite(row["m"].stderr) and set(option.means) == {"age"}
+            continue
+        assert not option.means
+        with pytest.raises(SfumatoError, match="no sum or average"):
+            query(release, "SELECT AVG(age) AS m FROM t")
 
 
 def test_means_need_a_number() -> None:

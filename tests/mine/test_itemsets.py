@@ -20,7 +20,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.supports.base import Measured
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine import itemsets as itemsets_module
-from sfumato.mine.itemsets import Itemsets, Level, Threshold, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.source import Exact
@@ -348,7 +348,9 @@ def test_threshold_survivors_include_what_is_reported() -> None:
     measured = Measured(*generator.uniform(0, 30, (3, 500)))
     for level in (None, 0.01, 0.5, 0.99):
         threshold = Threshold(0.1, level=level, prune_errors=0)
-        assert (threshold.survives(measured, 150) | ~threshold.reports(measured, 150)).all()
+        none = np.zeros((500, 1), np.int32)
+        tier = Tier(none, none, measured, np.ones(500))
+        assert (threshold.survives(measured, 150) | ~threshold.reports(tier, 150)).all()
 
 
 def test_a_length_of_which_reports_say_nothing_ends_the_search():

@@ -103,6 +103,9 @@ def mine(
     ] = 10_000_000,
     rules: Annotated[bool, typer.Option("--rules", help="Association rules too.")] = False,
     min_confidence: Annotated[float, typer.Option(help="The least confidence of a rule.")] = 0.8,
+    max_consequents: Annotated[
+        int | None, typer.Option(min=1, help="The most items of a rule's 'then'.")
+    ] = None,
     truth: Annotated[
         str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")
     ] = None,
@@ -158,7 +161,8 @@ def mine(
             progress=progress,
             **wanted,
         )
-    implied = association_rules(found, min_confidence=min_confidence) if rules else None
+    wanted = {"min_confidence": min_confidence, "max_consequents": max_consequents}
+    implied = association_rules(found, **wanted) if rules else None
     errors = None
     if exact is not None:
         errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
@@ -255,6 +259,7 @@ def result_dict(
     result: dict[str, Any] = {
         "rows": rows,
         "min_support": found.min_support,
+        "false_discovery_rate": found.false_discoveries,
         "itemsets": found.to_dicts(),
     }
     if found.untold is not None:
@@ -295,11 +300,7 @@ def print_result(
         or "none"
     )
     print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
-    if found.untold is not None:
-        print(
-            f"itemsets of {found.untold} or more items were not looked for: these reports say "
-            "nothing of them (standard errors above 0.5)"
-        )
+    _print_trust(found)
     ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
     if ordered:
         lines = [
@@ -318,6 +319,20 @@ def print_result(
         _print_rules(implied, show)
     if errors is not None:
         _print_errors(errors)
+
+
+def _print_trust(found: Itemsets) -> None:
+    """How far to trust what was found, and what is not told because nobody should."""
+    if not found.supports.exact and len(found):
+        false = found.false_discoveries
+        print(
+            f"of these about {false * len(found):,.0f} are expected not to be that frequent "
+            f"(false-discovery rate {false:.2g})"
+        )
+    if found.left_out:
+        print(f"{found.left_out:,} more are lost in standard errors above half of the rows")
+    if found.lost is not None:
+        print(f"itemsets of {found.lost.length} or more items were not looked for: {found.lost}")
 
 
 def _print_errors(errors: list[LengthErrors]) -> None:

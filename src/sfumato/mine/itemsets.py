@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets
 from sfumato.notebook import Framed, html_table
 
 if TYPE_CHECKING:
@@ -27,9 +29,8 @@ __all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemse
 
 # Candidates counted together: bounds what is held beside the bitmaps.
 _CHUNK = 1 << 18
-# Candidates of a length that are measured first, and the standard error of a support from which
-# a length says nothing: an interval of twice that holds every support there can be.
-_PROBE, _MANY_PROBES, _BLIND = 256, 8, 0.5
+# Candidates of a length that are measured first, where there are many.
+_PROBE, _MANY_PROBES = 256, 8
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -51,6 +52,17 @@ class Level(NamedTuple):
     kept: int
 
 
+class Lost(NamedTuple):
+    """A length of which the reports say nothing."""
+
+    length: int
+    stderr: float  # of half of its counts, or more
+    rows: int
+
+    def __str__(self) -> str:
+        return noise_told(f"{self.length} items together leave", self.stderr, self.rows)
+
+
 class Itemset(NamedTuple):
     """One frequent itemset and how far to trust it."""
 
@@ -66,9 +78,9 @@ class Threshold:
     """When an itemset is pruned and when it is reported, two separate decisions.
 
     Reported: estimate ≥ (1 - relax) · min_support, or, with a `level`, probability of being
-    frequent ≥ level. Pruned: estimate + prune_errors · stderr < (1 - relax) · min_support, since a
-    wrongly pruned itemset takes all its supersets with it. On exact data both are the plain
-    threshold.
+    frequent ≥ level; what is lost in its error is no finding. Pruned: estimate + prune_errors ·
+    stderr < (1 - relax) · min_support, since a wrongly pruned itemset takes all its supersets with
+    it. On exact data both are the plain threshold.
     """
 
     min_support: float
@@ -104,21 +116,27 @@ class Threshold:
             errors = max(errors, -_normal_quantile(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reports(self, measured: Measured, rows: int) -> NDArray[np.bool_]:
+    def reports(self, tier: Tier, rows: int) -> NDArray[np.bool_]:
         """Which itemsets are part of the result."""
+        measured = tier.measured
         if self.level is not None:
-            return self.probability(measured, rows) >= self.level
-        return measured.count >= (1 - self.relax) * self.goal(rows)
+            reached = self.probability(tier, rows) >= self.level
+        else:
+            reached = measured.count >= (1 - self.relax) * self.goal(rows)
+        # With no errors left to an itemset it is the papers' own search, which reports regardless.
+        return reached & ~is_lost(measured.stderr, rows) if self.prune_errors else reached
 
-    def probability(self, measured: Measured, rows: int) -> Floats:
-        """How probable it is that the true support reaches min_support, by the normal law of the
-        estimate.
+    def probability(self, tier: Tier, rows: int) -> Floats:
+        """How probable it is that each true support reaches min_support: by the estimate and its
+        error, by what the subsets allow, and by how common such supports are among all candidates
+        of this length.
         """
-        above = measured.count - self.goal(rows)
-        probability = (above >= 0).astype(np.float64)
-        uncertain = measured.stderr > 0
-        if uncertain.any():
-            probability[uncertain] = _normal_share(above[uncertain] / measured.stderr[uncertain])
+        measured, prior = tier.measured, tier.prior
+        probability = (measured.count >= self.goal(rows)).astype(np.float64)
+        uncertain = np.flatnonzero(measured.stderr > 0)
+        if prior is not None and len(uncertain):
+            candidates = tier.candidates(rows).take(uncertain)
+            probability[uncertain] = prior.probability(candidates, self.goal(rows) / max(rows, 1))
         return probability
 
 
@@ -129,6 +147,8 @@ class Tier:
     itemsets: NDArray[np.int32]  # (n, k), items ascending, rows in lexicographic order
     subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
+    most: Floats  # (n,): the most that each support can be, by those of the subsets
+    prior: Prior | None = None  # of the supports of all candidates; None where nothing is estimated
 
     @property
     def length(self) -> int:
@@ -137,7 +157,25 @@ class Tier:
 
     def take(self, rows: Integers) -> Tier:
         """Some of the itemsets."""
-        return Tier(self.itemsets[rows], self.subsets[rows], self.measured.take(rows))
+        return Tier(
+            self.itemsets[rows],
+            self.subsets[rows],
+            self.measured.take(rows),
+            self.most[rows],
+            self.prior,
+        )
+
+    def candidates(self, rows: int) -> Candidates:
+        """The itemsets as supports."""
+        total = max(rows, 1)
+        return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
+
+    def fitted(self, seen: list[Candidates]) -> Tier:
+        """The same itemsets with the prior of all candidates that were seen."""
+        uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
+        if not sum(len(part.stderr) for part in uncertain):
+            return self
+        return replace(self, prior=Prior.fitted(Candidates.concatenate(uncertain)))
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
@@ -146,6 +184,7 @@ class Tier:
             np.concatenate([part.itemsets for part in parts]),
             np.concatenate([part.subsets for part in parts]),
             Measured.concatenate([part.measured for part in parts]),
+            np.concatenate([part.most for part in parts]),
         )
 
 
@@ -246,55 +285,64 @@ class _Search:
 
     def run(self) -> Itemsets:
         """Grow itemsets until no candidate survives."""
-        threshold, tiers, untold = self.threshold, list[Tier](), None
-        tier = Tier(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32), self.supports.empty())
+        threshold, tiers, lost = self.threshold, list[Tier](), None
+        none = np.zeros((1, 0), np.int32)
+        tier = Tier(none, none, self.supports.empty(), np.ones(1))
         while len(tier.itemsets) and (self.max_length is None or tier.length < self.max_length):
             longer = self._grow(tier, threshold)
-            if longer is None:
-                untold = tier.length + 1
+            if isinstance(longer, Lost):
+                lost = longer
                 break
             tier = longer
             tiers.append(tier)
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
-        chosen = tuple(np.flatnonzero(threshold.reports(tier.measured, rows)) for tier in kept)
-        return Itemsets(self.supports, kept, chosen, threshold, untold=untold)
+        chosen = tuple(np.flatnonzero(threshold.reports(tier, rows)) for tier in kept)
+        return Itemsets(self.supports, kept, chosen, threshold, lost=lost)
 
-    def _grow(self, tier: Tier, threshold: Threshold) -> Tier | None:
-        """The surviving itemsets one item longer; None where the reports say nothing of any."""
-        parts, candidates = list[Tier](), 0
+    def _grow(self, tier: Tier, threshold: Threshold) -> Tier | Lost:
+        """The surviving itemsets one item longer, or that the reports say nothing of them."""
+        parts, seen, candidates = list[Tier](), list[Candidates](), 0
+        below = tier.candidates(self.supports.rows)
         for itemsets, subsets in self._candidates(tier):
-            if not parts and self._is_blind(itemsets, subsets, tier):
-                return None
+            lost = None if parts else self._probed(itemsets, subsets, tier)
+            if lost is not None:
+                return lost
             measured = self.supports.measure(itemsets, subsets, tier.measured)
-            if not parts and self._says_nothing(measured, tier):
-                return None
+            lost = None if parts else self._lost(measured, tier)
+            if lost is not None:
+                return lost
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
-            parts.append(Tier(itemsets, subsets, measured).take(alive))
+            most = most_by_subsets(subsets, below.support, below.stderr)
+            part = Tier(itemsets, subsets, measured, most)
+            parts.append(part.take(alive))
+            if not self.supports.exact:
+                seen.append(part.candidates(self.supports.rows).sample(FITTED))
             candidates += len(itemsets)
-        longer = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
+        longer = Tier.concatenate(parts).fitted(seen) if parts else _nothing(tier.length + 1)
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
 
-    def _is_blind(
+    def _probed(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
-    ) -> bool:
+    ) -> Lost | None:
         """Whether supports of many itemsets are not worth measuring, by a few of them."""
         if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
-            return False
+            return None
         few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
         measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
-        return self._says_nothing(measured, tier)
+        return self._lost(measured, tier)
 
-    def _says_nothing(self, measured: Measured, tier: Tier) -> bool:
+    def _lost(self, measured: Measured, tier: Tier) -> Lost | None:
         """Whether half of these supports have errors beyond any use; single items are told whatever
         they are, and the papers' own search (no errors left to an itemset) goes on regardless.
         """
         if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
-            return False
-        return bool(np.median(measured.stderr) > _BLIND * self.supports.rows)
+            return None
+        stderr, rows = float(np.median(measured.stderr)), self.supports.rows
+        return Lost(tier.length + 1, stderr, rows) if is_lost(stderr, rows) else None
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         if tier.length == 0:
@@ -320,7 +368,7 @@ class _Search:
 
 def _nothing(length: int) -> Tier:
     none = np.zeros((0, length), dtype=np.int32)
-    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)))
+    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0))
 
 
 def _joined(
@@ -398,7 +446,7 @@ class Itemsets(Framed):
     chosen: tuple[Integers, ...]
     threshold: Threshold
     labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source
-    untold: int | None = None  # the length from which on the reports say nothing
+    lost: Lost | None = None  # the length from which on the reports say nothing
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.chosen)
@@ -467,8 +515,29 @@ class Itemsets(Framed):
     @cached_property
     def probability(self) -> Floats:
         """The probability that each itemset's true support reaches `min_support`."""
-        measured = Measured(self.count, self.count, self._column("stderr"))
-        return self.threshold.probability(measured, self.rows)
+        parts = [
+            self.threshold.probability(tier.take(rows), self.rows)
+            for tier, rows in zip(self.tiers, self.chosen, strict=True)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    @property
+    def untold(self) -> int | None:
+        """The length from which on the reports say nothing."""
+        return None if self.lost is None else self.lost.length
+
+    @property
+    def left_out(self) -> int:
+        """How many itemsets reach the threshold, but are lost in their errors and no finding."""
+        goal = (1 - self.threshold.relax) * self.threshold.goal(self.rows)
+        found = (t.measured for t in self.tiers if self.threshold.prune_errors)
+        lost = [(m.count >= goal) & is_lost(m.stderr, self.rows) for m in found]
+        return sum(int(each.sum()) for each in lost)
+
+    @property
+    def false_discoveries(self) -> float:
+        """The share of the reported itemsets that is expected not to be frequent."""
+        return float(np.mean(1 - self.probability)) if len(self) else 0.0
 
     @cached_property
     def status(self) -> NDArray[np.str_]:
@@ -630,13 +699,6 @@ def _facts(row: Itemset) -> dict[str, Any]:
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ParameterError(message)
-
-
-def _normal_share(value: Floats) -> Floats:
-    from scipy.special import ndtr
-
-    share: Floats = ndtr(value)
-    return share
 
 
 def _normal_quantile(share: float) -> float:

@@ -27,6 +27,9 @@ __all__ = ["METRICS", "Rules", "association_rules"]
 
 # Subsets of itemsets looked at together: bounds the memory, however long the itemsets.
 _CHUNK = 1 << 18
+# Two counts whose ratio is the threshold reach it: 16 of 20 is 0.8, whatever doubles make of it.
+# No two ratios of counts of people lie as close to each other as this.
+_SLACK = 1e-12
 
 
 @dataclass(frozen=True)
@@ -275,7 +278,11 @@ class _Wanted:
         """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never
         does.
         """
-        reached: NDArray[np.bool_] = METRICS[self.metric](parts) >= self.threshold
+        least = self.threshold - _SLACK * abs(self.threshold)
+        if self.metric == "confidence":  # by counts, of which no quotient is rounded
+            reached = parts.both >= least * parts.antecedent
+        else:
+            reached = METRICS[self.metric](parts) >= least
         return reached & (parts.antecedent > 0) & (parts.consequent > 0)
 
     def sure(self, rules: Rules) -> Rules:
@@ -285,7 +292,8 @@ class _Wanted:
         from scipy.special import ndtri
 
         lower = rules.metrics[self.metric] - ndtri(self.level) * rules.stderr[self.metric]
-        return rules.take(np.flatnonzero(lower >= self.threshold))
+        least = self.threshold - _SLACK * abs(self.threshold)
+        return rules.take(np.flatnonzero(lower >= least))
 
 
 def _rules_of_tier(itemsets: Itemsets, position: int, wanted: _Wanted) -> Iterator[Rules]:

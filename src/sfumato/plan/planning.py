@@ -20,7 +20,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.plan.options import Offer, Plan
-from sfumato.plan.questions import Demand
+from sfumato.plan.questions import Demand, has_mean
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
@@ -217,6 +217,7 @@ class _Asking:
             means={
                 column.name: questions.mean_spread(mechanism, column) / root
                 for column in questions.numbers
+                if has_mean(mechanism, column)
             },
             error=spread / root,
             people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,

@@ -17,7 +17,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, SfumatoError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.prediction import (
     Item,
@@ -190,8 +190,17 @@ class Demand:
                 "this schema has no private number, so no mean can be planned; plan for counts "
                 "instead"
             )
+        binned = [a.name for a in self.numbers if not has_mean(mechanism, a)]
+        if binned:
+            names = listing([f"'{name}'" for name in binned])
+            raise Unanswerable(f"perturbs {names} in bins, of which nothing tells a mean")
         shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
         return _root_mean([share**2 for share in shares])
+
+
+def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
+    """Whether the reports tell a number's mean: a number that was perturbed in bins has none."""
+    return isinstance(mechanism.domain[column.name], Numeric)
 
 
 def _root_mean(variances: Sequence[float]) -> float:
