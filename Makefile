@@ -7,7 +7,7 @@ JOBS ?= 2
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak mutate lint bench lock test-oldest newest sbom licences scan clean
+.PHONY: help setup demo test soak mutate lint bench lock test-oldest newest docs sbom licences scan clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -59,6 +59,9 @@ test-oldest: .venv-oldest/.stamp ## every test, with the oldest dependencies all
 bench: .venv-bench/.stamp ## measure, beside other libraries
 	.venv-bench/bin/python -m bench
 
+docs: setup ## build the documentation into site/, every example run; a page that fails is a failure
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+
 newest: ## build the package and run its demo with the newest Python that can be had
 	.ci/newest
 
@@ -83,5 +86,5 @@ compile = $(UV) pip compile $(1) --quiet --python-version 3.11 --generate-hashes
 	--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' $(3) --output-file $(2)
 
 clean: ## delete the environments and everything generated
-	rm -rf .venv .venv-demo .venv-oldest .venv-bench dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .venv-demo .venv-oldest .venv-bench dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests bench press -name __pycache__ -type d -prune -exec rm -rf {} +

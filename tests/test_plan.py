@@ -4,7 +4,9 @@ said in one line.
 
 import json
 import math
+import re
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
@@ -26,7 +29,7 @@ from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release, perturb
+from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table, perturb_table
 
 NINETEEN = Guarantee(19)
@@ -164,7 +167,8 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     assert "5 % before" in census.promise() and "at most 50 % after" in census.promise()
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
-    assert set(shown["refused"]) == {"permuting", "fp-nfp", "matrix"}
+    few = {"unary", "subset-selection", "hadamard"}  # CENSUS has more records than they tell apart
+    assert set(shown["refused"]) >= {"permuting", "fp-nfp", "matrix"} | few
     for header, table in (
         (census.header(), census.table()),
         (census.error_header(), census.errors()),
@@ -188,7 +192,8 @@ def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) 
     assert len(plan.options) >= (1 if purpose == "means" else 4)
     for option in plan.options:
         assert option.error <= 0.05
-        assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
+        if option.name != "hadamard":  # whose blocks come in powers of two, and so its errors
+            assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
     epsilons = [option.guarantee.epsilon for option in plan.options]
     assert epsilons == sorted(epsilons)
 
@@ -278,3 +283,68 @@ def test_means_are_planned_only_where_a_query_has_them() -> None:
 def test_means_need_a_number() -> None:
     with pytest.raises(ParameterError, match="no private number"):
         plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="means")
+
+
+def test_a_questionnaire_asks_what_the_purpose_needs() -> None:
+    """The error of what is asked is smaller than with the usual questions, and the options are
+    those of the mechanism that was planned.
+    """
+    usual = Questionnaire.promising(NINETEEN, CENSUS)
+    for wish, options in (
+        ({"purpose": "classes", "target": "sex"}, {"target": "sex"}),
+        ({"purpose": "counts"}, {"questions": "singles:1"}),
+        ({"length": 2}, {"questions": "pairs:1"}),
+        ({"purpose": "pairs", "pairs": [("age", "sex"), ("sex", "race")]}, None),
+    ):
+        plan = plan_release(CENSUS, 48_842, guarantee=NINETEEN, **wish)
+        best = next(option for option in plan.options if option.name == "questionnaire")
+        assert options is None or best.options == options
+        again = Questionnaire.promising(NINETEEN, CENSUS, **best.options)
+        assert again == best.mechanism
+        demand = Demand(CENSUS, 0.02, wish.get("target"), tuple(wish.get("pairs", ())))
+        ways = {
+            "classes": demand.class_spread,
+            "counts": demand.range_spread,
+            "pairs": demand.pair_spread,
+            "itemsets": partial(demand.itemset_spread, length=2),
+        }
+        spread = ways[wish.get("purpose", "itemsets")]
+        assert spread(best.mechanism) < 0.99 * spread(usual)
+        for name, value in best.options.items():
+            assert f"--{name} {value}" in best.command()
+
+
+def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
+    """The closed form's mean relative error against that of releases of an even truth."""
+    rng = np.random.default_rng(3)
+    columns = tuple(
+        rng.integers(0, a.size, 40_000).astype(np.uint8) for a in CENSUS.binned().private
+    )
+    table = Table(CENSUS.binned(), columns)
+    plan = plan_release(CENSUS, 40_000, guarantee=NINETEEN)
+    assert plan.outlook is not None
+    truth = Exact(table)
+    names = ("age", "sex")
+    cells = math.prod(truth.marginal(names).value.shape)
+    mechanism = plan.best.mechanism
+    off = []
+    for seed in range(12):
+        found = perturb(table, mechanism, seeded(seed)).marginal(names)
+        off.append(np.abs(found.value - truth.marginal(names).value).mean() / (40_000 / cells))
+    axes = tuple(sorted(CENSUS.private.index(name) for name in names))
+    foreseen = plan.outlook.design.error(axes, 40_000, 1 / cells)
+    assert np.mean(off) == pytest.approx(foreseen, rel=0.25)
+    assert plan.outlook.least < plan.outlook.error(2)
+    fewer, more = plan.outlook.by_people()[0], plan.outlook.by_people()[-1]
+    assert fewer[1] == pytest.approx(10 * more[1], rel=1e-6)
+    errors = [error for _, error in plan.outlook.by_columns()]
+    assert errors == sorted(errors)
+
+
+def test_the_outlook_says_what_would_do() -> None:
+    plan = plan_release(CENSUS, 6000, guarantee=NINETEEN)
+    said = plan.sentences()[2]
+    assert said.startswith("not usable") and " people" in said and "promise gamma" in said
+    needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
+    again = plan_release(CENSUS, needed, guarantee=NINETEEN)
+    assert again.outlook is not None and again.outlook.usable

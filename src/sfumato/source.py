@@ -31,12 +31,13 @@ from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_facts
-from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation
+from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, Tally
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
+REMEMBERED = 1 << 20  # entries of tallies that a source keeps in memory
 
 
 class Source(ABC):
@@ -104,11 +105,18 @@ class Source(ABC):
 
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
-        axis = self.domain.axes[self.domain.axis(name)]
-        attribute = self.domain.attributes[axis.attribute]
-        if isinstance(attribute, Numeric) and attribute.cuts:
-            return attribute.cells_by_cuts(attribute.cuts)
-        return self.domain.cells_of(name)
+        return default_cells(self.domain, name)
+
+
+def default_cells(domain: Domain, name: str) -> Cells:
+    """The default partition of a column of these records: every value, or a number's default
+    bins.
+    """
+    axis = domain.axes[domain.axis(name)]
+    attribute = domain.attributes[axis.attribute]
+    if isinstance(attribute, Numeric) and attribute.cuts:
+        return attribute.cells_by_cuts(attribute.cuts)
+    return domain.cells_of(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,20 +165,39 @@ class CountedSource(Source):
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         seen = [self.observe(cells) for cells in questions]
-        plain = [each.tally.cells for each in seen if isinstance(each.tally, CellTally)]
-        tables = iter(self.counter.count_many(plain) if len(plain) > 1 else map(self._count, plain))
-        counts = [
-            next(tables) if isinstance(each.tally, CellTally) else each.tally.count(self.counter)
-            for each in seen
-        ]
-        asked = zip(questions, seen, counts, strict=True)
+        asked = zip(questions, seen, self._tallies([each.tally for each in seen]), strict=True)
         return [
             Estimate(cells, self.rows, evidence_of(each, table, cells), self.copies)
             for cells, each, table in asked
         ]
 
-    def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
-        return self.counter.count(cells)
+    def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
+        """The tallies, those that were counted before from memory: many questions may have one."""
+        found = {tally.key: self._known[tally.key] for tally in tallies if tally.key in self._known}
+        missing = {tally.key: tally for tally in tallies if tally.key not in found}
+        plain = {key: t.cells for key, t in missing.items() if isinstance(t, CellTally)}
+        tables = (
+            self.counter.count_many(list(plain.values()))
+            if len(plain) > 1
+            else [self.counter.count(cells) for cells in plain.values()]
+        )
+        found |= dict(zip(plain, tables, strict=True))
+        found |= {k: t.count(self.counter) for k, t in missing.items() if k not in plain}
+        for key in missing:
+            self._remember(key, found[key])
+        return [found[tally.key] for tally in tallies]
+
+    @cached_property
+    def _known(self) -> dict[Any, NDArray[Any]]:
+        return {}
+
+    def _remember(self, key: Any, table: NDArray[Any]) -> None:
+        """Keep a small tally, the oldest ones giving way."""
+        if table.size > REMEMBERED // 16:
+            return
+        while sum(each.size for each in self._known.values()) + table.size > REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        self._known[key] = table
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         seen = self.observe(cells)
@@ -388,7 +415,7 @@ class Release(CountedSource):
     def supports(self) -> Supports:
         law = self.mechanism.item_law
         if law is None:
-            return self._tabulated(exact=False)
+            return self._tabulated(exact=False, longest=self.mechanism.at_once)
         if isinstance(law, FlipLaw):
             return self._flipped_supports(law)
         return self._tabulated(False, law.cutoff) if self._public else self._cut_supports(law)

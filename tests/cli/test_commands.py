@@ -244,3 +244,17 @@ def test_version():
     from sfumato import __version__
 
     assert run("--version").stdout == f"sfumato {__version__}\n"
+
+
+def test_the_plan_behind_perturb_counts_the_people(tmp_path, monkeypatch) -> None:
+    """Short lines are people too: a size guessed from bytes warned of 250 people where 5,000
+    stand.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("one.csv").write_text("a\n" + "x\ny\n" * 2_500)
+    said = run("perturb one.csv --gamma 19 -o r.parquet").stderr
+    assert "plan's best" in said
+    assert "usable" not in said
+    Path("few.csv").write_text("a\n" + "x\ny\n" * 25)
+    warned = run("perturb few.csv --gamma 19 -o f.parquet").stderr
+    assert "with 50 people the support of a value is off by" in " ".join(warned.split())

@@ -61,7 +61,7 @@ def test_a_plan_under_a_guarantee() -> None:
     assert plan["guarantee"]["gamma"] == 19 and plan["met"] is None
     assert plan["words"][1] == "someone who believed 5 % before sees at most 50 % after"
     errors = [option["error"] for option in plan["mechanisms"]]
-    assert errors == sorted(errors) and len(errors) == 7
+    assert errors == sorted(errors) and len(errors) == 10
     code, out, _ = run("plan people.toml --rows 3000 --gamma 19 --for means --details")
     assert code == 0 and "answers best: a mean" in out and "not possible" in out
 

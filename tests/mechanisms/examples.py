@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from tests.mechanisms.added.sampled_pairs import SampledPairs
@@ -24,6 +25,7 @@ from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.hadamard import HadamardResponse
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.piecewise import Piecewise
@@ -31,6 +33,8 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.mechanisms.subset_selection import SubsetSelection
+from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.mechanisms.windows import Windows
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
@@ -55,13 +59,14 @@ class Example:
     mechanism: Mechanism
     promised: Gamma | None = None
     rows: int = ROWS
-    oracle: Callable[[Mechanism], np.ndarray] | None = None  # P(report | truth), where no channel
+    oracle: Callable[[Mechanism], np.ndarray] | None = None  # P(report | truth) of the private
+    # columns, where no channel is one of whole records
     answers: frozenset[str] = USES  # what it must answer; anything else may be Unanswerable
 
     def matrix(self, counts: np.ndarray) -> np.ndarray:
         """P(report | truth) over the joint cells of reports and records."""
         if self.oracle is not None:
-            return self.oracle(self.mechanism)
+            return beside_public(self.mechanism, self.oracle(self.mechanism))
         channel = self.mechanism.channel
         return (channel if channel.settled else channel.settle(counts)).to_dense()
 
@@ -78,6 +83,34 @@ class Example:
             else uneven(attribute.size, rows, rng)
             for attribute in self.mechanism.domain
         )
+
+
+def beside_public(mechanism: Mechanism, private: np.ndarray) -> np.ndarray:
+    """P(report | truth) of all columns, the public ones reported as they are."""
+    shown = [attribute.name for attribute in mechanism.domain if attribute.public]
+    if not shown:
+        return private
+    truths, reports = mechanism.domain, mechanism.reports
+    whole = np.zeros((reports.cells, truths.cells))
+    for row, report in enumerate(np.ndindex(*reports.shape)):
+        here, inside = _parted(reports, report, shown)
+        for column, truth in enumerate(np.ndindex(*truths.shape)):
+            there, hidden = _parted(truths, truth, shown)
+            if here == there:
+                place = np.ravel_multi_index(inside, mechanism.private_reports.shape)
+                whole[row, column] = private[
+                    place, np.ravel_multi_index(hidden, truths.private.shape)
+                ]
+    return whole
+
+
+def _parted(
+    domain: Domain, cell: tuple[int, ...], shown: list[str]
+) -> tuple[list[int], tuple[int, ...]]:
+    """The public values of a cell in the order of their names, and its private ones."""
+    names = [domain.attributes[axis.attribute].name for axis in domain.axes]
+    public = [cell[names.index(name)] for name in shown]
+    return public, tuple(v for v, name in zip(cell, names, strict=True) if name not in shown)
 
 
 def uneven(size: int, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -209,7 +242,7 @@ def pairs_oracle(mechanism: Mechanism) -> np.ndarray:
 
 def bits_oracle(mechanism: Mechanism) -> np.ndarray:
     """Every pattern of bits, one a record."""
-    assert isinstance(mechanism, UnaryJoint)
+    assert isinstance(mechanism, UnaryJoint | UnaryEncoding)
     cells, false = mechanism.domain.cells, mechanism.false / 65536
     patterns = np.array(list(np.ndindex(*(2,) * cells)))
     columns = []
@@ -217,6 +250,36 @@ def bits_oracle(mechanism: Mechanism) -> np.ndarray:
         chance = np.where(np.arange(cells) == truth, 0.5, false)
         columns.append(np.where(patterns == 1, chance, 1 - chance).prod(axis=1))
     return np.stack(columns, axis=1)
+
+
+def sets_oracle(mechanism: Mechanism) -> np.ndarray:
+    """Every set of records: of those of the size chosen, the ones that hold the truth are γ times
+    likelier.
+    """
+    assert isinstance(mechanism, SubsetSelection)
+    cells = mechanism.domain.private.cells
+    patterns = np.array(list(np.ndindex(*(2,) * cells)))
+    fit = patterns.sum(axis=1, keepdims=True) == mechanism.chosen
+    weights = fit * np.where(patterns == 1, float(mechanism.gamma), 1.0)
+    return weights / weights.sum(axis=0)
+
+
+def symbols_oracle(mechanism: Mechanism, width: int) -> np.ndarray:
+    """Sylvester's matrix by parity: record x owns the symbols s of its block at which the row
+    x mod (width−1) + 1 and s have an even number of ones in common.
+    """
+    assert isinstance(mechanism, HadamardResponse)
+    cells, symbols = mechanism.domain.private.cells, mechanism.private_reports.cells
+    weights = np.ones((symbols, cells))
+    for symbol, truth in np.ndindex(symbols, cells):
+        own = symbol // width == truth // (width - 1)
+        common = (symbol % width) & (truth % (width - 1) + 1)
+        if own and common.bit_count() % 2 == 0:
+            weights[symbol, truth] = float(mechanism.gamma)
+    return weights / weights.sum(axis=0)
+
+
+OPEN_RECORD = Domain((SEX, INCOME, PET))
 
 
 def window_oracle(mechanism: Mechanism) -> np.ndarray:
@@ -236,6 +299,31 @@ def window_oracle(mechanism: Mechanism) -> np.ndarray:
 KIDS = Numeric("kids", 0, 4, cuts=(1, 3))
 
 EXAMPLES += [
+    Example("unary", UnaryEncoding.promising(Guarantee(5), RECORD), 5, oracle=bits_oracle),
+    Example(
+        "subset-selection",
+        SubsetSelection.promising(Guarantee(2), RECORD),
+        2,
+        oracle=sets_oracle,
+    ),
+    Example(
+        "subset-selection, public column",
+        SubsetSelection.promising(Guarantee(Fraction("2.5")), OPEN_RECORD),
+        Fraction("2.5"),
+        oracle=sets_oracle,
+    ),
+    Example(
+        "hadamard",
+        HadamardResponse.promising(Guarantee(5), Domain((PET, AGE))),
+        5,
+        oracle=partial(symbols_oracle, width=8),
+    ),
+    Example(
+        "hadamard, public column",
+        HadamardResponse.promising(Guarantee(Fraction("2.5")), MIXED),
+        Fraction("2.5"),
+        oracle=partial(symbols_oracle, width=16),
+    ),
     Example(
         "square-wave, with a public column",
         SquareWave.promising(Guarantee(19), Domain((HOURS, INCOME))),

@@ -23,7 +23,6 @@ from sfumato.mechanisms.questions import (
     by_order,
     cover,
     folds,
-    shares_of,
     whole_weights,
 )
 from sfumato.mechanisms.registry import from_spec
@@ -92,10 +91,11 @@ def test_many_columns_get_a_cover_that_holds_every_pair() -> None:
     assert again == mechanism  # the draws of a cover are fixed
 
 
-def test_a_target_is_in_every_question() -> None:
+def test_most_questions_are_about_a_target() -> None:
     domain = wide(2, 2, 2, 5, 4, 2, 3, 2, 5, 2)
     mechanism = Questionnaire.promising(Guarantee(19), domain, target="c3")
-    assert all(3 in question.columns for question in mechanism.questions)
+    about = sum(question.weight for question in mechanism.questions if 3 in question.columns)
+    assert 0.7 * ONE < about < 0.95 * ONE
     assert {axis for question in mechanism.questions for axis in question.columns} == set(range(10))
 
 
@@ -294,8 +294,6 @@ def test_likelihood_is_the_law_of_the_reports() -> None:
 def test_shares_that_make_no_sense(text: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         Questionnaire.promising(Guarantee(19), PEOPLE, questions=text)
-    with pytest.raises(ParameterError, match=said):
-        shares_of(text)
 
 
 def test_schemas_that_cannot_be_asked() -> None:

@@ -114,6 +114,21 @@ def test_a_support_is_at_most_its_subsets_and_one() -> None:
         assert prior.probability(one, goal)[0] == pytest.approx(exact, abs=0.02)
 
 
+def test_an_itemset_is_no_more_probably_frequent_than_its_subsets() -> None:
+    table = Table(SHOP, (Bits.from_dense(baskets(3000, 1)),))
+    found = frequent_itemsets(perturb(table, BitFlip(SHOP, 0.7, 0.7), seeded(1)), 0.05)
+    known = dict(zip(found.itemsets, found.probability, strict=True))
+    compared = 0
+    for items, probability in known.items():
+        for item in items:
+            below = known.get(items - {item})
+            if below is not None:
+                assert probability <= below
+                compared += 1
+    assert compared > 100 and max(map(len, known)) > 3
+    assert found.false_discoveries > 0.8  # of lengths where nothing is frequent
+
+
 def test_what_a_query_refuses_is_no_finding() -> None:
     """Three columns of gamma 1.02 leave errors beyond all rows: both say so, in one sentence."""
     people = Domain(tuple(Category(name, ("no", "yes")) for name in "abc"))

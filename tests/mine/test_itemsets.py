@@ -350,7 +350,8 @@ def test_threshold_survivors_include_what_is_reported() -> None:
         threshold = Threshold(0.1, level=level, prune_errors=0)
         none = np.zeros((500, 1), np.int32)
         tier = Tier(none, none, measured, np.ones(500))
-        assert (threshold.survives(measured, 150) | ~threshold.reports(tier, 150)).all()
+        likely = threshold.probability(tier, 150)
+        assert (threshold.survives(measured, 150) | ~threshold.reports(tier, 150, likely)).all()
 
 
 def test_a_length_of_which_reports_say_nothing_ends_the_search():

@@ -473,3 +473,31 @@ def test_areas_under_the_curve():
     positive, score = rng.random(300) < 0.4, rng.integers(0, 20, 300)
     pairs = np.sign(score[positive][:, None] - score[~positive][None, :])
     assert math.isclose(roc_area(positive, score), ((pairs + 1) / 2).mean())
+
+
+def test_looking_ahead_never_refuses_a_tree() -> None:
+    """Reports of three columns at once tell a node's splits, not those of its children's children:
+    version 0.1.0 grew this tree.
+    """
+    columns = [Category(name, ("no", "yes")) for name in ("a", "b", "c", "d", "ill")]
+    rng = np.random.default_rng(4)
+    codes = [rng.integers(0, 2, 6000).astype(np.uint8) for _ in columns]
+    codes[4] = (rng.random(6000) < np.where(codes[0] == 1, 0.9, 0.1)).astype(np.uint8)
+    domain = Domain(tuple(columns))
+    release = sf.perturb(Table(domain, tuple(codes)), sf.CutAndPaste(domain, 3, 0.05), seeded(3))
+    assert DecisionTree("ill", max_depth=2).fit(release).text().startswith("a = no: no")
+
+
+def test_leaves_of_bits_are_asked_about_their_own_columns() -> None:
+    """A sum over columns that a leaf does not name would add their noise to it."""
+    names = ("a", "b", "c", "d", "ill")
+    domain = Domain(tuple(Category(name, ("no", "yes")) for name in names))
+    rng = np.random.default_rng(9)
+    codes = [rng.integers(0, 2, 6000).astype(np.uint8) for _ in names]
+    ill = np.where(codes[0] == 0, 0.1, np.where(codes[1] == 1, 0.9, 0.4))
+    codes[4] = (rng.random(6000) < ill).astype(np.uint8)
+    release = sf.perturb(Table(domain, tuple(codes)), sf.BitFlip(domain, 0.9, 0.9), seeded(3))
+    said = DecisionTree("ill", max_depth=2).fit(release).text()
+    table = release.marginal(["a", "b", "ill"]).value
+    assert f"of {table[1, 1].sum():,.0f})" in said, said
+    assert f"of {table[1, 0].sum():,.0f})" in said, said

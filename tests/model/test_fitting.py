@@ -57,7 +57,7 @@ def test_the_fit_is_the_maximum_by_brute_force(order: int) -> None:
         method="BFGS",
         options={"gtol": 1e-6, "maxiter": 2000},
     )
-    np.testing.assert_allclose(found.law, by_hand(best.x, order)[0], atol=5e-5)
+    np.testing.assert_allclose(found.law, by_hand(best.x, order)[0], atol=5e-6)
     assert found.converged
 
 

@@ -88,16 +88,18 @@ class Channel(ABC):
         Overridden where the structure gives it at once, and where reports are counted several
         times.
         """
-        size, flat = math.prod(self.inputs), np.asarray(counts, dtype=np.float64).ravel()
-        result = np.empty(size)
-        step = max(1, BLOCK // max(1, flat.size))
+        table = batched(counts, self.outputs)
+        size, entries = math.prod(self.inputs), math.prod(self.outputs)
+        flat = table.reshape(entries, -1)
+        result = np.empty((size, flat.shape[1]))
+        step = max(1, BLOCK // max(1, entries))
         for start in range(0, size, step):
             stop = min(start + step, size)
             units = np.zeros((size, stop - start))
             units[np.arange(start, stop), np.arange(stop - start)] = 1
             influence = self.solve_adjoint(units.reshape(*self.inputs, -1))
-            result[start:stop] = flat @ np.asarray(influence).reshape(flat.size, -1) ** 2
-        return result.reshape(self.inputs)
+            result[start:stop] = (np.asarray(influence).reshape(entries, -1) ** 2).T @ flat
+        return unbatched(result, counts, self.outputs, self.inputs)
 
     def settle(self, counts: Counts) -> Channel:
         """The channel once its tally is known: laws read off the reports, people per question.

@@ -479,9 +479,10 @@ class Questions(Channel):
         return math.inf
 
     def inverse_squared(self, counts: Counts) -> Counts:
-        table = self._entries(counts)[..., 0]
+        table = self._entries(counts)
         units = np.eye(len(self._sums[2]))
         squares = [
-            part.ravel() @ self._moves(place, units) ** 2 for place, part in enumerate(table)
+            (self._moves(place, units) ** 2).T @ part.reshape(-1, table.shape[-1])
+            for place, part in enumerate(table)
         ]
-        return np.stack(squares).reshape(self.inputs)
+        return unbatched(np.stack(squares), counts, self.outputs, self.inputs)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Json, NoCache, Schema, check_drawing_target
+from sfumato.cli.options import Engine, Fit, Force, Json, NoCache, Schema, check_drawing_target
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
@@ -19,7 +19,7 @@ from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree, Node, Tree
 from sfumato.plots import Branch
 from sfumato.report import save_figure
-from sfumato.source import Exact, Release, Source
+from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
 
 TREE, BAYES = "tree", "bayes"
@@ -80,6 +80,7 @@ def classify(
     ] = False,
     schema: Schema = None,
     engine: Engine = None,
+    fit: Fit = False,
     no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")
@@ -102,12 +103,12 @@ def classify(
     classifier = make(model, target, features, options)
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    source = read_source(file, schema, None, engine, cache=not no_cache)
-    if truth is not None and not isinstance(source, Release):
+    source = read_source(file, schema, None, engine, cache=not no_cache, fit=fit)
+    if truth is not None and isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    exact = None if truth is None else read_truth(truth, source)
     classifier.fit(source)
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)

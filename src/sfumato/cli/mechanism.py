@@ -88,7 +88,8 @@ class MechanismOptions:
         usual = "mask" if domain.baskets else "gamma-diagonal"
         if self.mechanism is not None or not self.given:
             return self.mechanism or usual
-        fitting = [name for name in (usual, "retention") if {*self.given} <= {*_names(name)}]
+        others = (usual, "questionnaire", "retention")
+        fitting = [name for name in others if {*self.given} <= {*_names(name)}]
         return fitting[0] if fitting else usual
 
 

@@ -15,6 +15,7 @@ import typer
 from sfumato import plots
 from sfumato.cli.options import (
     Engine,
+    Fit,
     Force,
     Form,
     Items,
@@ -119,6 +120,7 @@ def mine(
         ),
     ] = None,
     engine: Engine = None,
+    fit: Fit = False,
     no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
@@ -143,7 +145,7 @@ def mine(
     _check_asked(maximal and closed, min_confidence, (plot, output), force)
     called = None if names is None else read_names(names)
     read_as = None if truth else form
-    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as)
+    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
     exact = None if truth is None else _truth_beside(file, truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
@@ -179,6 +181,13 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show)
+    print_notes(_length_notes(source))
+
+
+def _length_notes(source: Source) -> list[str]:
+    """Which itemsets no report held together, in words."""
+    longest = source.mechanism.at_once if isinstance(source, Release) else None
+    return [] if longest is None else [f"longer itemsets than {longest} need a model: add --fit"]
 
 
 def _check_asked(
@@ -194,7 +203,7 @@ def _check_asked(
 
 def _truth_beside(file: str, truth: str, source: Source, form: str | None) -> Exact:
     """The true records of a release; of true records nothing else is the truth."""
-    if not isinstance(source, Release):
+    if isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )

@@ -57,6 +57,12 @@ NoCache = Annotated[
         help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
     ),
 ]
+Fit = Annotated[
+    bool,
+    typer.Option(
+        "--fit", help="Fit a model to the release first and ask that: any columns, errors say so."
+    ),
+]
 Gamma = Annotated[
     float | None,
     typer.Option(

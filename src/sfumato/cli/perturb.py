@@ -18,13 +18,16 @@ from sfumato.domain import Domain
 from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.questions import stated
 from sfumato.plan import plan_release
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, propose, read_items, reader_of
 from sfumato.table.readers import BasketReader
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
-BYTES_A_ROW = 40  # of a file, about
+COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
+BYTES_A_ROW = 40  # of a long file, about
 READ_OFF = (
     "the values, ranges and cuts were read off the true data and are told with the file, outside "
     "the guarantee; "
@@ -131,7 +134,7 @@ def _in_batches(
     **how: Any,
 ) -> Written:
     domain = read_domain(reader, schema, items)
-    mechanism = chosen_mechanism(options, domain, reader, rows_about(reader), output)
+    mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
@@ -161,34 +164,33 @@ def _with_spark(
         raise ParameterError(
             "Spark reads records by a schema", hint="propose one from a sample: sfumato schema"
         )
-    mechanism = chosen_mechanism(options, domain, None, USUAL_ROWS, output)
+    mechanism = chosen_mechanism(options, domain, None, output)
     return perturb_records(records, output, mechanism, rng, schema=domain, **how)
 
 
 def chosen_mechanism(
-    options: MechanismOptions, domain: Domain, reader: Reader | None, rows: int, output: str
+    options: MechanismOptions, domain: Domain, reader: Reader | None, output: str
 ) -> Mechanism:
     """The mechanism that was named, or the plan's best where only a guarantee was given; what
     cannot work is said before any noise is drawn.
     """
     if not options.planned:
-        return options.build(domain, reader)
+        built = options.build(domain, reader)
+        if isinstance(built, Questionnaire) and "questions" in options.given:
+            print_notes(stated(options.given["questions"], built.domain)[2])
+        return built
     guarantee = options.guarantee()
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-    plan = plan_release(domain, rows, guarantee=guarantee)
+    rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
+    plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
-    if reader is None or _holds_records(reader, domain):
+    if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
         print_notes((chosen, warning) if warning else (chosen,))
     return best.mechanism
-
-
-def _holds_records(reader: Reader, domain: Domain) -> bool:
-    """Whether there is anything to perturb."""
-    return any(rows_of(columns) for columns in islice(reader.batches(domain), 1))
 
 
 def _writable(mechanism: Mechanism, output: str) -> bool:
@@ -196,13 +198,15 @@ def _writable(mechanism: Mechanism, output: str) -> bool:
     return mechanism.reports.baskets or not output.removesuffix(".gz").endswith(".dat")
 
 
-def rows_about(reader: Reader) -> int:
-    """About how many records a file holds, for the plan: the order of magnitude is enough."""
-    try:
-        size = Path(reader.where.strip("'")).stat().st_size
-    except OSError:
-        return USUAL_ROWS
-    return max(100, size // BYTES_A_ROW)
+def rows_about(reader: Reader, domain: Domain) -> int:
+    """How many records a file holds, for the plan: counted, or of a long file the order of
+    magnitude.
+    """
+    batches = reader.batches(domain)
+    seen = sum(rows_of(columns) for columns in islice(batches, COUNTED_BATCHES))
+    if next(batches, None) is None:
+        return seen
+    return max(seen, (reader.size or 0) // BYTES_A_ROW)
 
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:

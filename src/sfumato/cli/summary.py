@@ -37,6 +37,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "copies": provenance.copies,
         "gamma_per_copy": _gamma(mechanism.guarantee),
         "parameters": _short_parameters(mechanism),
+        **mechanism.described(),
         "domain": {attribute.name: list(value_labels(attribute)) for attribute in mechanism.domain},
         "public": [attribute.name for attribute in mechanism.domain if attribute.public],
         "caveats": caveats(provenance),
@@ -185,3 +186,15 @@ def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
         and not (isinstance(value, list | dict) and len(value) > 200)
         and len(str(value)) <= 400
     }
+
+
+def model_facts(described: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a model is, as names and values for people."""
+    origin = described["fitted_to"]
+    shown = [
+        ("law", f"log-linear, interactions of up to {described['order']} columns"),
+        ("", described["law"]),
+        ("fitted to", f"{origin['rows']:,} reports of {origin['mechanism']}"),
+        ("columns", ", ".join(described["columns"])),
+    ]
+    return [*shown, *([("written", described["written"])] if "written" in described else [])]

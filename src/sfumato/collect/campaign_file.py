@@ -78,6 +78,8 @@ class Text:
             line = f", line {place[1]}" if place else ""
             reason = re.sub(r"\s*\(at .*\)$", "", str(error))
             raise CampaignError(f"{where}{line}: not valid TOML: {reason}") from None
+        except RecursionError:
+            raise CampaignError(f"{where}: nested too deep") from None
 
     def error(self, key: Key, message: str, hint: str | None = None) -> CampaignError:
         """The error that points at the line of a key."""

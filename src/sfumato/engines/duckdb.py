@@ -300,6 +300,8 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
         raise FileError(f"DuckDB was still counting {where} after {PATIENCE:.0f} s") from None
     finally:
         timer.cancel()
+        # A thread that holds the connection while Python ends makes DuckDB complain of it.
+        timer.join()
 
 
 @contextmanager

@@ -116,6 +116,15 @@ class Mechanism(ABC):
         """The sets of columns that single reports speak of, where they do not speak of all."""
         return None
 
+    def described(self) -> dict[str, Any]:
+        """What else people should see of the mechanism, as JSON data."""
+        return {}
+
+    @property
+    def at_once(self) -> int | None:
+        """The most private columns of which any can be asked about together; None where all can."""
+        return None
+
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:

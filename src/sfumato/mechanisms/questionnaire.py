@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from sfumato.mechanisms.questions import (
     asked,
     by_order,
     cover,
-    shares_of,
+    stated,
 )
 from sfumato.mechanisms.shares import Workload, information, mean_squares
 from sfumato.mechanisms.steps import Deal, Kary, Step
@@ -42,6 +43,7 @@ MOST_QUESTIONS = 1 << 14
 MOST_MAPPED = 1 << 19  # entries of all public maps together
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
 DENSE = 1 << 16  # records up to which the channel over whole records is written down
 
 
@@ -72,7 +74,15 @@ class Questionnaire(Mechanism):
     options = (
         Option(
             "questions",
-            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4",
+            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4 or "
+            "singles:0.4,age+sex:0.6",
+            str,
+            beside=True,
+            needed=False,
+        ),
+        Option(
+            "target",
+            "the column to be predicted: most questions are about it",
             str,
             beside=True,
             needed=False,
@@ -137,7 +147,7 @@ class Questionnaire(Mechanism):
         _check_values(private)
         if not 1 < gamma < math.inf:
             raise ParameterError(f"gamma={gamma:g} cannot be promised by a questionnaire")
-        sets, shares = _chosen(private, gamma, questions, target)
+        sets, shares = _chosen(domain, gamma, questions, target)
         kept = _simple(Fraction(guarantee.gamma), MOST_CELLS)
         mechanism = cls(domain, kept, asked(sets, shares, private.shape, gamma))
         check_kept(mechanism, guarantee)
@@ -237,6 +247,28 @@ class Questionnaire(Mechanism):
         names = self._private.names
         sets = dict.fromkeys(each.columns for each in self.questions)
         return tuple(tuple(names[axis] for axis in axes) for axes in sets)
+
+    def described(self) -> dict[str, Any]:
+        names, shape = self._private.names, self._private.shape
+        return {
+            "questions": [
+                {
+                    "columns": [names[axis] for axis in each.columns],
+                    "cells": math.prod(shape[axis] for axis in each.columns),
+                    "answers": each.answers,
+                    "share": each.weight / ONE,
+                }
+                for each in self.questions
+            ]
+        }
+
+    @cached_property
+    def at_once(self) -> int:
+        every = range(len(self._private))
+        for order in range(2, self.largest + 1):
+            if not all(map(self._told, combinations(every, order))):
+                return order - 1
+        return self.largest
 
     def _channel(self, cells: Sequence[Cells]) -> Questions:
         private = self._private
@@ -422,25 +454,45 @@ def _check_values(private: Domain) -> None:
 
 
 def _chosen(
-    private: Domain, gamma: float, questions: str | None, target: str | None
+    domain: Domain, gamma: float, questions: str | None, target: str | None
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """The sets of columns to ask about and their shares."""
+    private = domain.private
     shape = private.shape
     if questions is not None and target is not None:
         raise ParameterError(
             "questions and a target are given; either decides what is asked", hint="give one"
         )
     if target is not None:
-        axis = private.index(target)
-        sets, shares = cover(shape, gamma, Workload.target(shape, axis), (axis,))
-        return sets, shares.tolist()
-    few = len(shape) <= FEW_COLUMNS and private.cells <= FEW_CELLS
-    if questions is not None or few:
-        stated = USUAL if questions is None else shares_of(questions)
-        found, each, _ = by_order(shape, stated, private.names)
-        return found, each
+        return _about(shape, gamma, private.index(target))
+    if questions is not None:
+        return stated(questions, domain)[:2]
+    if are_few(private):
+        return by_order(shape, USUAL, private.names)[:2]
     sets, shares = cover(shape, gamma, Workload.itemsets(shape, 3, 2))
     return sets, shares.tolist()
+
+
+def are_few(private: Domain) -> bool:
+    """Whether every order of question is asked of these columns; of more, a planned cover."""
+    return len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
+
+
+def _about(
+    shape: tuple[int, ...], gamma: float, axis: int
+) -> tuple[list[tuple[int, ...]], list[float]]:
+    """Questions for one column: mostly with each of the others, some about the others together, so
+    that a model knows which of them say the same.
+    """
+    found: dict[tuple[int, ...], float] = {}
+    for workload, within, part in (
+        (Workload.target(shape, axis), (axis,), 1 - BESIDE_TARGET),
+        (Workload.itemsets(shape, 3, 2), None, BESIDE_TARGET),
+    ):
+        sets, shares = cover(shape, gamma, workload, within)
+        for axes, share in zip(sets, shares.tolist(), strict=True):
+            found[axes] = found.get(axes, 0.0) + part * share
+    return list(found), list(found.values())
 
 
 def _simple(gamma: Fraction, answers: int) -> Fraction:

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
+from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
 from sfumato.randomness import seeded
@@ -95,28 +96,66 @@ def _determine(maps: Sequence[Sequence[int]], cells: int, answers: int) -> bool:
     return int(np.linalg.matrix_rank(rows.astype(np.float64))) == cells
 
 
-def shares_of(text: str) -> dict[int, float]:
-    """The shares of singles, pairs and triples that a text states.
+def stated(text: str, domain: Domain) -> tuple[list[Axes], list[float], tuple[str, ...]]:
+    """The sets of private columns that a text states and their shares; and what had to be left out.
 
-    >>> shares_of("singles:0.1,pairs:0.9")
-    {1: 0.1, 2: 0.9}
+    A part is an order (singles, pairs, triples) or columns joined by a plus, then its share.
+
+    >>> from sfumato.domain import Category
+    >>> coins = Domain((Category("one", ("h", "t")), Category("two", ("h", "t"))))
+    >>> stated("singles:0.5,one+two:0.5", coins)
+    ([(0,), (1,), (0, 1)], [0.25, 0.25, 0.5], ())
     """
-    found: dict[int, float] = {}
+    orders, named = _parted(text, domain)
+    shape, names = domain.private.shape, domain.private.names
+    for axes in named:
+        _check_cells(shape, axes, names)
+    if not orders:
+        return list(named), list(named.values()), ()
+    sets, shares, notes = by_order(shape, orders, names)
+    rest = 1 - sum(named.values())
+    found = {axes: share * rest for axes, share in zip(sets, shares, strict=True)}
+    for axes, share in named.items():
+        found[axes] = found.get(axes, 0.0) + share
+    return list(found), list(found.values()), notes
+
+
+def _parted(text: str, domain: Domain) -> tuple[dict[int, float], dict[Axes, float]]:
+    """The shares of orders and of named columns; they sum to 1."""
+    orders: dict[int, float] = {}
+    named: dict[Axes, float] = {}
     for part in text.split(","):
-        word, colon, number = part.strip().partition(":")
-        if word not in ORDERS or not colon:
-            raise ParameterError(
-                f"'{part.strip()}' is no share of questions ({listing(ORDERS)})",
-                hint=near_miss(word, ORDERS) or "write singles:0.1,pairs:0.5,triples:0.4",
-            )
-        if ORDERS[word] in found:
+        word, _, number = part.strip().rpartition(":")
+        if word in ORDERS:
+            place, found = ORDERS[word], orders
+        else:
+            place, found = _named(word, part.strip(), domain), named  # type: ignore[assignment]
+        if place in found:
             raise ParameterError(f"'{word}' is given two shares; give it one")
-        found[ORDERS[word]] = _share(word, number)
-    if abs(sum(found.values()) - 1) > 1e-6:
+        found[place] = _share(word, number)
+    total = sum(orders.values()) + sum(named.values())
+    if abs(total - 1) > 1e-6:
+        raise ParameterError(f"the shares of questions sum to {total:g}; they must sum to 1")
+    return orders, named
+
+
+def _named(word: str, part: str, domain: Domain) -> Axes:
+    """The private columns that a part of a text names."""
+    names = word.split("+")
+    if "+" not in word and word not in domain.names:
         raise ParameterError(
-            f"the shares of questions sum to {sum(found.values()):g}; they must sum to 1"
+            f"'{part}' is no share of questions ({listing(ORDERS)}, or columns)",
+            hint=near_miss(word, ORDERS) or "write singles:0.1,pairs:0.5,triples:0.4",
         )
-    return found
+    for name in names:
+        if domain[name].public:
+            raise ParameterError(
+                f"a question asks about '{name}', which is public and stands in every report",
+                hint="ask about private columns",
+            )
+    if len(set(names)) < len(names):
+        raise ParameterError(f"'{word}' names a column twice", hint="name each once")
+    return tuple(sorted(domain.private.index(name) for name in names))
 
 
 def _share(word: str, number: str) -> float:

@@ -24,6 +24,9 @@ MECHANISMS = {
     "matrix": "matrix:UserMatrix",
     "combined": "combined:Combined",
     "questionnaire": "questionnaire:Questionnaire",
+    "unary": "unary:UnaryEncoding",
+    "subset-selection": "subset_selection:SubsetSelection",
+    "hadamard": "hadamard:HadamardResponse",
     "piecewise": "piecewise:Piecewise",
     "square-wave": "square_wave:SquareWave",
 }

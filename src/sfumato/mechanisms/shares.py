@@ -133,7 +133,7 @@ class Design:
         on those: a model supposes the rest.
         """
         cells = math.prod(self.shape[axis] for axis in axes)
-        order = self.order
+        order = len(axes) if len(axes) == 2 and axes in self.told else self.order
         total = 0.0
         for part in subsets(axes, min(order, len(axes))):
             told = self.told.get(part, 0.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -116,11 +116,11 @@ class Threshold:
             errors = max(errors, -_normal_quantile(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reports(self, tier: Tier, rows: int) -> NDArray[np.bool_]:
+    def reports(self, tier: Tier, rows: int, probability: Floats) -> NDArray[np.bool_]:
         """Which itemsets are part of the result."""
         measured = tier.measured
         if self.level is not None:
-            reached = self.probability(tier, rows) >= self.level
+            reached = probability >= self.level
         else:
             reached = measured.count >= (1 - self.relax) * self.goal(rows)
         # With no errors left to an itemset it is the papers' own search, which reports regardless.
@@ -138,6 +138,18 @@ class Threshold:
             candidates = tier.candidates(rows).take(uncertain)
             probability[uncertain] = prior.probability(candidates, self.goal(rows) / max(rows, 1))
         return probability
+
+    def probabilities(self, tiers: Sequence[Tier], rows: int) -> list[Floats]:
+        """The same of tiers one above the other: an itemset is frequent only where all its subsets
+        are, so that it is no more probably so than any of them.
+        """
+        found: list[Floats] = []
+        for tier in tiers:
+            own = self.probability(tier, rows)
+            if found:
+                own = np.minimum(own, found[-1][tier.subsets].min(axis=1))
+            found.append(own)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +310,11 @@ class _Search:
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
-        chosen = tuple(np.flatnonzero(threshold.reports(tier, rows)) for tier in kept)
+        likely = threshold.probabilities(kept, rows)
+        chosen = tuple(
+            np.flatnonzero(threshold.reports(tier, rows, each))
+            for tier, each in zip(kept, likely, strict=True)
+        )
         return Itemsets(self.supports, kept, chosen, threshold, lost=lost)
 
     def _grow(self, tier: Tier, threshold: Threshold) -> Tier | Lost:
@@ -515,10 +531,8 @@ class Itemsets(Framed):
     @cached_property
     def probability(self) -> Floats:
         """The probability that each itemset's true support reaches `min_support`."""
-        parts = [
-            self.threshold.probability(tier.take(rows), self.rows)
-            for tier, rows in zip(self.tiers, self.chosen, strict=True)
-        ]
+        likely = self.threshold.probabilities(self.tiers, self.rows)
+        parts = [each[rows] for each, rows in zip(likely, self.chosen, strict=True)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     @property

@@ -40,6 +40,7 @@ class NodeCounts:
     cells: Groups  # the cells of the feature that belong to the node
     value: NDArray[Any]  # (cells, classes)
     covariance: NDArray[Any]  # (cells, classes, cells, classes)
+    shrunk: bool = False  # by a law: what chance adds was taken away before
 
 
 class TreeQuestions:
@@ -60,8 +61,11 @@ class TreeQuestions:
         }
         counted = isinstance(problem.tables[0].evidence, CountEvidence)
         cells = math.prod(self.sizes) * problem.target.size
-        self._whole = counted and cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
-        self._free = False  # whether a question costs no scan
+        # Bits of few columns say more of them than those of all, summed.
+        nested = problem.tables[0].evidence.nested
+        small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        self._whole = counted and nested and small
+        self._free = not counted  # whether a question costs no scan
 
     def candidates(self, region: Region) -> list[int]:
         """The features that still have more than one cell in this node."""
@@ -83,12 +87,22 @@ class TreeQuestions:
             return
         if self._whole and not self._free:
             self._condense()
-        if levels_left > 1 and not self._free:
-            missing += self._next_needs(regions)
-        questions = list(self._shared(missing))
-        estimates = self.source.marginals([self._cells(partition) for partition in questions])
+        if levels_left > 1 and not self._free and self._ask([*missing, *self._next_needs(regions)]):
+            return
+        self._ask(missing, needed=True)
+
+    def _ask(self, needs: Sequence[Partition], needed: bool = False) -> bool:
+        """Ask these in one scan; whether they were answered, where they need not be."""
+        questions = list(self._shared(needs))
+        try:
+            estimates = self.source.marginals([self._cells(partition) for partition in questions])
+        except Unanswerable:  # reports may say nothing of the columns that children would ask about
+            if needed:
+                raise
+            return False
         for partition, estimate in zip(questions, estimates, strict=True):
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
+        return True
 
     def _condense(self) -> None:
         """Count the table of all columns once, where the reports say anything of all at once."""
@@ -174,9 +188,10 @@ class TreeQuestions:
         covariance = small.cell_covariance(cells.ravel(), sampling=True)
         value = small.value.ravel()[cells]
         covariance = covariance.reshape(*cells.shape, *cells.shape)
-        if small.evidence.samples:
+        shrunk = small.evidence.samples
+        if shrunk:
             covariance = _given_sizes(value, covariance)
-        return NodeCounts(feature, inside, value, covariance)
+        return NodeCounts(feature, inside, value, covariance, shrunk)
 
     def _cells_of_node(
         self,

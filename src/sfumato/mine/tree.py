@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
@@ -202,7 +202,12 @@ def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
     root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
     frontier = [root]
     for depth in range(max_depth):
-        questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+        try:
+            questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+        except Unanswerable:
+            if not depth:
+                raise
+            break  # the next level would ask about more columns at once than the source can answer
         for sprout in frontier:
             tables = [
                 questions.counts(sprout.region, place)

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import Unanswerable
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.evidence import gathered
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.reports import Answers, Reports, Tallies
 from sfumato.observation import CellTally, Tally
-from sfumato.source import Release, Source
+from sfumato.source import Release, default_cells
 
 MOST_ITEMS = 20  # items of baskets that a model holds
+MOST_CELLS = 1024  # of one column
 MOST_COLUMNS = 64  # columns whose pairs are all learned
 PUBLIC_CELLS = 4096  # cells of all public columns together
 FEWEST = 20  # people for each coefficient of single columns
@@ -30,14 +31,16 @@ def fit_release(release: Release, order: int = 3) -> Model:
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
+    if order not in (2, 3):
+        raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if release.copies > 1:
         raise Unanswerable(
             f"a model counts each person once, and this release holds {release.copies} reports of "
             "each",
             hint="query the release itself",
         )
-    columns, public = model_columns(release.mechanism, release)
-    order = min(order, 3) if len(columns) > 2 else 2
+    columns, public = model_columns(release.mechanism)
+    order = order if len(columns) > 2 else 2
     reports = _reports(release, columns, public, order)
     _check_enough(reports)
     guarantee = release.provenance.guarantee
@@ -47,24 +50,25 @@ def fit_release(release: Release, order: int = 3) -> Model:
         "gamma": float(guarantee.gamma) if math.isfinite(guarantee.gamma) else None,
         "left_out": [a.name for a in release.domain if a.name not in _named(columns)],
     }
-    return Model(release.domain, columns, reports, order, fitted_to)
+    return Model(release.mechanism, columns, reports, order, fitted_to)
 
 
 def _named(columns: tuple[Cells, ...]) -> set[str]:
     return {part.attribute.name for part in columns}
 
 
-def model_columns(mechanism: Mechanism, source: Source) -> tuple[tuple[Cells, ...], int]:
+def model_columns(mechanism: Mechanism) -> tuple[tuple[Cells, ...], int]:
     """The columns that a model holds, public ones first as long as their cells are few; and how
     many of them are public.
     """
     shown: list[Cells] = []
     for attribute in mechanism.domain:
         if attribute.public and not isinstance(attribute, Items):
-            cells = source.cells(attribute.name)
+            cells = default_cells(mechanism.domain, attribute.name)
             if math.prod(part.size for part in (*shown, cells)) <= PUBLIC_CELLS:
                 shown.append(cells)
-    private = [source.cells(axis.name) for axis in mechanism.domain.private.axes]
+    domain = mechanism.domain
+    private = [default_cells(domain, axis.name) for axis in domain.private.axes]
     _check_number(mechanism.domain.private, private)
     return (*shown, *private), len(shown)
 
@@ -77,6 +81,14 @@ def _check_number(private: Domain, columns: list[Cells]) -> None:
             hint="mine the release itself",
             items=items,
         )
+    for part in columns:
+        if part.size > MOST_CELLS:
+            raise Unanswerable(
+                f"'{part.name}' has {part.size:,} cells, and a model holds {MOST_CELLS:,} of a "
+                "column at most",
+                hint="give it cuts = […] in the schema, or fewer values",
+                cells=part.size,
+            )
     if len(columns) > MOST_COLUMNS:
         raise Unanswerable(
             f"a model holds at most {MOST_COLUMNS} columns, and this release has {len(columns)}",
@@ -105,10 +117,8 @@ def _reports(
         counts = release.counter.count((*columns[:public], *seen.tally.cells))
         return answers_of(seen.channel, columns, public, counts)
     shape = tuple(part.size for part in columns)
-    whole = CellTally(columns)
-    if is_dense(shape, order) and _counts_itself(release.mechanism, columns):
-        table = release.counter.count(columns)
-        return tallies_of(release.mechanism, columns, public, whole, table)
+    if is_dense(shape, order) and _counts_itself(release.mechanism):
+        return tallies_of(release.mechanism, columns, public, release.counter.count(columns))
     ordered = tuple(map(is_ordered, columns))
     return Tallies(
         release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
@@ -119,7 +129,7 @@ def _counted(release: Release) -> Any:
     return lambda tally: tally.count(release.counter)
 
 
-def _counts_itself(mechanism: Mechanism, columns: tuple[Cells, ...]) -> bool:
+def _counts_itself(mechanism: Mechanism) -> bool:
     """Whether every tally is a sum of the table of all columns."""
     return mechanism.item_law is None and mechanism.private_reports == mechanism.domain.private
 
@@ -143,7 +153,6 @@ def tallies_of(
     mechanism: Mechanism,
     columns: tuple[Cells, ...],
     public: int,
-    whole: CellTally,
     table: NDArray[Any],
 ) -> Tallies:
     """Reports whose table over all columns is known: any tally is a sum of it."""

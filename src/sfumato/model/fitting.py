@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.channels.contrasts import Floats
+from sfumato.errors import FileError
 from sfumato.model.loglinear import Likelihood
 
 ROUGHNESS = 3.0  # power of a contrast's degree in its prior precision
@@ -27,7 +28,10 @@ USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
 ROUNDS = 12
 HALVINGS = 14
-ENOUGH = 1e-4  # nats that a step promises below which it is the last: a hundredth of an error
+ENOUGH = 1e-5  # nats that a step promises below which it is the last while variances are learned
+SETTLED = 1e-8  # the same for the last climb: steps shrink by half, so what is left of the way is
+# about as long as the last one, here a ten thousandth of a standard error
+ROUNDING = 1e-12  # of the likelihood: what a step may seem to lose by rounding alone
 STEPS = 60
 
 
@@ -61,10 +65,23 @@ def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool 
     """
     theta = np.zeros(likelihood.family.interactions.size)
     begun = start_variances(likelihood) if variances is None else variances
-    found = _ascend(_at(likelihood, theta, begun), 6)
-    if learn:
-        found = _learn(found)
-    return _ascend(found, STEPS)
+    start = _at(likelihood, theta, begun)
+    return _ascend(_learn(_ascend(start, 6)) if learn else start, STEPS, SETTLED)
+
+
+def refitted(
+    likelihood: Likelihood, theta: Floats, variances: Floats, *, converged: bool, steps: int
+) -> Fit:
+    """The fit with these coefficients, found before: nothing is searched for."""
+    interactions = likelihood.family.interactions
+    if theta.shape != (interactions.size,) or variances.shape != (len(interactions.sets),):
+        raise FileError(
+            f"a law of {theta.size} coefficients and {variances.size} variances; its columns have "
+            f"{interactions.size} and {len(interactions.sets)}"
+        )
+    law = likelihood.family.law(theta)
+    _, information = likelihood.score(law)
+    return Fit(likelihood, theta, law, information, variances, converged, steps)
 
 
 def _at(likelihood: Likelihood, theta: Floats, variances: Floats) -> Fit:
@@ -110,7 +127,7 @@ def _halved(
         moved = theta + step / 2**halving
         law = likelihood.family.law(moved)
         value = likelihood.value(law) - 0.5 * float(precision @ moved**2)
-        if value >= before - 1e-9 * abs(before):
+        if value >= before - ROUNDING * abs(before):
             return moved, law, value
     return theta, likelihood.family.law(theta), before
 

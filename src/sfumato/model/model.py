@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 from sfumato.channels.contrasts import Axes, Interactions
@@ -14,6 +15,7 @@ from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Supports
+from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.fitting import Fit, fit
 from sfumato.model.laplace import Laplace, LaplaceMarginal
@@ -24,8 +26,8 @@ from sfumato.source import Source
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
-LOCAL_CELLS = 1 << 14  # of a question to a model of many columns
-KEPT = 64  # local laws that are remembered
+LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
+KEPT = 1 << 24  # entries of local laws that are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +39,13 @@ class Model(Source):
     they assume. Their errors count the people as a sample.
     """
 
-    records: Domain
+    mechanism: Mechanism  # that made the reports
     columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
     reports: Reports
     order: int
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
-    _kept: dict[Axes, Laplace] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -53,7 +55,7 @@ class Model(Source):
 
     @property
     def domain(self) -> Domain:
-        return self.records
+        return self.mechanism.domain
 
     @property
     def rows(self) -> int:
@@ -90,29 +92,28 @@ class Model(Source):
         every = tuple(range(len(self.columns)))
         return Laplace(_converged(fit(likelihood_over(self.reports, every, self.order)), "the law"))
 
-    def _law_over(self, axes: Axes) -> tuple[Laplace, Axes]:
-        """A law that holds these axes, and their places in it."""
+    def marginal_of(self, axes: Axes) -> LaplaceMarginal:
+        """The shares of the cells of some axes (ascending) and their errors."""
         if self.dense:
-            return self.law, axes
-        cells = math.prod(self.reports.shape[axis] for axis in axes)
-        if cells > LOCAL_CELLS:
+            return self.law.marginal(axes)
+        if axes not in self._kept:
+            while self._kept and sum(m.spread.size for m in self._kept.values()) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[axes] = self._local_law(axes).marginal(tuple(range(len(axes))))
+        return self._kept[axes]
+
+    def _local_law(self, axes: Axes) -> Laplace:
+        shape = tuple(self.reports.shape[axis] for axis in axes)
+        cells = math.prod(shape)
+        if cells > LOCAL_CELLS or not is_dense(shape, 3):
             raise Unanswerable(
                 f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
-                f"fitted to {LOCAL_CELLS:,} at a time",
+                f"fitted to {LOCAL_CELLS:,} at a time at most",
                 hint="ask about fewer columns at once, or coarser cells",
                 cells=cells,
             )
-        if axes not in self._kept:
-            while len(self._kept) >= KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            names = listing(self.columns[axis].name for axis in axes)
-            self._kept[axes] = Laplace(_converged(self._local.fit(axes), f"the law of {names}"))
-        return self._kept[axes], tuple(range(len(axes)))
-
-    def marginal_of(self, axes: Axes) -> LaplaceMarginal:
-        """The shares of the cells of some axes (ascending) and their errors."""
-        law, places = self._law_over(axes)
-        return law.marginal(places)
+        names = listing(self.columns[axis].name for axis in axes)
+        return Laplace(_converged(self._local.fit(axes), f"the law of {names}"))
 
     @property
     def fitted_order(self) -> int:
@@ -121,10 +122,22 @@ class Model(Source):
 
     def supposed(self, axes: Axes) -> str | None:
         """What an answer about these axes assumes beyond the reports."""
-        private = [axis for axis in axes if axis >= self.reports.public]
-        if len(private) <= self.fitted_order and self.reports.held(tuple(private)):
+        private = tuple(axis for axis in axes if axis >= self.reports.public)
+        told = self._told(private)
+        if len(private) <= told:
             return None
-        return f"no interaction of more than {self.fitted_order} columns"
+        if told == 1:
+            return "columns that no question joined to be independent"
+        return f"no interaction of more than {told} columns"
+
+    def _told(self, axes: Axes) -> int:
+        """The order up to which reports told of every interaction of these axes, and laws hold it:
+        what joins more columns was never heard, whatever the order that was fitted.
+        """
+        for order in range(min(self.fitted_order, len(axes)), 1, -1):
+            if all(map(self.reports.held, combinations(axes, order))):
+                return order
+        return 1
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]

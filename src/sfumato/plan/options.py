@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from shlex import quote
 from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_table
+from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -35,27 +37,38 @@ class Offer:
     means: Mapping[str, float]  # standard error of each number's mean, in its unit
     error: float  # of what is asked for, as a share
     people: float  # how many it takes for the wanted error; infinite where no number would do
+    options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
 
     @property
     def guarantee(self) -> Guarantee:
         """What it promises each respondent."""
         return self.mechanism.guarantee
 
-    def command(self, promise: str | None = None) -> str:
+    def command(
+        self, promise: str | None = None, *, data: str = "DATA", schema: str = "SCHEMA"
+    ) -> str:
         """What to type to get it: the options behind `sfumato perturb DATA … -o OUT`."""
         stated = promise or f"--gamma {_decimal(self.guarantee.gamma)}"
-        return f"sfumato perturb DATA --schema SCHEMA --mechanism {self.name} {stated} -o OUT"
+        given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
+        return (
+            f"sfumato perturb {quote(data)} --schema {quote(schema)} --mechanism {self.name}"
+            f"{given} {stated} -o OUT"
+        )
 
     def warning(self) -> str | None:
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
-        pairs = self.supports[1] if len(self.supports) > 1 else self.supports[0]
+        together = len(self.supports) > 1
+        off = _figures(100 * self.supports[together])
+        what, about = (
+            ("two values together", " about columns together") if together else ("a value", "")
+        )
         needed = self.rows * (self.error / USELESS) ** 2
         people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
         return (
-            f"with {self.rows:,} people the support of two values together is off by "
-            f"{_figures(100 * pairs)} points: no answer about columns together will be usable"
+            f"with {self.rows:,} people the support of {what} is off by {off} points: "
+            f"no answer{about} will be usable"
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
@@ -97,6 +110,7 @@ class Plan:
     guarantee: Guarantee | None
     accuracy_asked: bool
     rho1: float = 0.05
+    outlook: Outlook | None = None  # where a questionnaire is best
 
     @property
     def best(self) -> Offer:
@@ -132,6 +146,11 @@ class Plan:
         """What is said where even the best answer tells nothing."""
         if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
             return ()
+        if self.outlook is not None:
+            remedies = "; or ".join(self.outlook.remedies())
+            return (
+                f"not usable: an error above half of what is measured tells nothing; {remedies}",
+            )
         people = self.rows * (self.best.error / USELESS) ** 2
         return (
             "not usable: an error above half of what is measured tells nothing. What would do: "
@@ -250,6 +269,7 @@ class Plan:
             "mechanisms": [option.to_dict(self.rho1) for option in self.options],
             "refused": dict(self.refused),
             "words": list(self.sentences()),
+            "outlook": None if self.outlook is None else self.outlook.to_dict(),
             "assumptions": list(ASSUMPTIONS),
         }
 

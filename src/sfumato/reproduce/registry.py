@@ -60,6 +60,11 @@ PAPERS: dict[str, Paper] = {
             "frapp-figure-7": "condition numbers, γ = 19",
         },
     ),
+    "one-report": Paper(
+        "One report is enough (FRAPP's fifty beside one)",
+        "one_report",
+        {"one-report": "errors on CENSUS, γ = 19, one report of each person"},
+    ),
     "fp-nfp": Paper(
         "FP/NFP (Rao and Chiranjeevi 2012)",
         "fp_nfp",

@@ -40,9 +40,14 @@ class Unzipped(io.RawIOBase):
         return len(text)
 
 
+def most_unzipped(zipped: int) -> int:
+    """The bytes that a gzip file of so many may unfold to."""
+    return max(SMALL_TEXT, MOST_UNZIPPED * zipped)
+
+
 def check_unzipped(text: int, zipped: int, where: str) -> None:
     """Refuse a gzip stream of which so few bytes gave so many."""
-    if text > max(SMALL_TEXT, MOST_UNZIPPED * zipped):
+    if text > most_unzipped(zipped):
         raise FileError(
             f"{where} unzips to more than {MOST_UNZIPPED} times its size",
             hint="if it is meant so, unzip it first",

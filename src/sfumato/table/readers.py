@@ -35,6 +35,7 @@ from sfumato.table.expansion import (
     check_rows,
     check_unpacked,
     check_unzipped,
+    most_unzipped,
 )
 from sfumato.table.table import (
     METADATA_KEY,
@@ -483,6 +484,19 @@ class TextReader(Reader):
     @cached_property
     def description(self) -> Mapping[str, Any] | None:
         return None if isinstance(self.path, bytes) else description_of(self.path)
+
+    @property
+    def described_rows(self) -> int:
+        rows = super().described_rows
+        with self._opened() as stream:
+            most = most_unzipped(self.size) if isinstance(stream, Unzipped) else self.size
+        if rows > most:  # a row takes a byte or more
+            raise FileError(
+                f"{self.where} has {self.size:,} bytes, but its description speaks of {rows:,} "
+                "rows",
+                hint="it was cut short or changed after it was perturbed",
+            )
+        return rows
 
     def _check_rows(self, rows: int) -> None:
         if self.description is not None and rows != self.described_rows:

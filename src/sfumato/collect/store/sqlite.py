@@ -356,7 +356,7 @@ class _KnownIdError(Exception):
 
 def _connect(path: str) -> sqlite3.Connection:
     # Autocommit: transactions are begun by hand. Any thread may use a connection, one at a time.
-    return sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
 
 def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:

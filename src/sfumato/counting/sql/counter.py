@@ -70,12 +70,17 @@ class SqlCounter:
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
     _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
+    _found_rows: set[int] = field(default_factory=set, repr=False)  # in the tables counted so far
 
     @cached_property
     def rows(self) -> int:
-        if self.stated_rows is not None:
-            return self.stated_rows
-        return int(self._fetch(self._writer.total()).column("n")[0].as_py())
+        if self.stated_rows is None or self.stated_rows not in self._found_rows:
+            # A description may be a stranger's: what it says is counted once.
+            self._check_rows(int(self.once(["rows"], self._total)))
+        return min(self._found_rows) if self.stated_rows is None else self.stated_rows
+
+    def _total(self) -> NDArray[Any]:
+        return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
     def _writer(self) -> StatementWriter:
@@ -131,6 +136,7 @@ class SqlCounter:
                 f"{self.stated_rows:,}",
                 hint="it was cut short or changed after it was perturbed",
             )
+        self._found_rows.add(found)
 
     def check_values(self, cells: Iterable[Cells]) -> None:
         """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
@@ -476,7 +482,8 @@ def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.asarray(column.cast(pa.int64()).combine_chunks())
+    whole = column.cast(pa.int64()).fill_null(0)  # DuckDB's COUNT_IF of no rows is NULL
+    return np.asarray(whole.combine_chunks())
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

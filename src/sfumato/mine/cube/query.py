@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.domain import Numeric
-from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.errors import ParameterError, QueryError, listing, near_miss
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
@@ -20,7 +20,7 @@ from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Mask
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
-from sfumato.mine.cube.grammar import Order, parse
+from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
@@ -51,8 +51,12 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """
     if method not in METHODS:
         raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
-    plan = QuestionPlan.of(parse(sql, [axis.name for axis in source.domain.axes]), source.domain)
-    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    names = [axis.name for axis in source.domain.axes]
+    try:
+        plan = QuestionPlan.of(parse(sql, names), source.domain)
+        return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    except RecursionError:
+        raise QueryError(TOO_DEEP, hint=MANY) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +214,16 @@ class _Answering:
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
+        yield from self._assumed()
         yield from self._rounding()
         yield from self._comparison(groups)
+
+    def _assumed(self) -> Iterator[str]:
+        """What a model supposed beyond the reports."""
+        for tables in self.counted.tables.values():
+            evidence = None if tables.counts is None else tables.counts.evidence
+            if evidence is not None and evidence.assumes:
+                yield f"model-based: it assumes {evidence.assumes}"
 
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
