@@ -11,9 +11,23 @@ from press.running import ROOT
 from sfumato import errors
 from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
-from sfumato.domain import schema
+from sfumato.domain import Category, Domain, Items, Numeric, schema
 from sfumato.interruption import INTERRUPTED
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.privacy.guarantee import Guarantee
+
+ASKED = Guarantee(19)
+DOMAINS = {
+    "records": Domain(
+        (
+            Category("sex", ("female", "male")),
+            Category("smoker", ("no", "yes")),
+            Category("income", ("low", "middle", "high")),
+        )
+    ),
+    "numbers": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
+}
 
 
 def commands() -> str:
@@ -106,6 +120,27 @@ def _mechanism(name: str) -> Iterator[str]:
     yield _prose(kept.__doc__ or "")
     if kept.options:
         yield table(("option", "what it is"), [(f"`{o.flag}`", o.help) for o in kept.options])
+
+
+def promises() -> str:
+    """What every mechanism promises when asked for γ = 19, and its caveats, or its refusal."""
+    return table(
+        ("mechanism", "asked on", "promises", "and says"),
+        [(f"`{name}`", *_promise(name)) for name in MECHANISMS],
+    )
+
+
+def _promise(name: str) -> tuple[str, str, str]:
+    refused = ""
+    for kind, domain in DOMAINS.items():
+        try:
+            kept = mechanism_class(name).promising(ASKED, domain)
+        except errors.SfumatoError as error:
+            refused = refused or error.message
+            continue
+        gamma = float(kept.guarantee.gamma)
+        return kind, f"γ = {gamma:.4g}, ε = {kept.guarantee.epsilon:.3f}", "; ".join(kept.caveats)
+    return "", "no γ", refused
 
 
 def _prose(docstring: str) -> str:
@@ -208,6 +243,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "mechanism-details": mechanism_details,
     "mechanisms": mechanisms,
+    "promises": promises,
     "python": python,
     "version": version,
 }

@@ -6,6 +6,8 @@ import json
 import math
 import re
 import time
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +27,7 @@ from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.plan import Offer, Plan, plan_release, privacy_curve
+from sfumato.plan.planning import _nearest
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
@@ -283,6 +286,66 @@ def test_means_are_planned_only_where_a_query_has_them() -> None:
 def test_means_need_a_number() -> None:
     with pytest.raises(ParameterError, match="no private number"):
         plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="means")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "told"),
+    [
+        (1000, 0.5, None),
+        (1000, 5.0, "; 100,000 people would do"),
+        (10**9, 15.75, "; 992,250,000,000 people would do"),
+        (10**9, 15.95, ""),  # more people than there are: no number is told
+    ],
+)
+def test_a_useless_offer_says_how_many_people_would_do(
+    census: Plan, rows: int, error: float, told: str | None
+) -> None:
+    warning = replace(census.best, rows=rows, error=error).warning()
+    if told is None:
+        assert warning is None
+        return
+    assert warning is not None and f"with {rows:,} people" in warning
+    assert f"no answer about columns together will be usable{told}; drop columns" in warning
+
+
+def test_itemsets_stand_for_all_columns_and_values() -> None:
+    """Sixteen of each length or a little more, each column and each value as often as another."""
+    questions = Demand(CENSUS)
+    for length in (1, 2, 3):
+        chosen = questions.itemsets(length)
+        assert 16 <= len(chosen) < 32 + length and all(len(items) == length for items in chosen)
+        assert len(set(chosen)) > 10
+        columns = Counter(item.attribute for items in chosen for item in items)
+        assert set(columns) == set(CENSUS.names) or length > 1
+    pairs = Demand(Domain((PET, SEX))).itemsets(2)
+    assert {(a.place, b.place) for a, b in pairs} == {(p, s) for p in range(3) for s in range(2)}
+    shop = Domain((Items("items", tuple("abcdefgh")),))
+    assert [[item.place for item in items] for items in Demand(shop).itemsets(3)] == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]
+
+
+def test_the_condition_told_is_the_worst() -> None:
+    uneven = Domain((Category("a", ("x", "y")), Category("b", ("x", "y"))))
+    mechanism = Retention(uneven, {"a": 0.9, "b": 0.2})
+    _, condition = Demand(uneven).itemset_figures(mechanism, 1)
+    assert condition == pytest.approx(5)  # of b: 1 / 0.2
+
+
+def test_the_nearest_promise_is_the_smallest_that_can_be_kept() -> None:
+    """Where nothing meets a promise, the hint is the first factor at which something does."""
+    for least in (1.5, 3.0, 5.0, 5.5, 30.0):
+
+        def make(guarantee: Guarantee, least: float = least) -> Mechanism:
+            if guarantee.epsilon < least * 0.1 - 1e-9:
+                raise PrivacyError("not yet")
+            return GammaDiagonal.promising(guarantee, Domain((PET, SEX)))
+
+        found = _nearest([("one", make)], Guarantee.from_epsilon(0.1))
+        assert found is not None and found[0] == "one"
+        expected = next(f for f in (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0) if f >= least)
+        assert found[1].epsilon == pytest.approx(0.1 * expected, rel=1e-3)
 
 
 def test_a_questionnaire_asks_what_the_purpose_needs() -> None:

@@ -241,6 +241,17 @@ class CutLaw:
         return np.full(self.items, shown), np.full(self.items, 1 - self.insert)
 
 
+@dataclass(frozen=True, eq=False)
+class SymbolLaw:
+    """A report is one symbol for a whole basket: `decode` gives, of the tally, the estimated people
+    who hold each of the itemsets asked about, and the variances.
+    """
+
+    tally: CellTally
+    itemsets: tuple[tuple[int, ...], ...]
+    decode: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+
+
 ItemLaw = FlipLaw | CutLaw
 
 

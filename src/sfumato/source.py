@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Retain, Windowed
+from sfumato.channels import Channel, Decoded, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable
+from sfumato.estimation.decoded import DecodedEvidence
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
@@ -28,10 +29,11 @@ from sfumato.estimation.smooth import GridSums, SmoothEvidence
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
+from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_facts
-from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, Tally
+from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
@@ -255,6 +257,8 @@ def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells])
     evidence: Evidence = CountEvidence(counts, seen.channel)
     if isinstance(seen.channel, Windowed):
         evidence = SmoothEvidence(counts, seen.channel)
+    if isinstance(seen.channel, Decoded):
+        evidence = DecodedEvidence(counts, seen.channel)
     if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
         return evidence
     names = [part.name for part in seen.cells]
@@ -413,7 +417,9 @@ class Release(CountedSource):
         return self.mechanism.channel_over([self.domain.axis(name)])
 
     def supports(self) -> Supports:
-        law = self.mechanism.item_law
+        symbols, law = self.mechanism.symbol_law, self.mechanism.item_law
+        if symbols is not None:
+            return self._symbol_supports(symbols)
         if law is None:
             return self._tabulated(exact=False, longest=self.mechanism.at_once)
         if isinstance(law, FlipLaw):
@@ -426,6 +432,17 @@ class Release(CountedSource):
         keeps = np.r_[law.ones, extra], np.r_[law.zeros, extra]
         baskets = self.counter.baskets((self._reported, *self._public))
         return FlippedSupports(baskets, names, *keeps, attributes, self.copies)
+
+    def _symbol_supports(self, law: SymbolLaw) -> Supports:
+        items = self.domain.private.attributes[0]
+        count, variance = law.decode(self.counter.count(law.tally.cells))
+        return SymbolSupports(
+            items.labels,
+            self.rows,
+            law.itemsets,
+            count / self.copies,
+            np.sqrt(variance) / self.copies,
+        )
 
     def _cut_supports(self, law: CutLaw) -> Supports:
         names, attributes = self._items

@@ -13,7 +13,7 @@ from sfumato.audit.check import Check, counted, worst_of
 from sfumato.audit.paired import Paired, judged_cells
 from sfumato.bits import Bits
 from sfumato.counting.tables import TableCounter
-from sfumato.domain import Cells, Columns
+from sfumato.domain import Attribute, Cells, Columns, Items
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 def observed_checks(paired: Paired) -> list[Check]:
     """Whether reports, true cell by true cell, are tallied as the observation says."""
-    columns = [judged_cells(a) for a in list(paired.private)[:MOST_COLUMNS]]
+    columns = [part for a in paired.private for part in _judged(a)][:MOST_COLUMNS]
     questions: list[Sequence[Cells]] = [(part,) for part in columns]
     if paired.mechanism.together is None:
         questions += pairwise(columns)
@@ -39,6 +39,13 @@ def observed_checks(paired: Paired) -> list[Check]:
         ]
     found = (_tally_check(paired, cells) for cells in questions)
     return [check for check in found if check is not None]
+
+
+def _judged(attribute: Attribute) -> list[Cells]:
+    """The cells that a column is judged by; of baskets each item on its own."""
+    if isinstance(attribute, Items):
+        return [attribute.item_cells(item) for item in attribute.labels[:MOST_COLUMNS]]
+    return [judged_cells(attribute)]
 
 
 def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
@@ -103,6 +110,8 @@ def ratio_view(
 ) -> Iterator[tuple[str, NDArray[np.intp], NDArray[np.intp], int]]:
     """What tells two records apart best: how much likelier a report is under one than the other."""
     private = [place for place, a in enumerate(mechanism.domain) if not a.public]
+    if any(isinstance(mechanism.domain.attributes[place], Items) for place in private):
+        return  # baskets have no cells to tell apart
     cells = [mechanism.domain.attributes[place].cells() for place in private]
     within = [
         np.eye(part.size)[[int(np.asarray(record[place])[0]) for record in (first, second)]]
@@ -129,12 +138,14 @@ def report_tables(
             continue
         shown = _shown(attribute, column)
         for place, private in enumerate(paired.private):
-            cells = judged_cells(private)
-            truth = np.asarray(cells.assign(paired.truths[place])).astype(np.intp)
-            values = [f"{private.name}={label}" for label in cells.labels]
-            for names, codes in shown:
-                table = np.bincount(codes * cells.size + truth, minlength=len(names) * cells.size)
-                yield table.reshape(len(names), cells.size), names, values
+            for cells in _judged(private):
+                truth = np.asarray(cells.assign(paired.truths[place])).astype(np.intp)
+                values = [f"{cells.name}={label}" for label in cells.labels]
+                for names, codes in shown:
+                    flat = np.bincount(
+                        codes * cells.size + truth, minlength=len(names) * cells.size
+                    )
+                    yield flat.reshape(len(names), cells.size), names, values
 
 
 def _shown(attribute: Any, column: Any) -> list[tuple[list[str], NDArray[np.intp]]]:

@@ -2,6 +2,7 @@
 
 from sfumato.channels.base import Channel, NotLumpableError
 from sfumato.channels.cut import CutBaskets, CutRecords
+from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
@@ -15,6 +16,7 @@ __all__ = [
     "Channel",
     "CutBaskets",
     "CutRecords",
+    "Decoded",
     "Dense",
     "Law",
     "NotLumpableError",

@@ -28,8 +28,8 @@ class HadamardSets:
 
     @classmethod
     def suited(cls, truths: int, gamma: float) -> HadamardSets:
-        """As many blocks as tell most: about γ, unless the truths are fewer."""
-        wanted = 2 ** max(0, round(math.log2(max(1.0, min(gamma, 2 * truths)))) - 1)
+        """As many blocks as the paper takes: 2^(⌈log₂ min(γ, 2·truths)⌉ − 1), or what is needed."""
+        wanted = 2 ** max(0, math.ceil(math.log2(max(1.0, min(gamma, 2 * truths)))) - 1)
         width = 2
         while width - 1 < truths / wanted:
             width *= 2

@@ -17,7 +17,7 @@ from sfumato.errors import PrivacyError, Unanswerable
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
-from sfumato.observation import CellTally, ItemLaw, Observation, joined
+from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 
@@ -136,6 +136,11 @@ class Mechanism(ABC):
     @property
     def item_law(self) -> ItemLaw | None:
         """How supports of itemsets come back, for reports that are baskets; None for others."""
+        return None
+
+    @property
+    def symbol_law(self) -> SymbolLaw | None:
+        """How supports come back where a report is one symbol for a whole basket; else None."""
         return None
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:

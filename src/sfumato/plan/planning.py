@@ -227,7 +227,12 @@ class _Asking:
         return self.spread(mechanism) / math.sqrt(rows)
 
     def option(
-        self, name: str, mechanism: Mechanism, rows: int, wanted: float, options: Mapping[str, str]
+        self,
+        name: str,
+        mechanism: Mechanism,
+        rows: int,
+        wanted: float,
+        options: Mapping[str, str] | None = None,
     ) -> Offer:
         questions, root = self.questions, math.sqrt(rows)
         spread = self.spread(mechanism)
@@ -247,7 +252,7 @@ class _Asking:
             },
             error=spread / root,
             people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,
-            options=options,
+            options=options or {},
         )
 
 

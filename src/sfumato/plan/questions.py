@@ -85,11 +85,11 @@ class Demand:
         every = max(1, choices // SAMPLED)
         sets = list(islice(combinations(self.columns, length), 0, None, every))
         for turn in range(len(sets) * -(-SAMPLED // len(sets))):
-            chosen = sets[turn % len(sets)]
-            # A different stride for each column walks through all combinations of their values.
-            yield tuple(
-                Item(a.name, (turn * (step + 1)) % value_count(a)) for step, a in enumerate(chosen)
-            )
+            chosen, rest, items = sets[turn % len(sets)], turn, list[Item]()
+            for column in chosen:  # as the digits of a number, through all combinations of values
+                rest, place = divmod(rest, value_count(column))
+                items.append(Item(column.name, place))
+            yield tuple(items)
 
     def itemset_spread(self, mechanism: Mechanism, length: int) -> float:
         """√N times the standard error of the support of an itemset of this length, infinite where
