@@ -38,7 +38,7 @@ gamma = 19
 [mechanism]
 name = "MECHANISM"
 """
-MECHANISMS = ["gamma-diagonal", "questionnaire"]
+MECHANISMS = ["gamma-diagonal"]
 
 
 def compared(path: Path, folder: Path, people: int, repetition: int, seed: int) -> list[Compared]:
