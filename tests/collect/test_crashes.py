@@ -43,7 +43,7 @@ class Killed:
     def start(self) -> None:
         self._say("start")
         told = self._heard()
-        assert told.isdigit(), "the server does not start"
+        assert told.isdigit(), f"the server does not start: {told}"
         self.child = int(told)
 
     def kill(self) -> None:
@@ -157,7 +157,8 @@ def lost_after(campaign: Path, store: Path, kills: int, *kind: str) -> int:
     with killable(campaign, store, *kind) as server:
         server.start()
         senders = [Sender(server.port, found.hash, random.Random(seed)) for seed in range(SENDERS)]
-        threads = [threading.Thread(target=sender.run) for sender in senders]
+        # Daemons: where the trial fails, they must not keep the process alive.
+        threads = [threading.Thread(target=sender.run, daemon=True) for sender in senders]
         for thread in threads:
             thread.start()
         lost = 0

@@ -92,9 +92,9 @@ def test_too_few_and_alarms_are_said_in_words(campaign_path):
     campaign = CampaignFile.load(campaign_path).campaign
     tally = tally_of(campaign.mechanism, reports_of(campaign.mechanism, 200))
     figures = figures_of(campaign, tally)
-    figures.alarms.append(Alarm("impossible", "smoker", ""))
+    figures.alarms.append(Alarm("impossible", ["smoker"], ""))
     page = Dashboard(campaign, figures, Language.load("en")).page()
-    assert "Someone may be forging reports" in page and "No alarm" not in page
+    assert "Do you smoke?: reports are spread" in page and "No alarm" not in page
 
 
 def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):

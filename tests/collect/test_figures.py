@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -267,6 +268,27 @@ def test_a_public_dashboard_changes_in_steps_and_not_by_restarts(tmp_path):
         assert shown()["reports"] == 150
         page = speaker.get("/health/dashboard").body.decode()
         assert "SQL" not in page and "export" not in page and "150" in page
+
+
+def test_many_who_look_at_once_see_the_same_step(tmp_path):
+    """Two that find a step at the same moment must not show figures that differ by a report."""
+    with speaking(public(tmp_path), str(tmp_path / "c.db")) as speaker:
+        speaker.send(some_reports(99))
+        seen = set()
+
+        def look() -> None:
+            for _ in range(15):
+                seen.add(speaker.get(speaker.campaign("/figures")).json["reports"])
+
+        threads = [threading.Thread(target=look) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for _ in range(60):
+            speaker.send(some_reports(1))
+        for thread in threads:
+            thread.join()
+        steps = sorted(seen - {0})
+        assert all(later - earlier >= 50 for earlier, later in pairwise(steps)), steps
 
 
 def test_figures_are_the_same_after_a_restart(tmp_path, campaign_path):

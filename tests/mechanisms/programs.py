@@ -120,7 +120,7 @@ STEPS: list[Case] = [
         Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11))),
     Case("subset", _alone(
         Subset(columns=(0,), reports=(0,), sizes=(5,), answers=5, chosen=2, a=3, b=1))),
-    Case("unary", _alone(
+    Case("unary, folded", _alone(
         UnaryStep(columns=(0,), reports=(0,), sizes=(4,), answers=3, map=(0, 1, 1, 2),
               ones=(32_768,), zeros=(50_000, 60_000, 55_000)))),
     Case("deal", QUESTIONNAIRE),

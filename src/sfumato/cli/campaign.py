@@ -103,7 +103,7 @@ def _print_check(found: CampaignCheck) -> None:
             ("gamma", found.gamma.removesuffix("/1")),
             ("epsilon", f"{found.epsilon:.4g}"),
             ("promises", f"who believed {rho1:.0%} before believes at most {rho2:.1%} after"),
-            ("as it was", f"a report equals the truth in {found.truthful:.1%} of cases"),
+            ("as it was", f"a report equals the truth in {_shares(found)} of cases"),
         ]
     )
     print()
@@ -118,6 +118,12 @@ def _print_check(found: CampaignCheck) -> None:
     ]
     headings = ["question", "people for ± 2 points", "people a forged report moves", ""]
     print_table(headings, lines, left=1)
+
+
+def _shares(found: CampaignCheck) -> str:
+    """How often a report is true: one figure, or the smallest and the largest by question."""
+    least, most = f"{found.truthful_least:.1%}", f"{found.truthful:.1%}"
+    return most if least == most else f"{least} to {most}"
 
 
 @campaign.command()

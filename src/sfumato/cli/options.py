@@ -11,6 +11,7 @@ from sfumato.errors import FileError, ParameterError
 from sfumato.table.writing import check_target
 
 GUARANTEE = "Guarantee (one way)"
+STORE = "campaign.db"  # where a collector keeps reports unless told otherwise
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]

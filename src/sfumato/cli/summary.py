@@ -96,7 +96,8 @@ def caveats(provenance: Provenance) -> list[str]:
             "the reports stand in the order of the records: what that order tells (sorted by a "
             "column, by time) is outside the guarantee"
         )
-    if provenance.release is None:
+    found += provenance.told
+    if provenance.release is None and not provenance.told:
         found.append(
             "it has no release id (version 0.1.0 gave none), so nothing but the number of rows "
             "ties it to its description"

@@ -44,7 +44,8 @@ class CampaignCheck:
     gamma: str
     epsilon: float
     worst_posterior: dict[str, float]
-    truthful: float  # the chance that everything in a report is true
+    truthful: float  # the chance that everything in a report is true: the largest, and the
+    truthful_least: float  # smallest, by what is asked and answered
     questions: list[QuestionCheck]
     missing: list[str]  # translations
     warnings: list[str]
@@ -56,6 +57,7 @@ def check(campaign: Campaign) -> CampaignCheck:
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
+    told = truthful(campaign)
     return CampaignCheck(
         campaign.name,
         campaign.hash,
@@ -63,7 +65,8 @@ def check(campaign: Campaign) -> CampaignCheck:
         exactly(kept),
         kept.epsilon,
         {"rho1": PRIOR, "rho2": kept.worst_posterior(PRIOR)},
-        truthful(campaign),
+        max(told),
+        min(told),
         questions,
         list(_missing(campaign)),
         [*_warnings(campaign), *(told for _, told in expected if told)],
@@ -108,16 +111,16 @@ def _expect(standing: Standing, counts: dict[Any, NDArray[Any]]) -> None:
         counts[key] = np.asarray(channel.apply(even))
 
 
-def truthful(campaign: Campaign) -> float:
-    """The chance that a report equals the truth, of the record for which it is largest among a few;
-    where a question is dealt, of the question for which it is.
+def truthful(campaign: Campaign) -> list[float]:
+    """The chance that a report equals the truth, for a few records; where a question is dealt, for
+    every question.
     """
     program = campaign.program
     questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)
     records = ([_value(column, last) for column in program.inputs] for last in (False, True))
-    return max(
+    return [
         float(program.truthful(record, question)) for record in records for question in questions
-    )
+    ]
 
 
 def _value(column: Any, last: bool) -> Any:
@@ -150,3 +153,6 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
         yield f"no question text for {', '.join(silent)}: the form shows the name"
     if not campaign.texts.get("purpose"):
         yield "[text] purpose is empty: people are not told what their answers are for"
+    for name, words in campaign.texts.items():
+        if any(text.strip(" .…") == "" for text in words.values()):
+            yield f"[text] {name} is not written yet: the form shows it as it is"

@@ -62,14 +62,20 @@ class Dashboard:
             f'<p><label class="check"><input type="checkbox" id="fresh" checked> '
             f"{self._w('fresh')}</label></p>"
         )
-        address = f"/v1/campaigns/{self.campaign.name}/figures"
         return html_page(
             self.words.name,
             title,
             f'<header><h1>{escape(self._title)}</h1><p><a href="/{self.campaign.name}">'
             f"{self._w('form')}</a></p>{fresh}</header>"
-            f'<main data-figures="{address}">{"".join(sections)}</main>',
+            f'<main data-figures="{self._address}/figures">{"".join(sections)}</main>',
         )
+
+    @property
+    def _address(self) -> str:
+        """Where the page and what belongs to it stand. A browser that was asked for the token here
+        hands it out below this address without being asked again, and nowhere else.
+        """
+        return f"/{self.campaign.name}/dashboard"
 
     @property
     def _title(self) -> str:
@@ -159,13 +165,16 @@ class Dashboard:
         told = "".join(f"<p>{escape(note)}</p>" for note in notes)
         return (
             f"<figure><figcaption><h3>{escape(title)}</h3>{told}</figcaption>"
-            f'<div class="drawn">{drawn}</div><details><summary>{self._w("table")}</summary>'
-            f"{twin}</details></figure>"
+            f'<div class="drawn" tabindex="0">{drawn}</div>'
+            f"<details><summary>{self._w('table')}</summary>{twin}</details></figure>"
         )
 
     def _question_text(self, name: str) -> str:
         question = self.campaign.questions.get(name)
         return self.words.of(question.text, name) if question else name
+
+    def _titles(self, names: Iterable[str]) -> str:
+        return " × ".join(map(self._question_text, names))
 
     def _label(self, name: str, label: str) -> str:
         question = self.campaign.questions.get(name)
@@ -188,7 +197,7 @@ class Dashboard:
         options = "".join(
             f'<option value="{escape(",".join(each.columns))}"'
             f"{' selected' if each is shown else ''}>"
-            f"{escape(' × '.join(map(self._question_text, each.columns)))}</option>"
+            f"{escape(self._titles(each.columns))}</option>"
             for each in pairs
         )
         return (
@@ -199,7 +208,7 @@ class Dashboard:
 
     def _pair(self, pair: PairFigures) -> str:
         first, second = pair.columns
-        title = f"{self._question_text(first)} × {self._question_text(second)}"
+        title = self._titles(pair.columns)
         if pair.limit is not None:
             return f"<p>{escape(pair.limit)}</p>"
         rows = [self._label(first, label) for label in pair.rows]
@@ -215,7 +224,9 @@ class Dashboard:
         ]
         note = words("together_words", first=first, second=second)
         drawn = drawing.heat_map(pair, rows, columns, words)
-        return self._figure(title, drawn, table(["", *columns], cells), [note])
+        return self._figure(
+            title, drawn, table([self._question_text(first), *columns], cells), [note]
+        )
 
     # How much longer?
 
@@ -240,14 +251,14 @@ class Dashboard:
 
     def _trust(self) -> str:
         told = [
-            self.words(f"alarm_{alarm.kind}", question=self._question_text(alarm.question))
+            self.words(f"alarm_{alarm.kind}", question=self._titles(alarm.columns))
             for alarm in self.figures.alarms
         ]
         kind = ' class="alarm"' if told else ""
         lines = told or [self.words("no_alarms")]
         shown = "".join(f"<li{kind}>{escape(line)}</li>" for line in lines)
         return self._section(
-            "trust", f'<ul role="status">{shown}</ul><p>{self._w("one_answer")}</p>'
+            "trust", f'<div role="status"><ul>{shown}</ul></div><p>{self._w("one_answer")}</p>'
         )
 
     # What was promised?
@@ -280,7 +291,7 @@ class Dashboard:
     # Take it away
 
     def _take(self) -> str:
-        start = f"/v1/campaigns/{self.campaign.name}"
+        start = self._address
         links = [(f"{start}/figures", "json"), (f"{start}/figures?format=csv", "csv")]
         if self.owner:
             links.insert(0, (f"{start}/export?format=parquet", "parquet"))
@@ -323,6 +334,7 @@ def html_page(language: str, title: str, body: str) -> str:
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>"
+        '<link rel="icon" href="/static/icon.svg">'
         '<link rel="stylesheet" href="/static/dashboard.css">'
         '<script type="module" src="/static/dashboard.js"></script>'
         f"</head><body>{body}</body></html>"

@@ -80,7 +80,7 @@ class Alarm:
     """Something that honest answers do not explain."""
 
     kind: str
-    question: str
+    columns: list[str]
     message: str
 
 
@@ -209,14 +209,14 @@ def alarms(tally: CampaignTally, rows: int, counts: Mapping[Any, NDArray[Any]]) 
     for standing in tally.watched:
         if places := impossible(standing, rows, counts):
             told = f"{len(places)} counts of reports are further off than any crowd's answers"
-            found.append(Alarm("impossible", " × ".join(standing.names), told))
+            found.append(Alarm("impossible", list(standing.names), told))
     earlier, before = tally.before
     if min(earlier, rows - earlier) >= LEAST_COMPARED:
         threshold = SUSPICIOUS / max(1, len(tally.watched))
         for standing in tally.watched:
             if changed_since(standing, before, counts) < threshold:
                 told = "the reports of today do not follow the law of those before"
-                found.append(Alarm("day", " × ".join(standing.names), told))
+                found.append(Alarm("day", list(standing.names), told))
     return found
 
 

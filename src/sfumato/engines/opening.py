@@ -11,6 +11,8 @@ from sfumato.address import SPECIAL, redacted, well_formed
 from sfumato.counting.sql import SqlCounter
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Domain
+from sfumato.engines.campaigns import campaign_in
+from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
 from sfumato.engines.sqlite import open_campaign
 from sfumato.errors import FileError, ParameterError, near_miss
@@ -34,7 +36,7 @@ IN_FILES = ("duckdb", "sqlite")  # whose address is the name of a file
 class Location:
     """A table of a database: duckdb://PATH#TABLE or
     postgresql://user:password@host:port/database#TABLE; or a campaign of the collector's,
-    sqlite://PATH#NAME.
+    sqlite://PATH#NAME or postgresql://…#NAME.
 
     >>> Location.parse("duckdb://census.db#adult")
     Location(scheme='duckdb', address='census.db', table='adult')
@@ -83,8 +85,6 @@ class Location:
                 "a store of campaigns takes reports from respondents only",
                 hint="write releases to duckdb://PATH#TABLE or to a file",
             )
-        from sfumato.engines.postgres import PostgresDatabase
-
         return PostgresDatabase.connect(self.address)
 
 
@@ -131,6 +131,11 @@ def _release_at(location: Location, cache: bool) -> Release:
         return open_campaign(Path(unquote(location.address)), location.table)
     database = location.database()
     try:
+        if isinstance(database, PostgresDatabase):
+            found = campaign_in(database, location.table)
+            if found is not None:
+                database.close()
+                return found
         return Release(*database.counter(location.table, keep=cache))
     except BaseException:
         database.close()

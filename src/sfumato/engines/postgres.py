@@ -105,6 +105,17 @@ class PostgresDatabase(Database):
             {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
         )
 
+    def pieces(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """What a statement finds, so many rows at a time, as it stood at one moment."""
+        with (
+            _clear(self.where),
+            self.connection.transaction(),
+            self.connection.cursor(name="pieces") as cursor,
+        ):
+            cursor.execute(statement)  # type: ignore[arg-type, unused-ignore]
+            while found := cursor.fetchmany(rows):
+                yield found
+
     def execute(self, statement: str) -> None:
         with _clear(self.where):
             self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]

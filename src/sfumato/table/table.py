@@ -50,6 +50,7 @@ class Provenance:
 
     `release` is a random name that stands with the rows as well, so that no description is taken
     for that of other rows; None for rows that were changed, or written by version 0.1.0.
+    `told` is what the place that holds the rows adds to what the promise does not cover.
     """
 
     mechanism: Mechanism
@@ -57,6 +58,7 @@ class Provenance:
     copies: int = 1
     shuffled: bool = False
     release: str | None = None
+    told: tuple[str, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:

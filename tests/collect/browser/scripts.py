@@ -28,9 +28,9 @@ def find(chromium: Any, selector: str) -> Any:
     )
 
 
-def wait(look: Any, what: str) -> Any:
+def wait(look: Any, what: str, seconds: float = PATIENCE) -> Any:
     """What a function finds, once it finds something."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := look():
             return found

@@ -91,12 +91,13 @@ class Collector:
             self.served[file.campaign.name] = Served(file, number, tally, board)
         self.look_at_the_day()
 
-    def refresh(self, served: Served) -> None:
-        """Count all reports anew where other workers have added some; no more than a tenth of the
-        time is spent on it.
+    def refresh(self, served: Served, *, at_once: bool = False) -> None:
+        """Count all reports anew where other workers have added some; unless it must be at once, no
+        more than a tenth of the time is spent on it.
         """
         now = time.monotonic()
-        if not self.store.shared or now - served.counted < max(1.0, 10 * served.counting):
+        recent = now - served.counted < max(1.0, 10 * served.counting)
+        if not self.store.shared or (recent and not at_once):
             return
         served.tally.recount(self.store.bodies(served.number))
         served.counted = time.monotonic()

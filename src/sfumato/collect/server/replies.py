@@ -28,6 +28,12 @@ PLAIN: Headers = [
 JSON: Headers = [(b"content-type", b"application/json"), *PLAIN]
 # On what a form on someone else's page needs, without credentials, and nowhere else.
 SHARED: Headers = [*JSON, (b"access-control-allow-origin", b"*")]
+# On the answer to reports, the one that must be quick: what only matters to pages is left out.
+TAKEN: Headers = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"access-control-allow-origin", b"*"),
+]
 PREFLIGHT: Headers = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", b"GET, POST"),
