@@ -114,7 +114,7 @@ CASES = {
     ),
     "no way": (
         "perturb census.csv -o o.csv",
-        "it is not said what gamma-diagonal should promise; give --gamma",
+        "it is not said what should be promised; give --gamma",
     ),
     "too strong": (
         "perturb wide.dat -o o.dat --gamma 1.0001",
