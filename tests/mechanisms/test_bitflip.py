@@ -138,7 +138,7 @@ def test_a_certain_bit_promises_nothing(rates: tuple[float, float]) -> None:
     ("sizes", "flip"), [((4, 5, 5, 5, 2, 2), 0.439), ((2, 3, 4, 5, 2, 2, 2), 0.448)]
 )
 def test_the_flips_of_frapp(sizes: tuple[int, ...], flip: float) -> None:
-    """THEORY §2: γ = 19 needs 1-p = 0.439 for six attributes and 0.448 for seven."""
+    """γ = 19 needs 1-p = 0.439 for six attributes and 0.448 for seven."""
     mechanism = BitFlip.promising(Guarantee(Fraction(19)), survey(*sizes))
     assert round(1 - mechanism.keep_ones, 3) == flip
 

@@ -45,7 +45,7 @@ def test_gamma_diagonal_has_the_same_condition_number_on_every_marginal() -> Non
 
 
 def test_inverse_of_a_gamma_diagonal_marginal() -> None:
-    """THEORY section 2, erratum of FRAPP's theorem 5: the entries of the right inverse for n =
+    """The erratum of FRAPP's theorem 5: the entries of the right inverse for n =
     2000, m = 2.
     """
     gamma, cells, kept = 19, 2000, 2

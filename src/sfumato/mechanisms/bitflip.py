@@ -46,8 +46,8 @@ class ItemFlips(Mechanism):
     2×2 channels.
 
     Item i is reported when true with probability p_i (keep ones) and not reported when false with
-    q_i (keep zeros): MASK, EMASK and FP/NFP (THEORY §2). Records are reported as baskets of their
-    `attribute=value` items.
+    q_i (keep zeros): MASK, EMASK and FP/NFP (docs/theory.md). Records are reported as baskets of
+    their `attribute=value` items.
     """
 
     @property
@@ -261,7 +261,7 @@ class BitFlip(ItemFlips):
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
         """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for
-        records (THEORY §2).
+        records (docs/theory.md).
         """
         if not math.isfinite(guarantee.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")

@@ -2,8 +2,8 @@
 before any data are seen.
 
 With g = A⁻ᵀw, the estimate of w·x has the variance Σ_v y_v g_v² - Σ_u x_u w_u² (rows held fixed,
-THEORY §3). For a truth x of one person, y = A x, this is what each person adds; N people leave a
-share with the standard error √(that / N).
+docs/theory.md). For a truth x of one person, y = A x, this is what each person adds; N people leave
+a share with the standard error √(that / N).
 """
 
 from __future__ import annotations
