@@ -103,8 +103,10 @@ def test_what_is_mined_shows_its_numbers(release: sf.Release) -> None:
 def test_plans_and_audits_show_their_words(release: sf.Release) -> None:
     plan = sf.plan_release(PEOPLE, 4_000, guarantee=sf.Guarantee(19))
     assert plan.best.name in shown(plan).cells and plan.sentences()[0] in shown(plan).cells
-    audit = sf.audit_release(release.table, TRUTH, rng=seeded(2))
+    audit = sf.audit_release(release, sf.Exact(TRUTH), rng=seeded(2))
     assert audit.sentences()[0] in shown(audit).cells
+    with pytest.raises(sf.SfumatoError, match="not a dict"):
+        sf.audit_release(release, {"smoker": ["yes"]})
 
 
 def test_owners_see_what_was_done() -> None:

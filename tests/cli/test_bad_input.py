@@ -114,11 +114,11 @@ CASES = {
     ),
     "no way": (
         "perturb census.csv -o o.csv",
-        "it is not said what gamma-diagonal should promise; give --gamma",
+        "it is not said what should be promised; give --gamma",
     ),
     "too strong": (
         "perturb wide.dat -o o.dat --gamma 1.0001",
-        "no mechanism can promise anything",
+        "no mechanism can meet gamma 1.0001",
     ),
     # parameters
     "keep 0": ("perturb census.csv -o o.csv --mechanism retention --keep 0", "use 0 < keep <= 1"),

@@ -234,3 +234,16 @@ def test_cells_integrate_over_the_truth_too():
     assert np.allclose(
         model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]], atol=1e-6
     )
+
+
+def test_reports_that_are_no_whole_number_of_people_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    domain = sf.Domain((sf.Category("a", ("x", "y")), sf.Category("b", ("x", "y"))))
+    columns = tuple(rng.integers(0, 2, 60).astype(np.uint8) for _ in range(2))
+    reports = sf.perturb(
+        sf.Table(domain, columns), sf.Retention(domain, 0.9), seeded(1), copies=3
+    ).table
+    classifier = sf.NaiveBayes("b").fit(sf.Release.of(reports))
+    assert len(classifier.predict_proba(reports)) == 60
+    with pytest.raises(sf.SfumatoError, match="179 reports are no whole number of people"):
+        classifier.predict_proba(reports.slice(0, 179))

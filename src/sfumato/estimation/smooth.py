@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from sfumato.channels.window import Shape, Windowed
 from sfumato.errors import EstimationError, Unanswerable
@@ -72,6 +71,8 @@ class _Penalised:
         return float(self.counts @ np.log(chances)) - weight / 2 * rough, masses, chances
 
     def _curvature(self, masses: Floats, chances: Floats, weight: float) -> Any:
+        from scipy.linalg import cho_factor
+
         values, people = len(masses), self.counts.sum()
         slope = self.matrix * masses - np.outer(chances, masses)
         fisher = people * (slope / chances[:, None]).T @ slope
@@ -82,6 +83,8 @@ class _Penalised:
 
     def _climbed(self, theta: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
         """The best θ for one λ, by Fisher scoring with step halving."""
+        from scipy.linalg import cho_solve
+
         level, masses, chances = self._level(theta, weight)
         for _ in range(STEPS):
             factor = self._curvature(masses, chances, weight)
@@ -102,6 +105,8 @@ class _Penalised:
 
     def fit(self) -> GridLaw:
         """The best θ at the λ of largest evidence (MacKay's fixed point)."""
+        from scipy.linalg import cho_solve
+
         values = self.matrix.shape[1]
         weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
         theta = np.zeros(values)

@@ -44,6 +44,7 @@ class FrequencyFlip(ItemFlips):
         Option("nfp", "how often a zero of an item that is not frequent stays"),
         Option("min_support", "from which support on an item is frequent"),
     )
+    promises = False
     domain: Domain
     frequent: tuple[str, ...]
     fp: float

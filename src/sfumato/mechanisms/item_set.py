@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from sfumato.bits import Bits
 from sfumato.channels import Decoded
@@ -563,6 +562,8 @@ def some_of(
 
 
 def _poisson(load: float, places: NDArray[Any]) -> NDArray[Any]:
+    from scipy.special import gammaln
+
     logs = places * math.log(max(load, 1e-300)) - load - gammaln(places + 1)
     return np.asarray(np.exp(logs))
 

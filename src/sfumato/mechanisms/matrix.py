@@ -53,6 +53,7 @@ class UserMatrix(Mechanism):
     name = "matrix"
     summary = "any matrix of yours over the joint domain"
     options = (MATRIX,)
+    promises = False
     domain: Domain
     matrix: NDArray[Any]  # (reports, records): kept as multiples of 2^-32
 

@@ -41,6 +41,7 @@ class Permuting(Mechanism):
     name = "permuting"
     summary = "an owner's method: values change places, column by column; no guarantee"
     options = (KEEP,)
+    promises = False
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
 

@@ -311,6 +311,8 @@ def _parameter(value: Any) -> str:
         if len(value) > 1 and len(same) == 1:
             return same.pop()
         return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
+    if isinstance(value, list | tuple):
+        return f"{len(value)} parts" if len(value) > 3 else "; ".join(map(_parameter, value))
     if isinstance(value, str) and value.replace("/", "").isdigit():
         return f"{float(Fraction(value)):.4g}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -370,6 +370,9 @@ def _power_product(ratios: Counter[tuple[int, int]]) -> Gamma:
     """
     if any(below == 0 for _, below in ratios):
         return math.inf
+    if len(ratios) == 1:  # powers of a shortened fraction are short: no long divisor is sought
+        ((above, below), times) = next(iter(ratios.items()))
+        return Fraction(above, below) ** times
     powers = [(above**times, below**times) for (above, below), times in ratios.items()]
     if len(powers) > 1 and sum(above.bit_length() for above, _ in powers) > EXACT_BITS:
         return _rounded_up(powers)
