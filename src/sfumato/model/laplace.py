@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
 from sfumato.model.fitting import FIRST_ORDER, ROUGHNESS, Fit
@@ -70,6 +69,8 @@ class Laplace:
 
     def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
+        from scipy.linalg import solve_triangular
+
         if axes not in self._kept:
             while sum(each.spread.size for each in self._kept.values()) > KEPT:
                 self._kept.pop(next(iter(self._kept)))
