@@ -50,6 +50,17 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], notes: Iterable[str
     )
 
 
+def as_polars(table: Any) -> Any:
+    """An Arrow table as a Polars data frame."""
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtraError(
+            "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
+        ) from None
+    return polars.from_arrow(table)
+
+
 class Framed:
     """What can be had as a table: `to_arrow` says how, the other frames follow."""
 
@@ -63,13 +74,7 @@ class Framed:
 
     def to_polars(self) -> Any:
         """The same as a Polars data frame."""
-        try:
-            import polars
-        except ImportError:
-            raise MissingExtraError(
-                "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
-            ) from None
-        return polars.from_arrow(self.to_arrow())
+        return as_polars(self.to_arrow())
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The same as one dictionary a row."""

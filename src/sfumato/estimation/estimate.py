@@ -60,10 +60,11 @@ class Answer:
         return min(max(self.value, low), high)
 
     def to_dict(self, level: float = 0.95) -> dict[str, float | None]:
-        """Value, standard error and interval; what is undefined is None."""
+        """Value, standard error and interval; all of them None where there is no value."""
         low, high = self.interval(level)
         parts = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
-        return {name: json_number(part) for name, part in parts.items()}
+        known = math.isfinite(self.value)
+        return {name: json_number(part) if known else None for name, part in parts.items()}
 
     def __repr__(self) -> str:
         return f"Answer(value={self.value:.6g}, stderr={self.stderr:.4g})"

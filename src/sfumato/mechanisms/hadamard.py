@@ -18,6 +18,7 @@ from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -51,9 +52,8 @@ class HadamardResponse(Mechanism):
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        gamma = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
-        if gamma.denominator > FINENESS:
-            gamma = Fraction(math.floor(gamma * FINENESS), FINENESS)
+        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
+        gamma = simple_below(stated, FINENESS)
         mechanism = cls(domain.binned(), gamma)
         check_kept(mechanism, guarantee)
         return mechanism

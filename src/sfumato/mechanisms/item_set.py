@@ -22,6 +22,7 @@ from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, s
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Collide, Step, Symbol
 from sfumato.mechanisms.steps.hashing import PRIME, coefficients
+from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, SymbolLaw
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -483,10 +484,8 @@ class ItemSet(Mechanism):
 def simple(gamma: Fraction) -> Fraction:
     """The largest fraction, not above gamma, with a small denominator."""
     bounded = min(gamma, Fraction(MOST_GAMMA))
-    if bounded.denominator <= FINENESS:
-        return bounded
-    kept = Fraction(math.floor(bounded * FINENESS), FINENESS)
-    if kept <= 1:
+    kept = simple_below(bounded, FINENESS)
+    if kept <= 1 and kept != bounded:
         raise ParameterError(f"gamma={float(gamma):g} is too close to 1 for item-set")
     return kept
 

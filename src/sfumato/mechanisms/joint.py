@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells, Columns, Domain
+from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gamma_diagonal import check_cells
 
@@ -31,6 +31,11 @@ def joint_codes(columns: Columns, shape: tuple[int, ...]) -> NDArray[np.intp]:
     """The number of each record, the last column changing fastest."""
     codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
     return np.ravel_multi_index(codes, shape)
+
+
+def record_items(name: str, private: Domain) -> Domain:
+    """Reports of sets of records: an item for each."""
+    return Domain((Items(name, tuple(f"record {number}" for number in range(private.cells))),))
 
 
 def joint_cells(private: Domain) -> tuple[Cells, ...]:

@@ -19,8 +19,16 @@ from sfumato.channels.subset import SubsetBits
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.bitflip import report_items, reported_items
+from sfumato.mechanisms.joint import (
+    check_joint,
+    joint_cells,
+    joint_codes,
+    joint_shares,
+    record_items,
+)
 from sfumato.mechanisms.steps import Step, Subset
+from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -63,9 +71,8 @@ class SubsetSelection(Mechanism):
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
         domain = domain.binned()
         check_joint(cls.name, domain)
-        gamma = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
-        if gamma.denominator > FINENESS:
-            gamma = Fraction(math.floor(gamma * FINENESS), FINENESS)
+        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
+        gamma = simple_below(stated, FINENESS)
         cells = domain.private.cells
         chosen = min(max(1, round(cells / (float(gamma) + 1))), cells - 1)
         mechanism = cls(domain, gamma, chosen)
@@ -86,14 +93,11 @@ class SubsetSelection(Mechanism):
 
     @cached_property
     def private_reports(self) -> Domain:
-        records = tuple(f"record {number}" for number in range(self.domain.private.cells))
-        return Domain((Items("set", records),))
+        return record_items("set", self.domain.private)
 
     @property
     def _items(self) -> Items:
-        attribute = self.private_reports.attributes[0]
-        assert isinstance(attribute, Items)
-        return attribute
+        return report_items(self)
 
     @property
     def _parts(self) -> tuple[int, int, int]:
@@ -160,7 +164,6 @@ class SubsetSelection(Mechanism):
     ) -> NDArray[Any]:
         """P(set | group) ∝ 1 + (γ−1)·P(the record is in the set | group)."""
         groups = every_cell(cells) if within is None else within
-        bits = reports[self.reports.index(self._items.name)]
-        assert isinstance(bits, Bits)
+        bits = reported_items(self, reports)
         inside = bits.to_dense() @ joint_shares(self.domain.private, cells, groups).T
         return safe_log(1 + (float(self.gamma) - 1) * inside)

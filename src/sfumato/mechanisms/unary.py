@@ -19,8 +19,14 @@ from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
-from sfumato.mechanisms.bitflip import SCALE, flip_bits
-from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.bitflip import SCALE, flip_bits, report_items, reported_items
+from sfumato.mechanisms.joint import (
+    check_joint,
+    joint_cells,
+    joint_codes,
+    joint_shares,
+    record_items,
+)
 from sfumato.mechanisms.steps import Step, UnaryStep
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
@@ -78,14 +84,11 @@ class UnaryEncoding(Mechanism):
 
     @cached_property
     def private_reports(self) -> Domain:
-        records = tuple(f"record {number}" for number in range(self.domain.private.cells))
-        return Domain((Items("bits", records),))
+        return record_items("bits", self.domain.private)
 
     @property
     def _items(self) -> Items:
-        attribute = self.private_reports.attributes[0]
-        assert isinstance(attribute, Items)
-        return attribute
+        return report_items(self)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         codes = joint_codes(columns, self.domain.private.shape).astype(np.int32)
@@ -119,8 +122,7 @@ class UnaryEncoding(Mechanism):
     ) -> NDArray[Any]:
         """Σ over records of what a shown or hidden bit says of it; other columns evenly spread."""
         groups = every_cell(cells) if within is None else within
-        bits = reports[self.reports.index(self._items.name)]
-        assert isinstance(bits, Bits)
+        bits = reported_items(self, reports)
         false = self.false / SCALE
         odds = np.where(bits.to_dense(), 0.5 / false, 0.5 / (1 - false))
         return safe_log(odds @ joint_shares(self.domain.private, cells, groups).T)

@@ -20,6 +20,7 @@ from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.steps import Deal, Step, Window
 from sfumato.mechanisms.steps.base import ONE
+from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -101,10 +102,7 @@ class Windows(Mechanism):
         if not 1 < gamma < math.inf:
             raise ParameterError(f"gamma={gamma:g} cannot be promised by {cls.name}")
         bounded = min(Fraction(guarantee.gamma), Fraction(MOST_GAMMA))
-        scale = 1 if bounded.denominator == 1 else FINENESS
-        kept = Fraction(math.floor(bounded * scale), scale)
-        if bounded.denominator <= FINENESS:
-            kept = bounded
+        kept = simple_below(bounded, FINENESS)
         if kept <= 1:
             raise ParameterError(f"gamma={gamma:g} is too close to 1 for {cls.name}")
         private = [a for a in domain.private if isinstance(a, Numeric)]
