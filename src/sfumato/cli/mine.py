@@ -26,6 +26,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
+from sfumato.cli.rounds import earlier
 from sfumato.errors import ParameterError, listing
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
@@ -41,11 +42,12 @@ WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
 def mine(
-    file: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE",
-            help="A perturbed file, or true records or baskets; - is standard input.",
+            metavar="FILE…",
+            help="A perturbed file, or true records or baskets; - is standard input. Several "
+            "are the rounds of one series.",
         ),
     ],
     min_support: Annotated[
@@ -145,8 +147,12 @@ def mine(
     _check_asked(maximal and closed, min_confidence, (plot, output), force)
     called = None if names is None else read_names(names)
     read_as = None if truth else form
-    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
-    exact = None if truth is None else _truth_beside(file, truth, source, form)
+    source = (
+        read_source(files[0], schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
+        if len(files) == 1
+        else earlier(files)
+    )
+    exact = None if truth is None else _truth_beside(files[0], truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
