@@ -45,7 +45,7 @@ from sfumato.model.fitted import fit_release
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
-from sfumato.reproduce.one_report import Way, accuracy, ways
+from sfumato.reproduce.one_report import TARGETS, Way, accuracy, ways
 from sfumato.source import Exact, Source, perturb
 from sfumato.table import Table, read
 
@@ -55,7 +55,6 @@ FEW_SEEDS = 3  # of what errs by several times as much
 COVER_SEEDS = 100  # perturbations from which coverage is known
 LONG_SEEDS = 40  # the same where a run takes over five seconds
 DRAWN = 40  # sets of columns that stand for all of their length
-CENSUS_TARGET = (3.4, 6.1, 7.3, 7.3, 7.5, 7.8)
 CENSUS_GOAL = (2.5, 5.0, 6.0, 6.0, 6.0, 6.0)
 WIDE = {  # errors at lengths 2 to 4, the least coverage, and how many perturbations
     "health-12": ((5.5, 6.5, 6.5), 93.0, COVER_SEEDS),
@@ -219,7 +218,7 @@ def census_errors(judge: Judge, data: str | None, quick: bool) -> None:
         )
         say_errors(judge, way.label, by_length(found), seeds)
         if place == 0:
-            targets = dict(enumerate(CENSUS_TARGET, 1))
+            targets = dict(enumerate(TARGETS, 1))
             judge_lengths(judge, "CENSUS", by_length(found), targets, 93.0)
     goal = " ".join(f"{error:7.1f}" for error in CENSUS_GOAL)
     judge.say(f"{'the goal beyond':28s} {goal} %")
@@ -334,7 +333,7 @@ def classifiers(judge: Judge, name: str, target: str, data: str | None, quick: b
             model = fit_release(perturb(train, mechanism, seeded(100 + seed)))
             for kind, classifier in (
                 ("bayes", NaiveBayes(target)),
-                ("tree", DecisionTree(target, max_depth=3)),
+                ("tree", DecisionTree(target)),
             ):
                 result = quality(classifier.fit(model), test, target)
                 found.setdefault(f"{kind}, {label}", []).append(result)
