@@ -129,9 +129,9 @@ def test_small_blocks_say_together_what_they_say_apart(monkeypatch: pytest.Monke
     reports = answers(3000, np.random.default_rng(1))
     law = likelihood(reports, 2).family.law(np.full(17, 0.1))
     together = likelihood(reports, 2).score(law)
-    monkeypatch.setattr("sfumato.model.measured.STACKED", 0)
+    monkeypatch.setattr("sfumato.model.told.STACKED", 0)
     apart = likelihood(reports, 2)
-    assert len(apart.measured.blocks) > 1
+    assert len(apart.told.blocks) > 1
     for one, other in zip(together, apart.score(law), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.measured import LEAST, Measured
 from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.told import LEAST, Told
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Likelihood:
     """
 
     family: LogLinear
-    measured: Measured
+    told: Told
     whole: tuple[Measurement, ...]  # measurements of all axes
 
     @classmethod
@@ -92,21 +92,21 @@ class Likelihood:
     ) -> Likelihood:
         """The likelihood of all these measurements together."""
         answered = [part for part in measurements if isinstance(part, Measurement) and part.people]
-        measured = Measured(
+        told = Told(
             family.interactions.shape,
             family.interactions.ordered,
             tuple(part for part in answered if part.axes != family.axes),
             tuple(part for part in measurements if isinstance(part, Reconstruction)),
         )
-        return cls(family, measured, tuple(p for p in answered if p.axes == family.axes))
+        return cls(family, told, tuple(p for p in answered if p.axes == family.axes))
 
     def means(self, law: Floats) -> Floats:  # (measured,)
         """The means of the features that were measured."""
-        return self.measured.interactions.means(law[:, None])[:, 0]
+        return self.told.interactions.means(law[:, None])[:, 0]
 
     def value(self, law: Floats) -> float:
         """The log-likelihood."""
-        total = self.measured.value(self.means(law)) if self.measured else 0.0
+        total = self.told.value(self.means(law)) if self.told else 0.0
         for part in self.whole:
             chances = np.maximum(part.response.apply(law), LEAST)
             total += float(part.counts @ np.log(chances))
@@ -119,11 +119,11 @@ class Likelihood:
         moves = self.family.moves(law)
         size = self.family.interactions.size
         gradient, information = np.zeros(size), np.zeros((size, size))
-        if self.measured:
-            seen = self.measured.expected(self.means(law))
-            slopes = self.measured.interactions.means(moves)
+        if self.told:
+            seen = self.told.expected(self.means(law))
+            slopes = self.told.interactions.means(moves)
             gradient += seen.pull @ slopes
-            information += self.measured.information(seen.weights, slopes)
+            information += self.told.information(seen.weights, slopes)
         for part in self.whole:
             chances = np.maximum(part.response.apply(law), LEAST)
             slopes = part.response.apply(moves)
@@ -139,12 +139,12 @@ class Likelihood:
         size = self.family.interactions.size
         gradient, falls = np.zeros(size), np.zeros((size, size))
         worth = np.zeros(self.family.cells)  # how the likelihood moves with each cell's share
-        if self.measured:
-            seen = self.measured.observed(self.means(law))
-            slopes = self.measured.interactions.means(moves)
+        if self.told:
+            seen = self.told.observed(self.means(law))
+            slopes = self.told.interactions.means(moves)
             gradient += seen.pull @ slopes
-            falls += self.measured.information(seen.weights, slopes)
-            worth += self.measured.interactions.energy(seen.pull)
+            falls += self.told.information(seen.weights, slopes)
+            worth += self.told.interactions.energy(seen.pull)
         for part in self.whole:
             chances = np.maximum(part.response.apply(law), LEAST)
             slopes = part.response.apply(moves)

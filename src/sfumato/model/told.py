@@ -1,4 +1,4 @@
-"""Measured: what reports say of parts of a table's axes, as sums over the means of its features."""
+"""Told: what reports say of parts of a table's axes, as sums over the means of its features."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Weigh = Callable[[Block, Floats], Floats]  # a block and its chances -> (answers
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Told:
     """Measurements of parts of the axes.
 
     A question about a few axes sees only the means c of the features within them, so all such
