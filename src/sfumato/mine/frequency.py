@@ -85,10 +85,9 @@ class Prior:
         likely = candidates.sample(FITTED).weights(EDGES) / widths
         masses = even
         for _ in range(STEPS):
-            joint = likely * masses
-            total = joint.sum(axis=1, keepdims=True)
-            shares = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
-            masses = _smoothed(shares.sum(axis=0) + IMAGINED * even)
+            total = likely @ masses
+            each = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+            masses = _smoothed(masses * (each @ likely) + IMAGINED * even)
         return cls(masses / widths)
 
     def probability(self, candidates: Candidates, goal: float) -> Floats:
@@ -105,8 +104,10 @@ class Prior:
 
 def _smoothed(masses: Floats) -> Floats:
     """Masses of sum 1, each a half of its own and a quarter of either neighbour's."""
-    wide = np.r_[masses[0], masses, masses[-1]]
-    mixed: Floats = wide[:-2] + 2 * wide[1:-1] + wide[2:]
+    mixed: Floats = 2 * masses
+    mixed[1:] += masses[:-1]
+    mixed[:-1] += masses[1:]
+    mixed[[0, -1]] += masses[[0, -1]]  # beyond either end it goes on as it ended
     return mixed / mixed.sum()
 
 
