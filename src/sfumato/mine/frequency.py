@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,11 @@ class Candidates:
         if len(self.support) <= number:
             return self
         return self.take(np.linspace(0, len(self.support) - 1, number).astype(np.intp))
+
+    @cached_property
+    def prior(self) -> Prior:
+        """How true supports are spread among them."""
+        return Prior.fitted(self)
 
     def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
         """How likely each estimate is if the true support lies in each cell, up to a factor of the
