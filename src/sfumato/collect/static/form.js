@@ -434,9 +434,10 @@ class Form {
       return [[all, this.label(items, step.candidates[reported[0]] ?? []) ?? ""]];
     if (step.answers) {
       const told = new Set([reported[0]].flat());
-      const cells = [...Array(product(step.sizes)).keys()].filter((cell) =>
-        told.has(step.map ? step.map[cell] : cell),
-      );
+      const cells = [...Array(product(step.sizes)).keys()].filter((cell) => {
+        const answer = step.map ? step.map[cell] : cell;
+        return step.own ? step.own[answer].includes(reported[0]) : told.has(answer);
+      });
       const words = cells.map((cell) =>
         split(step, cell).map((code, i) => this.label(columns[i], code)),
       );
