@@ -16,7 +16,7 @@ from sfumato.cli import app
 from sfumato.domain import Domain, Items
 from sfumato.engines.rounds import RoundsSource
 from sfumato.errors import ParameterError
-from sfumato.estimation.kinds import Fit, Kinds, padded
+from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
 from sfumato.estimation.ratios import Ratios
 from sfumato.estimation.rounds import Heard, survival
 from sfumato.mechanisms.item_set import ItemSet
@@ -123,7 +123,7 @@ def test_errors_cover(truth: Table) -> None:
 
 def test_what_a_cap_takes_is_that_of_real_reports() -> None:
     """E[min(1, m/c) | held] from the kinds that made the baskets, against candidates kept."""
-    kinds = Kinds(np.array([0.5, 0.5]), np.array([[0.6] * 8, [0.15] * 8]))
+    kinds = BasketKinds(np.array([0.5, 0.5]), np.array([[0.6] * 8, [0.15] * 8]))
     candidates = (*((item,) for item in range(8)), (0, 1), (2, 3), (0, 1, 2))
     rng = np.random.default_rng(5)
     dense = rng.random((60_000, 8)) < kinds.chances[rng.integers(0, 2, 60_000)]
@@ -143,11 +143,13 @@ def test_what_a_cap_takes_is_that_of_real_reports() -> None:
 
 
 def test_kinds_explain_pairs_that_independence_cannot() -> None:
-    truth = Kinds(np.array([0.6, 0.4]), np.array([[0.5, 0.5, 0.1, 0.1], [0.05, 0.05, 0.4, 0.4]]))
+    truth = BasketKinds(
+        np.array([0.6, 0.4]), np.array([[0.5, 0.5, 0.1, 0.1], [0.05, 0.05, 0.4, 0.4]])
+    )
     sets = [(0,), (1,), (2,), (3,), *combinations(range(4), 2)]
     found = truth.supports(sets)
     variance = np.full(len(sets), 1e-6)
-    fit = Fit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).kinds()
+    fit = KindsFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).kinds()
     assert np.abs(fit.supports(sets) - found).max() < 0.004
     assert fit.supports([(0, 1, 2)])[0] == pytest.approx(truth.supports([(0, 1, 2)])[0], abs=0.01)
 

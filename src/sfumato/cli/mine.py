@@ -146,12 +146,8 @@ def mine(
     """
     _check_asked(maximal and closed, min_confidence, (plot, output), force)
     called = None if names is None else read_names(names)
-    read_as = None if truth else form
-    source = (
-        read_source(files[0], schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
-        if len(files) == 1
-        else earlier(files)
-    )
+    how: dict[str, Any] = {"cache": not no_cache, "form": None if truth else form, "fit": fit}
+    source = mined_source(files, schema, items, engine, **how)
     exact = None if truth is None else _truth_beside(files[0], truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
@@ -188,6 +184,20 @@ def mine(
     else:
         print_result(source.rows, shown, implied, errors, show)
     print_notes(_length_notes(source))
+
+
+def mined_source(
+    files: list[str], schema: Path | None, items: Path | None, engine: str | None, **how: Any
+) -> Source:
+    """The source in a file, or the rounds that several files are."""
+    if len(files) == 1:
+        return read_source(files[0], schema, items, engine, **how)
+    if schema or items or engine or how["fit"]:
+        raise ParameterError(
+            "several files are the rounds of one series, which carry their own items",
+            hint="leave --schema, --items, --engine and --fit out",
+        )
+    return earlier(files)
 
 
 def _length_notes(source: Source) -> list[str]:

@@ -23,10 +23,10 @@ LEAST, MOST = 1e-7, 1 - 1e-6  # the chance of an item
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class BasketKinds:
     """How common each kind of basket is, and how often it holds each item.
 
-    >>> kinds = Kinds(np.array([0.5, 0.5]), np.array([[0.8, 0.8], [0.2, 0.2]]))
+    >>> kinds = BasketKinds(np.array([0.5, 0.5]), np.array([[0.8, 0.8], [0.2, 0.2]]))
     >>> kinds.supports([(0,), (0, 1)]).round(3).tolist()
     [0.5, 0.34]
     """
@@ -35,7 +35,7 @@ class Kinds:
     chances: Floats  # (kinds, items)
 
     @classmethod
-    def uneven(cls, singles: Floats) -> Kinds:
+    def uneven(cls, singles: Floats) -> BasketKinds:
         """Items independent but for the sizes of baskets, of which some are large, some small."""
         return cls(SHARES, 1 / (1 + np.exp(-_uneven(singles))))
 
@@ -72,7 +72,7 @@ def padded(
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class KindsFit:
     """What kinds should explain: shares found of itemsets, each the part `kept` of its support, by
     penalised least squares.
     """
@@ -83,7 +83,7 @@ class Fit:
     kept: Floats
     singles: Floats  # (m,): where each kind is held to
 
-    def kinds(self, start: int = 0) -> Kinds:
+    def kinds(self, start: int = 0) -> BasketKinds:
         """The kinds that fit best from here on."""
         from scipy.optimize import minimize
 
@@ -97,11 +97,11 @@ class Fit:
     def _held(self) -> Floats:
         return _uneven(self.singles)
 
-    def _kinds(self, theta: Floats) -> Kinds:
+    def _kinds(self, theta: Floats) -> BasketKinds:
         weights = np.exp(theta[:KINDS] - theta[:KINDS].max())
         odds = theta[KINDS:].reshape(KINDS, -1)
         chances = np.clip(1 / (1 + np.exp(-odds)), LEAST, MOST)
-        return Kinds(weights / weights.sum(), chances)
+        return BasketKinds(weights / weights.sum(), chances)
 
     def _loss(self, theta: Floats) -> tuple[float, Floats]:
         kinds = self._kinds(theta)

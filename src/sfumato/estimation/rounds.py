@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.kinds import Fit, Itemset, Kinds, padded
+from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, padded
 from sfumato.estimation.ratios import NOTHING, Posterior, Ratios
 
 Floats = NDArray[np.float64]
@@ -104,9 +104,9 @@ class Rounds:
         return share, np.where(asked, 1 / np.where(asked, weight, 1), 2 * NOTHING)
 
     @cached_property
-    def _fitted(self) -> tuple[Kinds, list[Floats]]:
+    def _fitted(self) -> tuple[BasketKinds, list[Floats]]:
         """Kinds of baskets, and what part of each itemset's people kept it in each round."""
-        kinds = Kinds.uneven(self._first_guess)
+        kinds = BasketKinds.uneven(self._first_guess)
         survivals = [self._survival(each, kinds) for each in self.heard]
         for _ in range(TURNS if self._direct else 0):
             survivals = self._calibrated(survivals)
@@ -115,7 +115,7 @@ class Rounds:
         return kinds, self._calibrated(survivals)
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> BasketKinds:
         """Kinds of baskets, over all items."""
         return self._fitted[0]
 
@@ -123,7 +123,7 @@ class Rounds:
     def _survivals(self) -> list[Floats]:
         return self._fitted[1]
 
-    def _survival(self, heard: Heard, kinds: Kinds) -> Floats:
+    def _survival(self, heard: Heard, kinds: BasketKinds) -> Floats:
         return np.ones(len(heard.itemsets)) if heard.whole else survival(heard, kinds)
 
     def _calibrated(self, survivals: list[Floats]) -> list[Floats]:
@@ -147,7 +147,7 @@ class Rounds:
             result.append(part)
         return result
 
-    def _refitted(self, survivals: list[Floats]) -> Kinds:
+    def _refitted(self, survivals: list[Floats]) -> BasketKinds:
         """Kinds that explain what every round found, over the items that matter."""
         singles = self._first_guess
         named = {item for each in self._direct for itemset in each.itemsets for item in itemset}
@@ -162,10 +162,10 @@ class Rounds:
                     parts.append((each.kept[place], each.variance[place], kept[place]))
         found, variance, left = np.array(parts).T
         held = singles[order]
-        fit = Fit(padded(rows, len(order)), found, variance, left, held).kinds()
+        fit = KindsFit(padded(rows, len(order)), found, variance, left, held).kinds()
         chances = np.repeat(singles[None], len(fit.shares), axis=0)
         chances[:, order] = fit.chances
-        return Kinds(fit.shares, np.clip(chances, 1e-9, 1 - 1e-9))
+        return BasketKinds(fit.shares, np.clip(chances, 1e-9, 1 - 1e-9))
 
     # Itemsets of two items and more.
 
@@ -199,7 +199,7 @@ class Rounds:
         return self.ratios.known(predicted, found, variance)
 
 
-def survival(heard: Heard, kinds: Kinds) -> Floats:  # (itemsets,)
+def survival(heard: Heard, kinds: BasketKinds) -> Floats:  # (itemsets,)
     """How often each candidate is among those that a basket which holds it keeps: E[min(1, m/c) |
     held], c the candidates that the basket holds.
     """
@@ -212,7 +212,7 @@ def survival(heard: Heard, kinds: Kinds) -> Floats:  # (itemsets,)
     return np.asarray((held.T @ kept + 20 * everyone) / (weight + 20))
 
 
-def _held(itemsets: Sequence[Itemset], kinds: Kinds) -> Floats:  # (DRAWN, itemsets)
+def _held(itemsets: Sequence[Itemset], kinds: BasketKinds) -> Floats:  # (DRAWN, itemsets)
     """Which candidates baskets of these kinds hold."""
     items = np.array(sorted({item for each in itemsets for item in each}))
     place = {item: number for number, item in enumerate(items.tolist())}
@@ -286,7 +286,7 @@ def thought_of(rounds: Rounds, least: float) -> list[Itemset]:
 
 def best_cap(
     candidates: Sequence[Itemset],
-    kinds: Kinds,
+    kinds: BasketKinds,
     gamma: float,
     people: float,
     support: float,

@@ -15,7 +15,7 @@ from sfumato.table.turns import Turn
 
 
 @dataclass(frozen=True, eq=False)
-class Group(Reader):
+class AskedPeople(Reader):
     """The records of those whom a round asks, by their places in the file."""
 
     every: Reader

@@ -17,7 +17,7 @@ from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure
-from sfumato.table.groups import Group
+from sfumato.table.groups import AskedPeople
 from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
 from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of
@@ -117,7 +117,7 @@ def perturb_file(
     those are asked whose turn it is.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
-    reader = reader if turn is None else Group(reader, turn)
+    reader = reader if turn is None else AskedPeople(reader, turn)
     check_truth(reader.where, reader.provenance)
     check_order(order, target, keep_order=keep_order, force=force)
     rng = secure() if rng is None else rng
