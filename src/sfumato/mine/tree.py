@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -130,6 +131,20 @@ class Tree:
             np.repeat([leaf.shares for leaf in leaves], classes, axis=0),
             clip_and_scale(np.array([leaf.counts for leaf in leaves]), self.root.rows).ravel(),
         )
+
+    @property
+    def branch(self) -> plots.Branch:
+        """The whole tree in the form that is drawn."""
+        return self._branch(self.root, "")
+
+    def _branch(self, node: Node, condition: str) -> plots.Branch:
+        children = [
+            self._branch(child, "" if node.split is None else self.condition(node.split, place))
+            for place, child in enumerate(node.children)
+        ]
+        share = float(node.shares[node.label])
+        label = self.classes[node.label]
+        return plots.Branch(condition, label, node.label, share, node.rows, children)
 
     def condition(self, split: Split, place: int) -> str:
         """What the records of a branch have in common, in words."""
@@ -326,6 +341,11 @@ class DecisionTree(Classifier):
         return mixture_posterior(table, self._used, shares, columns) @ np.array(
             [leaf.shares for leaf in leaves]
         )
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The tree from left to right; the axes it was drawn on."""
+        self._check_fitted()
+        return plots.decision_tree(self.tree_.branch, axes=axes)
 
     def text(self) -> str:
         """The tree as indented lines."""
