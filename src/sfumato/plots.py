@@ -7,6 +7,7 @@ intervals.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -539,13 +540,25 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _figure(width: float, height: float) -> Any:
-    """A figure that belongs to no window and no global list, so nothing has to be closed."""
+    """A figure that belongs to no window and no global list, so nothing has to be closed; in a
+    notebook one of pyplot's, which the notebook shows below the cell and closes.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    if in_notebook():
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def in_notebook() -> bool:
+    """Whether an IPython session runs this."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
 
 
 def _on(axes: Axes | None, width: float, height: float) -> tuple[Axes, bool]:

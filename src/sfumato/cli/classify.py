@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import Engine, Fit, Force, Json, NoCache, Schema, check_drawing_target
+from sfumato.cli.owner import telling
 from sfumato.cli.pages import origin_of, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
@@ -108,7 +109,8 @@ def classify(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
     exact = None if truth is None else read_truth(truth, source)
-    classifier.fit(source)
+    with telling() as told:
+        classifier.fit(source, progress=lambda share: told("growing the tree", share))
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)
     direct = make(model, target, features, options).fit(exact) if exact is not None else None

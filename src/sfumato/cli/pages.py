@@ -26,7 +26,12 @@ def typed() -> str:
 
 
 def save_page(
-    title: str, blocks: Sequence[Block], origin: Iterable[tuple[str, Any]], path: Path
+    title: str,
+    blocks: Sequence[Block],
+    origin: Iterable[tuple[str, Any]],
+    path: Path,
+    *,
+    lead: str = "",
 ) -> None:
     """Write a page that ends with what it was made from, by which version and which command."""
     told = [(name, plain(str(value))) for name, value in origin]
@@ -35,7 +40,7 @@ def save_page(
         Facts([*told, ("made by", f"Sfumato {__version__}")]),
         Code(typed()),
     ]
-    Page(title, [*blocks, *end]).save(path)
+    Page(title, [*blocks, *end], lead).save(path)
 
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:

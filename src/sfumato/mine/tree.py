@@ -4,7 +4,7 @@ never partitioned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -210,8 +210,15 @@ def _narrowed(region: Region, split: Split, place: int, features: Sequence[Featu
     return region | {split.feature: mask}
 
 
-def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
-    """The tree, level by level: all questions of a level are asked together."""
+def grow(
+    problem: Problem,
+    rule: Rule,
+    max_depth: int,
+    progress: Callable[[float], None] | None = None,
+) -> Tree:
+    """The tree, level by level: all questions of a level are asked together; `progress` is told the
+    share of the levels that is done.
+    """
     questions = TreeQuestions(problem)
     counts = problem.tables[0].value.sum(axis=0)
     root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
@@ -223,10 +230,12 @@ def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
             if not depth:
                 raise
             break  # the next level would ask about more columns at once than the source can answer
-        for sprout in frontier:
+        for place, sprout in enumerate(frontier):
+            if progress is not None:
+                progress((depth + place / len(frontier)) / max_depth)
             tables = [
-                questions.counts(sprout.region, place)
-                for place in questions.candidates(sprout.region)
+                questions.counts(sprout.region, feature)
+                for feature in questions.candidates(sprout.region)
             ]
             split = rule.best(
                 [(table, problem.features[table.feature].ordered) for table in tables]
@@ -308,7 +317,7 @@ class DecisionTree(Classifier):
         return Problem.of(source, self.target, self.features, self.most_cells)
 
     def _learn(self, problem: Problem) -> None:
-        tree = grow(problem, self._rule, self.max_depth)
+        tree = grow(problem, self._rule, self.max_depth, self._progress)
         self.tree_ = replace(tree, root=pruned(tree.root)) if self.prune else tree
         if self.tree_.root.split is None:
             self.notes_ = (
