@@ -89,8 +89,8 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
-    bins = getattr(attribute, "cells_by_cuts", None)  # which numbers have, and nothing else
-    return attribute.labels if bins is None else bins(attribute.cuts).labels
+    cuts = getattr(attribute, "cuts", None)  # which numbers have; those in bins have labels
+    return attribute.labels if cuts is None else attribute.cells_by_cuts(cuts).labels
 
 
 @contextmanager
