@@ -89,8 +89,11 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
-    cuts = getattr(attribute, "cuts", None)  # which numbers have; those in bins have labels
-    return attribute.labels if cuts is None else attribute.cells_by_cuts(cuts).labels
+    from sfumato.domain import Numeric
+
+    if not isinstance(attribute, Numeric):
+        return attribute.labels
+    return attribute.cells_by_cuts(attribute.cuts).labels
 
 
 @contextmanager
