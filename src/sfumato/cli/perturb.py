@@ -20,8 +20,6 @@ from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.item_set import ItemSet
-from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.questions import stated
 from sfumato.plan import plan_release
 from sfumato.plan.rounds import InRounds
 from sfumato.randomness import Keystream, secure, seeded
@@ -244,8 +242,7 @@ def chosen_mechanism(
     """
     if not options.planned:
         built = options.build(domain, reader)
-        if isinstance(built, Questionnaire) and "questions" in options.given:
-            print_notes(stated(options.given["questions"], built.domain)[2])
+        print_notes(built.remarks(options.given))
         return built
     guarantee = options.guarantee()
     assert guarantee is not None
