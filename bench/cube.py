@@ -48,7 +48,10 @@ class Line:
     def __str__(self) -> str:
         ratio, target = self.ours / self.plain, TARGETS[self.columns]
         met = "yes" if ratio <= target else "NO"
-        return f"{self.what:<46}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  {target:<8}{met}"
+        return (
+            f"{self.what:<46}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  "
+            f"{target:<8}{met}"
+        )
 
 
 def released(rows: int) -> Release:
@@ -135,7 +138,7 @@ def run(rows: int) -> None:
         parquet = file_relation(reader_of(path), release.mechanism.reports)
         for where, relation in (
             ("Parquet", parquet),
-            ("DuckDB table", database.relation("release")),
+            ("DuckDB table", database.relation(database.resolve("release"))),
         ):
             for line in compared(where, relation, release):
                 print(line, flush=True)

@@ -50,7 +50,10 @@ class Line:
 
     def __str__(self) -> str:
         verdict = "" if self.met is None else "yes" if self.met else "NO"
-        return f"{self.what:<62}{self.ours:>16}{self.theirs:>16}{self.ratio:>9.3g}  {self.target:<10}{verdict}"
+        return (
+            f"{self.what:<62}{self.ours:>16}{self.theirs:>16}{self.ratio:>9.3g}  "
+            f"{self.target:<10}{verdict}"
+        )
 
 
 def run() -> None:

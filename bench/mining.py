@@ -310,7 +310,7 @@ def rules_against_mlxtend(baskets: Baskets, support: float) -> None:
 
 
 def accuracy(baskets: Baskets, support: float, seeds: int) -> None:
-    """Support error by length over seeds, beside the figures of THEORY §4."""
+    """Support error by length over seeds, beside the figures measured before (docs/theory.md)."""
     truth = mine_truth(baskets.truth, support)
     errors: dict[int, list[float]] = {}
     for seed in range(seeds):

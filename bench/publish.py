@@ -169,7 +169,8 @@ def scaling(sizes: Sequence[int]) -> None:
     own.
     """
     print(
-        f"\n{'optimal swap, 5 values':<24}{'CPU s':>9}{'data MB':>9}{'peak / data':>12}{'gap':>10}  proved"
+        f"\n{'optimal swap, 5 values':<24}{'CPU s':>9}{'data MB':>9}{'peak / data':>12}"
+        f"{'gap':>10}  proved"
     )
     for size in sizes:
         command = [sys.executable, "-m", "bench.publish", "--scale", str(size)]
@@ -206,7 +207,8 @@ def _scale_line(rows: int) -> str:
     peak = _peak() - before
     report = release.reports[0]
     megabytes = table.nbytes / 1e6
-    figures = f"{whole:>9.2f}{megabytes:>9.1f}{(peak + table.nbytes) / table.nbytes:>12.1f}{report.gap:>10.1e}"
+    share = (peak + table.nbytes) / table.nbytes
+    figures = f"{whole:>9.2f}{megabytes:>9.1f}{share:>12.1f}{report.gap:>10.1e}"
     return f"{rows:>14,} records  {figures}  {'yes' if report.optimal else 'NO'}"
 
 

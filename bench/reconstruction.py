@@ -21,8 +21,8 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
 from sfumato.source import Release, Source, perturb
@@ -101,7 +101,7 @@ def mechanisms(domain: Domain) -> Iterator[tuple[str, Mechanism]]:
     """Laws that are known, read off the reports, and kept exactly."""
     yield "uniform", Retention(domain, KEEP)
     yield "identity", Retention(domain, KEEP, "identity")
-    yield "swapping", Swapping(domain, KEEP)
+    yield "permuting", Permuting(domain, KEEP)
 
 
 def main() -> None:
@@ -121,7 +121,10 @@ def _line(columns: int, name: str, release: Release) -> str:
     verdict = (
         "" if columns < COLUMNS[-1] else "  target 50 ms: " + ("yes" if seconds <= TARGET else "NO")
     )
-    return f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} ± {answer.stderr:,.0f}{verdict}"
+    return (
+        f"{columns:>8}{2**columns:>8,}  {name:<12}{1000 * seconds:>8.1f}   {answer.value:,.0f} "
+        f"± {answer.stderr:,.0f}{verdict}"
+    )
 
 
 if __name__ == "__main__":

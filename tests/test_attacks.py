@@ -1,5 +1,5 @@
-"""Attacks and breaches on tiny domains, against the exact posterior: what must be found is found, and
-no guess is worse than none.
+"""Attacks and breaches on tiny domains, against the exact posterior: what must be found is found,
+and no guess is worse than none.
 """
 
 from __future__ import annotations
@@ -32,16 +32,9 @@ ILL = Category("ill", ("no", "yes"))
 TOWN = Category("town", ("a", "b", "c"))
 PEOPLE = Domain((ILL, TOWN))
 # Rates that differ for every truth, so that no two can be exchanged unnoticed.
-UNEVEN = np.array(
-    [
-        [0.50, 0.10, 0.05, 0.10, 0.02, 0.08],
-        [0.10, 0.60, 0.15, 0.05, 0.08, 0.02],
-        [0.05, 0.10, 0.55, 0.05, 0.10, 0.10],
-        [0.20, 0.05, 0.05, 0.70, 0.10, 0.05],
-        [0.05, 0.10, 0.10, 0.05, 0.65, 0.05],
-        [0.10, 0.05, 0.10, 0.05, 0.05, 0.70],
-    ]
-)
+RATES = (0.12, 0.64, 0.08, 0.05, 0.07, 0.04)  # of the truth itself, the next cell, and so on
+UNEVEN = np.stack([np.roll(RATES, cell) for cell in range(6)], axis=1)
+UNEVEN[:, 0] = (0.10, 0.55, 0.05, 0.10, 0.15, 0.05)
 
 
 def people(masses: np.ndarray, rows: int = ROWS) -> Table:
@@ -115,13 +108,16 @@ def test_guesses_are_as_good_as_the_exact_posterior(name: str, reports: int) -> 
         attack = seen[target]
         one = best_guess(channel, prior, group, 1)
         error = 5 * np.sqrt(one * (1 - one) / attack.people)
-        assert attack.baseline == pytest.approx(np.bincount(group, prior).max(), abs=0.001)
+        base = np.bincount(group, prior).max()
+        spread = 5 * np.sqrt(base * (1 - base) / attack.people)
+        assert attack.baseline == pytest.approx(base, abs=spread)
         assert attack.right == pytest.approx(one, abs=error)
         assert attack.right >= attack.baseline - error
         if reports == 2:
             assert attack.siblings is not None
             two = best_guess(channel, prior, group, 2)
-            assert attack.siblings == pytest.approx(two, abs=5 * np.sqrt(two * (1 - two) / ROWS))
+            error = 5 * np.sqrt(two * (1 - two) / attack.people)
+            assert attack.siblings == pytest.approx(two, abs=error)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -136,12 +132,13 @@ def test_a_reconstructed_prior_guesses_nearly_as_well(name: str) -> None:
             assert attack.right >= attack.baseline - 0.02
 
 
-def test_the_posterior_of_two_exchanged_rates_would_be_noticed() -> None:
-    """The judge can fail: the guesses that a transposed matrix promises are another number."""
+def test_a_transposed_matrix_would_be_noticed() -> None:
+    """The judge can fail: whoever weighs with truth and report exchanged guesses worse by far."""
     prior = MASSES.ravel()
     right = best_guess(UNEVEN, prior, np.arange(6), 1)
-    wrong = best_guess(UNEVEN.T / UNEVEN.T.sum(axis=0), prior, np.arange(6), 1)
-    assert abs(right - wrong) > 10 * np.sqrt(right * (1 - right) / ROWS)
+    guessed = (prior * UNEVEN.T).argmax(axis=1)  # of every report
+    wrong = (prior * UNEVEN)[np.arange(6), guessed].sum()
+    assert right - wrong > 10 * np.sqrt(right * (1 - right) / ROWS)
 
 
 def test_items_are_guessed_as_well_as_their_posterior() -> None:
@@ -176,18 +173,22 @@ def test_a_breach_of_records_is_found_and_named() -> None:
     assert audit.clean, audit.violations
     assert not audit.breaches.ruled_out and not audit.breaches.violated
     found = {(each.value, each.report): each for each in audit.breaches.examples}
-    assert audit.breaches.found == len(found) == 1
+    whole = {pair: each for pair, each in found.items() if "," in each.value}
+    assert audit.breaches.found == len(found) and len(found) - len(whole) == 1
+    assert all("town=b" in value and "town=b" in report for value, report in found)
     breach = found["town=b", "town=b"]
     shown = 0.95 * 0.04 + 0.05 / 21
     exact = 0.04 * (0.95 + 0.05 / 21) / shown
     assert breach.prior == pytest.approx(0.04) and breach.posterior == pytest.approx(
         exact, abs=0.03
     )
-    assert "1 beliefs of at most 5 % became 50 % or more" in " ".join(audit.sentences())
-    assert json.loads(json.dumps(audit.breaches.to_dict()))["examples"][0]["value"] == "town=b"
+    told = f"{len(found)} beliefs of at most 5 % became 50 % or more"
+    assert told in " ".join(audit.sentences())
+    examples = json.loads(json.dumps(audit.breaches.to_dict()))["examples"]
+    assert "town=b" in {example["value"] for example in examples}
 
 
-@pytest.mark.parametrize(("rho1", "rho2"), [(0.03, 0.5), (0.05, 0.999)])
+@pytest.mark.parametrize(("rho1", "rho2"), [(0.02, 0.5), (0.05, 0.999)])
 def test_a_breach_is_counted_only_between_its_bounds(rho1: float, rho2: float) -> None:
     masses = np.array([[0.70, 0.03, 0.20], [0.04, 0.01, 0.02]])
     mechanism = Retention(PEOPLE, {"ill": 0.3, "town": 0.95}, {"town": [10, 1, 10]})

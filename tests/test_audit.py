@@ -64,7 +64,7 @@ def test_a_sound_mechanism_is_not_flagged(example: Example) -> None:
     truth = Table(example.mechanism.domain, replace(example, rows=ROWS).records())
     audit = audit_release(released(truth, example.mechanism), truth, rng=seeded(7))
     assert audit.clean, audit.violations
-    assert audit.checks and audit.attacks
+    assert audit.checks and (audit.attacks or audit.left_out)
 
 
 def test_false_alarms_are_shared_among_all_that_can_raise_one() -> None:

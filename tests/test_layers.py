@@ -3,6 +3,7 @@ of the data.
 """
 
 import ast
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("errors",),
     ("interruption", "printable", "received"),
-    ("files",),
+    ("address",),
+    ("files", "notebook"),
     ("bits",),
     ("domain",),
     ("randomness",),
@@ -27,6 +29,7 @@ LAYERS = (
     ("estimation",),
     ("source",),
     ("engines",),
+    ("engine", "spark"),  # what 0.1.0 called it
     ("model",),
     ("mine",),
     ("publish",),
@@ -177,3 +180,80 @@ except SystemExit:
     pass
 """
     assert not loaded_by(script) & HEAVY
+
+
+def classes(folder: Path) -> dict[str, list[str]]:
+    """The modules that define each class of the sources, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(folder)))
+    return found
+
+
+def test_one_word_has_one_meaning() -> None:
+    shared = {name: modules for name, modules in classes(SOURCE).items() if len(modules) > 1}
+    assert shared == {}
+
+
+def test_a_class_name_in_two_modules_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Cells: ...")
+    (tmp_path / "b.py").write_text("class Cells: ...")
+    assert classes(tmp_path) == {"Cells": ["a.py", "b.py"]}
+
+
+# Who may import what is ours inside a function: the command group, and what opens an engine only
+# where it is installed.
+LAZY = {"__main__.py", "engines/opening.py"}
+
+
+def hidden_imports(source: str) -> list[str]:
+    """What is ours and imported inside functions."""
+    functions = (
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return sorted(
+        {
+            node.module
+            for function in functions
+            for node in ast.walk(function)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sfumato")
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_imports_stand_at_the_top(path: Path) -> None:
+    place = str(path.relative_to(SOURCE))
+    if place in LAZY or place.startswith("cli/"):
+        return
+    assert hidden_imports(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_hidden_import_is_seen() -> None:
+    assert hidden_imports("def f():\n    from sfumato.bits import Bits\n") == ["sfumato.bits"]
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many lines a function's body takes, its docstring left out."""
+    body = function.body[ast.get_docstring(function, clean=False) is not None :]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Every function of the sources with the lines of its body."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}", body_lines(node)
+
+
+def test_functions_are_short() -> None:
+    found = dict(functions())
+    assert {name: lines for name, lines in found.items() if lines > 40} == {}
+    assert statistics.median(found.values()) <= 4

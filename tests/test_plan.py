@@ -4,7 +4,11 @@ said in one line.
 
 import json
 import math
+import re
 import time
+from collections import Counter
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,20 +16,23 @@ import pytest
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import CENSUS
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.errors import ParameterError, PrivacyError
+from sfumato.errors import ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
-from sfumato.plan import Option, Plan, plan_release, privacy_curve
+from sfumato.mine.cube import query
+from sfumato.plan import Offer, Plan, plan_release, privacy_curve
+from sfumato.plan.planning import _nearest
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.questions import Questions
+from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table, perturb_table
 
 NINETEEN = Guarantee(19)
@@ -84,7 +91,7 @@ def agrees(predicted: float, estimates: np.ndarray | list[float]) -> None:
 @every_mechanism
 def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
     """People spread evenly, as the plan assumes: the cut nearest to the middle then halves them."""
-    mechanism, questions = MECHANISMS[name], Questions(PEOPLE)
+    mechanism, questions = MECHANISMS[name], Demand(PEOPLE)
     truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
     pairs, bins, middles = counted(mechanism, truth)
     agrees(
@@ -135,7 +142,7 @@ def census() -> Plan:
     return plan_release(CENSUS, 48_842, guarantee=NINETEEN)
 
 
-def option(plan: Plan, name: str) -> Option:
+def option(plan: Plan, name: str) -> Offer:
     return next(option for option in plan.options if option.name == name)
 
 
@@ -149,7 +156,9 @@ def test_other_channels_beat_gamma_diagonal_on_short_itemsets_of_census(census: 
         assert other.supports[3] > 5 * frapp[3], name
         assert other.guarantee.gamma <= 19
     assert [round(100 * error, 1) for error in frapp[:3]] == [22.3, 14.3, 8.0]
-    assert census.best.name == "combined"
+    assert census.best.name == "questionnaire"
+    rest = [other for other in census.options if other.name != "questionnaire"]
+    assert rest[0].name == "combined"
 
 
 def test_condition_numbers_are_those_of_the_papers(census: Plan) -> None:
@@ -161,7 +170,8 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     assert "5 % before" in census.promise() and "at most 50 % after" in census.promise()
     shown = json.loads(json.dumps(census.to_dict()))
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
-    assert set(shown["refused"]) == {"swapping", "fp-nfp", "matrix"}
+    few = {"unary", "subset-selection", "hadamard"}  # CENSUS has more records than they tell apart
+    assert set(shown["refused"]) >= {"permuting", "fp-nfp", "matrix"} | few
     for header, table in (
         (census.header(), census.table()),
         (census.error_header(), census.errors()),
@@ -182,10 +192,11 @@ def test_people_needed_reach_the_wanted_error() -> None:
 @pytest.mark.parametrize("purpose", ["itemsets", "counts", "means", "classes"])
 def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) -> None:
     plan = plan_release(PEOPLE, 100_000, wanted_error=0.05, purpose=purpose)
-    assert len(plan.options) >= 4
+    assert len(plan.options) >= (1 if purpose == "means" else 4)
     for option in plan.options:
         assert option.error <= 0.05
-        assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
+        if option.name != "hadamard":  # whose blocks come in powers of two, and so its errors
+            assert option.error >= 0.045 or option.guarantee.epsilon < 0.02, option.name
     epsilons = [option.guarantee.epsilon for option in plan.options]
     assert epsilons == sorted(epsilons)
 
@@ -193,7 +204,8 @@ def test_the_least_gamma_reaches_the_wanted_error_and_hardly_more(purpose: str) 
 def test_what_is_asked_decides_the_order() -> None:
     pairs = plan_release(CENSUS, 48_842, guarantee=NINETEEN, length=2)
     long = plan_release(CENSUS, 48_842, guarantee=NINETEEN, length=5)
-    assert pairs.best.name == "combined" and long.best.name in (
+    assert pairs.best.name == long.best.name == "questionnaire"
+    assert pairs.options[1].name == "combined" and long.options[1].name in (
         "gamma-diagonal",
         "randomized-gamma",
     )
@@ -217,8 +229,8 @@ def test_twelve_attributes_are_planned_in_two_seconds() -> None:
 
 def test_a_guarantee_nothing_can_meet_names_what_would_do() -> None:
     shop = Domain((Items("items", tuple(f"item {number}" for number in range(40_000))),))
-    with pytest.raises(PrivacyError, match=r"no mechanism can meet gamma 1\.1 .* comes nearest"):
-        plan_release(shop, 1000, guarantee=Guarantee(1.1))
+    with pytest.raises(PrivacyError, match=r"no mechanism can meet gamma 1\.0001 .* comes nearest"):
+        plan_release(shop, 1000, guarantee=Guarantee(1.0001))
 
 
 @pytest.mark.parametrize(
@@ -251,6 +263,151 @@ def test_baskets_beside_records_are_planned() -> None:
         plan_release(mixed, 10_000, guarantee=Guarantee(1000), purpose="classes")
 
 
+def test_means_are_planned_only_where_a_query_has_them() -> None:
+    """Every mechanism that a plan for means offers answers AVG, and every other one refuses."""
+    plan = plan_release(PEOPLE, 3000, guarantee=NINETEEN, purpose="means")
+    offered = {option.name: option.mechanism for option in plan.options}
+    assert "retention" in offered and "gamma-diagonal" in plan.refused
+    assert "'age' in bins, of which nothing tells a mean" in plan.refused["gamma-diagonal"]
+    truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
+    whole = plan_release(PEOPLE, 3000, guarantee=NINETEEN)
+    every = {option.name: option for option in whole.options}
+    for name, option in every.items():
+        release = perturb(truth, option.mechanism, seeded(1))
+        if name in offered:
+            (row,) = query(release, "SELECT AVG(age) AS m FROM t")
+            assert math.isfinite(row["m"].stderr) and set(option.means) == {"age"}
+            continue
+        assert not option.means
+        with pytest.raises(SfumatoError, match="no sum or average"):
+            query(release, "SELECT AVG(age) AS m FROM t")
+
+
 def test_means_need_a_number() -> None:
     with pytest.raises(ParameterError, match="no private number"):
         plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="means")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "told"),
+    [
+        (1000, 0.5, None),
+        (1000, 5.0, "; 100,000 people would do"),
+        (10**9, 15.75, "; 992,250,000,000 people would do"),
+        (10**9, 15.95, ""),  # more people than there are: no number is told
+    ],
+)
+def test_a_useless_offer_says_how_many_people_would_do(
+    census: Plan, rows: int, error: float, told: str | None
+) -> None:
+    warning = replace(census.best, rows=rows, error=error).warning()
+    if told is None:
+        assert warning is None
+        return
+    assert warning is not None and f"with {rows:,} people" in warning
+    assert f"no answer about columns together will be usable{told}; drop columns" in warning
+
+
+def test_itemsets_stand_for_all_columns_and_values() -> None:
+    """Sixteen of each length or a little more, each column and each value as often as another."""
+    questions = Demand(CENSUS)
+    for length in (1, 2, 3):
+        chosen = questions.itemsets(length)
+        assert 16 <= len(chosen) < 32 + length and all(len(items) == length for items in chosen)
+        assert len(set(chosen)) > 10
+        columns = Counter(item.attribute for items in chosen for item in items)
+        assert set(columns) == set(CENSUS.names) or length > 1
+    pairs = Demand(Domain((PET, SEX))).itemsets(2)
+    assert {(a.place, b.place) for a, b in pairs} == {(p, s) for p in range(3) for s in range(2)}
+    shop = Domain((Items("items", tuple("abcdefgh")),))
+    assert [[item.place for item in items] for items in Demand(shop).itemsets(3)] == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]
+
+
+def test_the_condition_told_is_the_worst() -> None:
+    uneven = Domain((Category("a", ("x", "y")), Category("b", ("x", "y"))))
+    mechanism = Retention(uneven, {"a": 0.9, "b": 0.2})
+    _, condition = Demand(uneven).itemset_figures(mechanism, 1)
+    assert condition == pytest.approx(5)  # of b: 1 / 0.2
+
+
+def test_the_nearest_promise_is_the_smallest_that_can_be_kept() -> None:
+    """Where nothing meets a promise, the hint is the first factor at which something does."""
+    for least in (1.5, 3.0, 5.0, 5.5, 30.0):
+
+        def make(guarantee: Guarantee, least: float = least) -> Mechanism:
+            if guarantee.epsilon < least * 0.1 - 1e-9:
+                raise PrivacyError("not yet")
+            return GammaDiagonal.promising(guarantee, Domain((PET, SEX)))
+
+        found = _nearest([("one", make)], Guarantee.from_epsilon(0.1))
+        assert found is not None and found[0] == "one"
+        expected = next(f for f in (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0) if f >= least)
+        assert found[1].epsilon == pytest.approx(0.1 * expected, rel=1e-3)
+
+
+def test_a_questionnaire_asks_what_the_purpose_needs() -> None:
+    """The error of what is asked is smaller than with the usual questions, and the options are
+    those of the mechanism that was planned.
+    """
+    usual = Questionnaire.promising(NINETEEN, CENSUS)
+    for wish, options in (
+        ({"purpose": "classes", "target": "sex"}, {"target": "sex"}),
+        ({"purpose": "counts"}, {"questions": "singles:1"}),
+        ({"length": 2}, {"questions": "pairs:1"}),
+        ({"purpose": "pairs", "pairs": [("age", "sex"), ("sex", "race")]}, None),
+    ):
+        plan = plan_release(CENSUS, 48_842, guarantee=NINETEEN, **wish)
+        best = next(option for option in plan.options if option.name == "questionnaire")
+        assert options is None or best.options == options
+        again = Questionnaire.promising(NINETEEN, CENSUS, **best.options)
+        assert again == best.mechanism
+        demand = Demand(CENSUS, 0.02, wish.get("target"), tuple(wish.get("pairs", ())))
+        ways = {
+            "classes": demand.class_spread,
+            "counts": demand.range_spread,
+            "pairs": demand.pair_spread,
+            "itemsets": partial(demand.itemset_spread, length=2),
+        }
+        spread = ways[wish.get("purpose", "itemsets")]
+        assert spread(best.mechanism) < 0.99 * spread(usual)
+        for name, value in best.options.items():
+            assert f"--{name} {value}" in best.command()
+
+
+def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
+    """The closed form's mean relative error against that of releases of an even truth."""
+    rng = np.random.default_rng(3)
+    columns = tuple(
+        rng.integers(0, a.size, 40_000).astype(np.uint8) for a in CENSUS.binned().private
+    )
+    table = Table(CENSUS.binned(), columns)
+    plan = plan_release(CENSUS, 40_000, guarantee=NINETEEN)
+    assert plan.outlook is not None
+    truth = Exact(table)
+    names = ("age", "sex")
+    cells = math.prod(truth.marginal(names).value.shape)
+    mechanism = plan.best.mechanism
+    off = []
+    for seed in range(12):
+        found = perturb(table, mechanism, seeded(seed)).marginal(names)
+        off.append(np.abs(found.value - truth.marginal(names).value).mean() / (40_000 / cells))
+    axes = tuple(sorted(CENSUS.private.index(name) for name in names))
+    foreseen = plan.outlook.design.error(axes, 40_000, 1 / cells)
+    assert np.mean(off) == pytest.approx(foreseen, rel=0.25)
+    assert plan.outlook.least < plan.outlook.error(2)
+    fewer, more = plan.outlook.by_people()[0], plan.outlook.by_people()[-1]
+    assert fewer[1] == pytest.approx(10 * more[1], rel=1e-6)
+    errors = [error for _, error in plan.outlook.by_columns()]
+    assert errors == sorted(errors)
+
+
+def test_the_outlook_says_what_would_do() -> None:
+    plan = plan_release(CENSUS, 6000, guarantee=NINETEEN)
+    said = plan.sentences()[2]
+    assert said.startswith("not usable") and " people" in said and "promise gamma" in said
+    needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
+    again = plan_release(CENSUS, needed, guarantee=NINETEEN)
+    assert again.outlook is not None and again.outlook.usable

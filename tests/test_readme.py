@@ -113,5 +113,8 @@ def test_an_example_that_does_not_run_is_found(block: str, tmp_path: Path) -> No
 
 
 def test_what_a_block_asks_to_run() -> None:
-    readme = "text\n```sh\n# why\nmake test   # all\n\ntouch a \\\n  b\n```\n```console\n$ ls\na b\n```\n```toml\nx = 1\n```\n"
+    readme = (
+        "text\n```sh\n# why\nmake test   # all\n\ntouch a \\\n  b\n```\n```console\n$ ls\na "
+        "b\n```\n```toml\nx = 1\n```\n"
+    )
     assert [step.text for step in steps(readme)] == ["make test   # all", "touch a    b", "ls"]

@@ -59,7 +59,7 @@ RECORD_MECHANISMS = {
     "retention identity": sf.Retention(
         RECORDS, (0.5, 0.4, 0.6), replace=("identity", "uniform", "identity")
     ),
-    "swapping": sf.Swapping(RECORDS, 0.5),
+    "permuting": sf.Permuting(RECORDS, 0.5),
     "mask": sf.BitFlip(RECORDS, 0.9, 0.85),
     "cut-and-paste": sf.CutAndPaste(RECORDS, 3, 0.2),
     "matrix": sf.UserMatrix(RECORDS.binned(), stochastic(12)),

@@ -2,6 +2,7 @@
 error bars.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +28,25 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.cut_and_paste import CutAndPaste as CutAndPaste
     from sfumato.mechanisms.fp_nfp import FrequencyFlip as FrequencyFlip
     from sfumato.mechanisms.gamma_diagonal import GammaDiagonal as GammaDiagonal
+    from sfumato.mechanisms.hadamard import HadamardResponse as HadamardResponse
     from sfumato.mechanisms.matrix import UserMatrix as UserMatrix
+    from sfumato.mechanisms.permuting import Permuting as Permuting
+    from sfumato.mechanisms.questionnaire import Questionnaire as Questionnaire
     from sfumato.mechanisms.randomized_gamma import RandomizedGamma as RandomizedGamma
     from sfumato.mechanisms.retention import Retention as Retention
-    from sfumato.mechanisms.swapping import Swapping as Swapping
+    from sfumato.mechanisms.subset_selection import SubsetSelection as SubsetSelection
+    from sfumato.mechanisms.unary import UnaryEncoding as UnaryEncoding
     from sfumato.mine.bayes import NaiveBayes as NaiveBayes
     from sfumato.mine.cube.query import query as query
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
     from sfumato.mine.tree import DecisionTree as DecisionTree
+    from sfumato.model.files import open_model as open_model
+    from sfumato.model.files import save_model as save_model
+    from sfumato.model.fitted import fit_release as fit_release
+    from sfumato.model.model import Model as Model
+    from sfumato.model.synthetic import sample as sample
     from sfumato.plan import plan_release as plan_release
     from sfumato.privacy.guarantee import Guarantee as Guarantee
     from sfumato.privacy.ledger import Ledger as Ledger
@@ -77,26 +87,33 @@ _EXPORTS: dict[str, str] = {
     "Guarantee": "privacy.guarantee:Guarantee",
     "Items": "domain:Items",
     "Ledger": "privacy.ledger:Ledger",
+    "HadamardResponse": "mechanisms.hadamard:HadamardResponse",
     "Microdata": "publish.microdata:Microdata",
+    "Model": "model.model:Model",
     "NaiveBayes": "mine.bayes:NaiveBayes",
     "Numeric": "domain:Numeric",
+    "Questionnaire": "mechanisms.questionnaire:Questionnaire",
     "RandomizedGamma": "mechanisms.randomized_gamma:RandomizedGamma",
     "Reconstructed": "mine.reconstructed:Reconstructed",
     "Release": "source:Release",
     "Retention": "mechanisms.retention:Retention",
     "SfumatoError": "errors:SfumatoError",
-    "Swapping": "mechanisms.swapping:Swapping",
+    "Permuting": "mechanisms.permuting:Permuting",
+    "SubsetSelection": "mechanisms.subset_selection:SubsetSelection",
     "Table": "table:Table",
+    "UnaryEncoding": "mechanisms.unary:UnaryEncoding",
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
     "audit_release": "audit:audit_release",
     "combine": "engines:combine",
+    "fit_release": "model.fitted:fit_release",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
     "join": "engines:join",
     "open": "source:open",
+    "open_model": "model.files:open_model",
     "open_source": "engines:open_source",
     "perturb": "source:perturb",
     "plan_release": "plan:plan_release",
@@ -105,12 +122,17 @@ _EXPORTS: dict[str, str] = {
     "query": "mine.cube.query:query",
     "read": "table:read",
     "read_restrictions": "publish.restriction:read_restrictions",
+    "sample": "model.synthetic:sample",
+    "save_model": "model.files:save_model",
     "save_release": "engines:save_release",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",
     "suppress": "publish.suppress:suppress",
     "swap": "publish.swap:swap",
 }
+
+# What version 0.1.0 called it -> what it is called now.
+_FORMER = {"Swapping": "Permuting"}
 
 __all__ = ["__version__", *_EXPORTS]
 
@@ -119,6 +141,11 @@ def __getattr__(name: str) -> Any:
     """The public object of that name, imported from its module the first time it is asked for."""
     if name == "collect":
         return import_module("sfumato.collect")
+    if name in _FORMER:
+        warnings.warn(
+            f"sfumato.{name} is now sfumato.{_FORMER[name]}", DeprecationWarning, stacklevel=2
+        )
+        return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     module, _, noun = _EXPORTS[name].partition(":")

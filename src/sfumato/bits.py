@@ -62,8 +62,20 @@ class Bits:
         """(rows, items), as of the dense matrix."""
         return self.rows, self.items
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its words."""
+        return self.words.nbytes
+
     def __len__(self) -> int:
         return self.rows
+
+    def __getitem__(self, rows: slice) -> Bits:
+        """The baskets of a slice of the rows, as an array of codes gives them."""
+        start, stop, step = rows.indices(self.rows)
+        if step != 1:
+            raise DataError(f"baskets are sliced row by row; found a step of {step}")
+        return self.slice(start, stop)
 
     @classmethod
     def zeros(cls, rows: int, items: int) -> Bits:
@@ -148,6 +160,10 @@ class Bits:
             :, : _words_for(rows)
         ]
         return Bits(_masked(words, rows), rows)
+
+    def repeat(self, times: int) -> Bits:
+        """Every basket `times` times, one after the other."""
+        return self.take(np.repeat(np.arange(self.rows), times))
 
     def take(self, rows: NDArray[np.integer]) -> Bits:
         """The baskets with these row numbers, in this order, repeats allowed."""

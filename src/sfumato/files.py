@@ -69,6 +69,25 @@ def clear_stale(path: Path) -> None:
                 os.unlink(found)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """A block that no other writer to this folder is in at the same time. The system lets go of the
+    lock when a process ends, however it ends.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def sync_folder(folder: Path) -> None:
     """Have the folder's new entries survive a power cut; Windows does so by itself."""
     if sys.platform == "win32":

@@ -1,4 +1,5 @@
-"""Observation: what to count of the reports for a question, and the channel that tally went through.
+"""Observation: what to count of the reports for a question, and the channel that tally went
+through.
 
 The cells of a question are cells of the records; what is counted are cells, items or itemsets of
 the *reports*, which may live in other columns. An observation joins the two.
@@ -25,11 +26,19 @@ ItemSource = Items | Cells  # items of baskets, or the cells of a column taken a
 MOST_ITEMSETS = 1 << 22  # the largest tally of itemsets that is counted
 
 
-class Itemsets(Protocol):
-    """Whoever can say how many reports hold all items of an itemset."""
+class ItemsetCounter(Protocol):
+    """Whoever can say how many baskets hold all items of an itemset."""
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets."""
 
     def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The number of reports that hold each itemset (n, k)."""
+        """The number of baskets that hold each itemset (n, k)."""
 
 
 class Counting(Protocol):
@@ -38,7 +47,7 @@ class Counting(Protocol):
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         """How many reports fall into each combination of these cells."""
 
-    def baskets(self, sources: Sequence[ItemSource]) -> Itemsets:
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         """Counts of itemsets among the items of these sources, numbered one after the other."""
 
     def batches(self) -> Iterator[Columns]:
@@ -125,7 +134,7 @@ class ItemsetTally:
         return counts
 
 
-def _counted(baskets: Itemsets, items: Sequence[Sequence[int]]) -> NDArray[Any]:
+def _counted(baskets: ItemsetCounter, items: Sequence[Sequence[int]]) -> NDArray[Any]:
     """The counts of all itemsets with one item of each list."""
     grid = np.meshgrid(*items, indexing="ij") if items else []
     flat = np.stack([axis.ravel() for axis in grid], axis=1) if items else np.empty((1, 0))
@@ -230,6 +239,17 @@ class CutLaw:
         kept = kept_inside(size, 1, self.cutoff)[1] if size else 0.0
         shown = kept + (1 - kept) * self.insert
         return np.full(self.items, shown), np.full(self.items, 1 - self.insert)
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolLaw:
+    """A report is one symbol for a whole basket: `decode` gives, of the tally, the estimated people
+    who hold each of the itemsets asked about, and the variances.
+    """
+
+    tally: CellTally
+    itemsets: tuple[tuple[int, ...], ...]
+    decode: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
 
 
 ItemLaw = FlipLaw | CutLaw

@@ -4,6 +4,7 @@ direction; labels come from files, and files may hold anything.
 
 from __future__ import annotations
 
+import math
 import re
 
 REPLACEMENT = "\ufffd"
@@ -42,3 +43,12 @@ def escaped(text: str) -> str:
     '"a\\\\u202eb"'
     """
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def json_number(value: float) -> float | None:
+    """The number as JSON may hold it, which has neither infinity nor "not a number".
+
+    >>> json_number(0.5), json_number(float("inf"))
+    (0.5, None)
+    """
+    return float(value) if math.isfinite(value) else None

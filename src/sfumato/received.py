@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from sfumato.errors import FileError, SchemaError, SfumatoError, listing, near_miss
 
-MOST_JSON_BYTES = 1 << 24  # of one description: a matrix over 1,024 records takes 12 MB
+MOST_JSON_BYTES = 12 << 20  # of one description: the largest matrix takes so much
 MOST_TOML_BYTES = 1 << 21  # of one schema: 100,000 values take 1 MB
 MOST_VALUES = 1 << 21  # in one JSON text, braces counted four times for the memory they take
 MOST_DEPTH = 32  # of lists and objects inside each other
@@ -27,18 +27,20 @@ MOST_DIGITS = 128  # of a numerator or denominator
 MOST_LETTERS = 4096  # of one word
 MOST_LABELS = 100_000  # values of one attribute, or items of a universe
 MOST_DOMAIN_LABELS = 200_000  # values of all attributes together
-MOST_ATTRIBUTES = 4096
+MOST_ATTRIBUTES = 2000
 MOST_CUTS = 4096
 MOST_NUMBER = 1e30  # of the bounds of an attribute, in size
 MOST_WHOLE = 1 << 53  # in size, of whole numbers: floats hold them exactly
 MOST_COPIES = 10_000
 MOST_CUTOFF = 64
 
-_WORDS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DOTTED = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_DEPTH}}}")
+_TABLE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
 _DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
 _FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]")
+_NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]{}")
 _SLIPS = (
     LookupError,
     TypeError,
@@ -60,7 +62,7 @@ class Received:
     (Fraction(19, 1), [1, 2])
     >>> Received("1e1000000000", "gamma").fraction()
     Traceback (most recent call last):
-    sfumato.errors.FileError: gamma should be a fraction of at most 128 digits, like 19 or 3/2; found '1e1000000000'
+    sfumato.errors.FileError: gamma should be a fraction of at most 128 digits, ...
     """
 
     value: Any
@@ -215,6 +217,10 @@ def parsed_toml(text: str, where: str) -> dict[str, Any]:
         raise SchemaError(
             f"{where} holds {len(text):,} letters; at most {MOST_TOML_BYTES:,} are read"
         )
+    if _DOTTED.search(text):  # each part of a key is looked up by all those before it
+        raise SchemaError(f"{where} has a name of more than {MOST_DEPTH} parts with dots between")
+    if sum(1 for _ in _TABLE.finditer(text)) > 2 * MOST_ATTRIBUTES:
+        raise SchemaError(f"{where} has more than {2 * MOST_ATTRIBUTES:,} tables")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -258,7 +264,9 @@ def _shallow(octets: bytes) -> bool:
     """Whether brackets close, at most so deep: the innermost pairs are taken away, depth by
     depth.
     """
-    left = _WORDS.sub(b"", octets).translate(_BRACKETS, b"").translate(None, _NO_BRACKETS)
+    plain = octets.replace(b"\\\\", b"").replace(b'\\"', b"")  # no quote inside a word is left
+    outside = b"".join(plain.split(b'"')[::2])
+    left = outside.translate(_BRACKETS, _NO_BRACKETS)
     for _ in range(MOST_DEPTH):
         if not left:
             break

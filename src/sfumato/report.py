@@ -29,27 +29,34 @@ MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
 _SHEET = """
 :root { color-scheme: light dark;
-  --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9; --accent: #0072b2; }
+  --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9;
+    --accent: #0072b2; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c; --accent: #56b4e9; }
+  :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c;
+    --accent: #56b4e9; }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
+body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.1rem 4rem; background: var(--paper);
+  color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+    overflow-wrap: anywhere; }
 h1 { font-size: 1.8rem; line-height: 1.2; margin: 0.5rem 0; }
-h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem; border-top: 1px solid var(--line); }
+h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem;
+  border-top: 1px solid var(--line); }
 p { max-width: 44rem; }
 .lead { color: var(--faint); font-size: 1.1rem; margin-top: 0; }
 .note { border-left: 3px solid var(--accent); background: var(--tint); padding: 0.6rem 0.9rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.94rem; }
 caption { text-align: left; color: var(--faint); padding-bottom: 0.4rem; }
-th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var(--line);
+  overflow-wrap: normal; }
 th { font-weight: 600; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; }
 tbody tr:hover { background: var(--tint); }
 figure { margin: 1.2rem 0; }
-figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 8px; padding: 6px; }
+figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 8px;
+  padding: 6px; }
 figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-width: 44rem; }
 pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
   font-size: 0.88rem; overflow-wrap: normal; }
@@ -127,7 +134,10 @@ class Listing:
             "".join(_cell("td", entry, _is_number(entry)) for entry in row) for row in self.rows
         )
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-        return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+        return (
+            "<div "
+            f'class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+        )
 
 
 @dataclass(frozen=True)

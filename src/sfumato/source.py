@@ -16,25 +16,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Retain
+from sfumato.channels import Channel, Decoded, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable
+from sfumato.estimation.decoded import DecodedEvidence
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
+from sfumato.estimation.smooth import GridSums, SmoothEvidence
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
+from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation
+from sfumato.notebook import html_facts
+from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
+REMEMBERED = 1 << 20  # entries of tallies that a source keeps in memory
 
 
 class Source(ABC):
@@ -102,11 +107,18 @@ class Source(ABC):
 
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
-        axis = self.domain.axes[self.domain.axis(name)]
-        attribute = self.domain.attributes[axis.attribute]
-        if isinstance(attribute, Numeric) and attribute.cuts:
-            return attribute.cells_by_cuts(attribute.cuts)
-        return self.domain.cells_of(name)
+        return default_cells(self.domain, name)
+
+
+def default_cells(domain: Domain, name: str) -> Cells:
+    """The default partition of a column of these records: every value, or a number's default
+    bins.
+    """
+    axis = domain.axes[domain.axis(name)]
+    attribute = domain.attributes[axis.attribute]
+    if isinstance(attribute, Numeric) and attribute.cuts:
+        return attribute.cells_by_cuts(attribute.cuts)
+    return domain.cells_of(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,24 +167,59 @@ class CountedSource(Source):
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         seen = [self.observe(cells) for cells in questions]
-        plain = [each.tally.cells for each in seen if isinstance(each.tally, CellTally)]
-        tables = iter(self.counter.count_many(plain) if len(plain) > 1 else map(self._count, plain))
-        counts = [
-            next(tables) if isinstance(each.tally, CellTally) else each.tally.count(self.counter)
-            for each in seen
-        ]
-        asked = zip(questions, seen, counts, strict=True)
+        asked = zip(questions, seen, self._tallies([each.tally for each in seen]), strict=True)
         return [
             Estimate(cells, self.rows, evidence_of(each, table, cells), self.copies)
             for cells, each, table in asked
         ]
 
-    def _count(self, cells: tuple[Cells, ...]) -> NDArray[Any]:
-        return self.counter.count(cells)
+    def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
+        """The tallies, those that were counted before from memory: many questions may have one."""
+        found = {tally.key: self._known[tally.key] for tally in tallies if tally.key in self._known}
+        missing = {tally.key: tally for tally in tallies if tally.key not in found}
+        plain = {key: t.cells for key, t in missing.items() if isinstance(t, CellTally)}
+        tables = (
+            self.counter.count_many(list(plain.values()))
+            if len(plain) > 1
+            else [self.counter.count(cells) for cells in plain.values()]
+        )
+        found |= dict(zip(plain, tables, strict=True))
+        found |= {k: t.count(self.counter) for k, t in missing.items() if k not in plain}
+        for key in missing:
+            self._remember(key, found[key])
+        return [found[tally.key] for tally in tallies]
+
+    @cached_property
+    def _known(self) -> dict[Any, NDArray[Any]]:
+        return {}
+
+    def _remember(self, key: Any, table: NDArray[Any]) -> None:
+        """Keep a small tally, the oldest ones giving way."""
+        if table.size > REMEMBERED // 16:
+            return
+        while sum(each.size for each in self._known.values()) + table.size > REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        self._known[key] = table
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
+        seen = self.observe(cells)
+        if isinstance(seen.channel, Windowed):
+            return self._grid_sums(seen, seen.channel, cells, axis)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
+
+    def _grid_sums(
+        self, seen: Observation, channel: Windowed, cells: Sequence[Cells], axis: int
+    ) -> PowerSums:
+        number = cells[axis].attribute
+        if not isinstance(number, Numeric):
+            raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
+        counts, values = seen.tally.count(self.counter), channel.shape.values
+        evidence = SmoothEvidence(counts, channel.on_grid())
+        width = (number.size - 1) / (values - 1) * number.grid_step
+        grid = number.min + width * np.arange(values, dtype=np.float64)
+        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
+        return GridSums(evidence, channel.merge, grid, rounding, axis, self.copies)
 
     @abstractmethod
     def _fine_channel(self, name: str) -> Channel:
@@ -207,7 +254,11 @@ def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells])
     """What a tally says about the cells that were asked for, which may be coarser than those it was
     made for.
     """
-    evidence = CountEvidence(counts, seen.channel)
+    evidence: Evidence = CountEvidence(counts, seen.channel)
+    if isinstance(seen.channel, Windowed):
+        evidence = SmoothEvidence(counts, seen.channel)
+    if isinstance(seen.channel, Decoded):
+        evidence = DecodedEvidence(counts, seen.channel)
     if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
         return evidence
     names = [part.name for part in seen.cells]
@@ -234,6 +285,11 @@ class Exact(CountedSource):
     def table(self) -> Table:
         """The true records."""
         return self.counter.table
+
+    def _repr_html_(self) -> str:
+        """What is known of the records, as notebooks show it."""
+        facts = [("rows", f"{self.rows:,}"), ("columns", ", ".join(self.domain.names))]
+        return html_facts("True records", facts)
 
     def extended(self, batch: Table) -> Exact:
         """These records and some more; what was counted before is not counted again."""
@@ -306,6 +362,19 @@ class Release(CountedSource):
             )
         return self.counter.table
 
+    def _repr_html_(self) -> str:
+        """What is known of the release, as notebooks show it."""
+        mechanism = self.provenance.mechanism
+        guarantee = mechanism.guarantee.repeated(self.provenance.copies)
+        facts = [
+            ("rows", f"{self.rows:,}"),
+            ("columns", ", ".join(self.domain.names)),
+            ("mechanism", mechanism.name),
+            ("promise", str(guarantee)),
+            ("reports a person", self.provenance.copies if self.provenance.copies > 1 else None),
+        ]
+        return html_facts("Perturbed records", facts, mechanism.caveats)
+
     @property
     def in_memory(self) -> bool:
         """Whether the reports are in memory."""
@@ -348,9 +417,11 @@ class Release(CountedSource):
         return self.mechanism.channel_over([self.domain.axis(name)])
 
     def supports(self) -> Supports:
-        law = self.mechanism.item_law
+        symbols, law = self.mechanism.symbol_law, self.mechanism.item_law
+        if symbols is not None:
+            return self._symbol_supports(symbols)
         if law is None:
-            return self._tabulated(exact=False)
+            return self._tabulated(exact=False, longest=self.mechanism.at_once)
         if isinstance(law, FlipLaw):
             return self._flipped_supports(law)
         return self._tabulated(False, law.cutoff) if self._public else self._cut_supports(law)
@@ -361,6 +432,17 @@ class Release(CountedSource):
         keeps = np.r_[law.ones, extra], np.r_[law.zeros, extra]
         baskets = self.counter.baskets((self._reported, *self._public))
         return FlippedSupports(baskets, names, *keeps, attributes, self.copies)
+
+    def _symbol_supports(self, law: SymbolLaw) -> Supports:
+        items = self.domain.private.attributes[0]
+        count, variance = law.decode(self.counter.count(law.tally.cells))
+        return SymbolSupports(
+            items.labels,
+            self.rows,
+            law.itemsets,
+            count / self.copies,
+            np.sqrt(variance) / self.copies,
+        )
 
     def _cut_supports(self, law: CutLaw) -> Supports:
         names, attributes = self._items

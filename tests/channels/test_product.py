@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 from tests.channels.test_dense import random_matrix
 
-from sfumato.channels import Dense, Law, OwnLaw, Product, Retain
+from sfumato.channels import Dense, Law, OwnLaw, Product, Retain, Sampled
 from sfumato.errors import ParameterError
 
 Shape = tuple[int, ...]
@@ -138,3 +138,15 @@ def test_factors_must_share_out_the_axes() -> None:
         Product((Retain.flip(0.9, 0.8), Retain.flip(0.9, 0.8)), ((0,), (0,)))
     with pytest.raises(ParameterError, match="cannot act on axes"):
         Product((Retain.uniform(0.5, (2, 3)),), ((0,),))
+
+
+def test_a_factor_that_deals_questions_squares_a_batch() -> None:
+    """The squares of a product are those of the written-down inverse, also beside a factor without
+    a formula of its own.
+    """
+    dealt = Sampled((Retain.uniform(0.4, (3,)), None), (0.5, 0.5), 3)
+    channel = Product.of(dealt, Retain.uniform(0.5, (2,)))
+    counts = np.random.default_rng(5).integers(1, 50, channel.outputs).astype(float)
+    inverse = channel.solve(np.eye(counts.size).reshape(*channel.outputs, -1))
+    expected = (np.asarray(inverse) ** 2 * counts.ravel()).sum(axis=-1)
+    np.testing.assert_allclose(channel.inverse_squared(counts), expected)

@@ -114,11 +114,11 @@ CASES = {
     ),
     "no way": (
         "perturb census.csv -o o.csv",
-        "it is not said what gamma-diagonal should promise; give --gamma",
+        "it is not said what should be promised; give --gamma",
     ),
     "too strong": (
         "perturb wide.dat -o o.dat --gamma 1.0001",
-        "no mechanism can promise anything",
+        "no mechanism can meet gamma 1.0001",
     ),
     # parameters
     "keep 0": ("perturb census.csv -o o.csv --mechanism retention --keep 0", "use 0 < keep <= 1"),
@@ -159,10 +159,10 @@ CASES = {
         "did you mean 'gamma-diagonal'?",
     ),
     "no promise": (
-        "perturb census.csv -o o.csv --mechanism swapping --gamma 19",
-        "swapping promises no gamma",
+        "perturb census.csv -o o.csv --mechanism permuting --gamma 19",
+        "permuting promises no gamma",
     ),
-    "no keep": ("perturb census.csv -o o.csv --mechanism swapping", "swapping needs --keep"),
+    "no keep": ("perturb census.csv -o o.csv --mechanism permuting", "permuting needs --keep"),
     "no matrix": (
         "perturb census.csv -o o.csv --mechanism matrix --matrix none.csv",
         "no matrix file 'none.csv'",

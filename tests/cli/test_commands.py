@@ -67,7 +67,10 @@ def test_a_proposed_schema_is_a_schema(folder):
 
 
 def test_perturb_and_describe_say_the_same(folder):
-    perturbed = run_json("perturb s.csv -o p.parquet --schema s.toml --rho1 0.05 --rho2 0.50")
+    perturbed = run_json(
+        "perturb s.csv -o p.parquet --schema s.toml --mechanism gamma-diagonal --rho1 0.05 --rho2 "
+        "0.50"
+    )
     described = run_json("describe p.parquet")
     assert described == {
         key: value for key, value in perturbed.items() if key not in ("output", "notes")
@@ -86,7 +89,7 @@ def test_perturb_and_describe_say_the_same(folder):
 
 
 def test_the_guarantee_in_words(folder):
-    run("perturb s.csv -o p.parquet --schema s.toml --gamma 19")
+    run("perturb s.csv -o p.parquet --schema s.toml --mechanism gamma-diagonal --gamma 19")
     text = " ".join(run("describe p.parquet").stdout.split())
     assert "someone who believed 5 % before sees at most 50 % after" in text
     assert "gamma 19 (epsilon 2.944)" in text and "randomness secure" in text
@@ -96,7 +99,10 @@ def test_the_guarantee_in_words(folder):
 
 
 def test_copies_compose(folder):
-    run("perturb s.csv -o p.csv --schema s.toml --gamma 3 --copies 3 --seed 4")
+    run(
+        "perturb s.csv -o p.csv --schema s.toml --mechanism gamma-diagonal --gamma 3 --copies 3 "
+        "--seed 4"
+    )
     described = run_json("describe p.csv")
     assert (
         described["rows"],
@@ -112,7 +118,10 @@ def test_copies_compose(folder):
 
 def test_a_seed_repeats_and_secure_randomness_does_not(folder):
     for name, seed in (("a", "--seed 5"), ("b", "--seed 5"), ("c", ""), ("d", "")):
-        run(f"perturb s.csv -o {name}.csv --schema s.toml --gamma 19 {seed}")
+        run(
+            f"perturb s.csv -o {name}.csv --schema s.toml --mechanism gamma-diagonal --gamma 19 "
+            f"{seed}"
+        )
     texts = [(folder / f"{name}.csv").read_bytes() for name in "abcd"]
     assert texts[0] == texts[1] and len(set(texts)) == 3
 
@@ -123,7 +132,7 @@ MECHANISMS = {
     "retention": "--gamma 19",
     "retention kept": "--keep 0.4",
     "retention each": "--keep age=0.3,sex=0.9 --replace age=uniform,sex=identity",
-    "swapping": "--keep 0.4",
+    "permuting": "--keep 0.4",
     "mask": "--gamma 19",
     "mask kept": "--keep 0.9",
     "mask apart": "--keep-ones 0.9 --keep-zeros 0.8",
@@ -181,7 +190,9 @@ def test_a_basket_gamma_beyond_floats_is_still_json(folder):
 def test_public_columns_are_named(folder):
     text = Path("s.toml").read_text().replace('name = "sex"\n', 'name = "sex"\npublic = true\n')
     Path("s.toml").write_text(text)
-    described = run_json("perturb s.csv -o p.parquet --schema s.toml --gamma 19")
+    described = run_json(
+        "perturb s.csv -o p.parquet --schema s.toml --mechanism gamma-diagonal --gamma 19"
+    )
     assert described["public"] == ["sex"] and any(
         "sex" in caveat for caveat in described["caveats"]
     )
@@ -192,17 +203,19 @@ def test_public_columns_are_named(folder):
 
 def test_dropped_columns_are_named(folder):
     Domain.load("s.toml").project(["age", "sex"]).save("two.toml")
-    result = run("perturb s.csv -o p.parquet --schema two.toml --gamma 19")
+    result = run(
+        "perturb s.csv -o p.parquet --schema two.toml --mechanism gamma-diagonal --gamma 19"
+    )
     assert result.stderr.startswith(
         "note: 8 columns are not in the schema and were dropped: region"
     )
-    assert run_json("perturb s.csv -o p.parquet --schema two.toml --gamma 19 --force")["notes"][
-        0
-    ].startswith("8 columns")
+    assert run_json(
+        "perturb s.csv -o p.parquet --schema two.toml --mechanism gamma-diagonal --gamma 19 --force"
+    )["notes"][0].startswith("8 columns")
 
 
 def test_without_a_schema_one_is_proposed(folder):
-    run("perturb s.csv -o p.parquet --gamma 19")
+    run("perturb s.csv -o p.parquet --mechanism gamma-diagonal --gamma 19")
     assert read_perturbed("p.parquet").domain.names == Domain.load("s.toml").names
 
 
@@ -210,7 +223,7 @@ def test_pipes(folder):
     command = [sys.executable, "-c", "from sfumato.cli import main; main()"]
     truth = Path("s.csv").read_bytes()
     made = subprocess.run(
-        [*command, "perturb", "-", "-o", "-", "--gamma", "19"],
+        [*command, "perturb", "-", "-o", "-", "--mechanism", "gamma-diagonal", "--gamma", "19"],
         input=truth,
         capture_output=True,
         timeout=120,
@@ -231,3 +244,17 @@ def test_version():
     from sfumato import __version__
 
     assert run("--version").stdout == f"sfumato {__version__}\n"
+
+
+def test_the_plan_behind_perturb_counts_the_people(tmp_path, monkeypatch) -> None:
+    """Short lines are people too: a size guessed from bytes warned of 250 people where 5,000
+    stand.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("one.csv").write_text("a\n" + "x\ny\n" * 2_500)
+    said = run("perturb one.csv --gamma 19 -o r.parquet").stderr
+    assert "plan's best" in said
+    assert "usable" not in said
+    Path("few.csv").write_text("a\n" + "x\ny\n" * 25)
+    warned = run("perturb few.csv --gamma 19 -o f.parquet").stderr
+    assert "with 50 people the support of a value is off by" in " ".join(warned.split())

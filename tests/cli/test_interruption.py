@@ -28,12 +28,12 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "sfumato.cli.describe", "pyarrow", "numpy"])
+@pytest.mark.parametrize("module", ["typer", "sfumato.cli.errors", "pyarrow", "numpy"])
 @pytest.mark.parametrize(
     "swallow", ["raise", "raise AttributeError('partially initialized module')"]
 )
 def test_an_interrupted_import_says_interrupted(module: str, swallow: str, tmp_path: Path) -> None:
-    early = module in ("typer", "sfumato.cli.describe")
+    early = module in ("typer", "sfumato.cli.errors")
     if early and swallow != "raise":
         pytest.skip("before the commands are known only we are loaded, and swallow nothing")
     (tmp_path / "t.csv").write_text("sex\nF\nM\n")

@@ -302,10 +302,11 @@ def test_binned_keys_go_out_in_bins_or_raw_with_a_word_about_it(people, tmp_path
     cut = ("--bin", "age=width:20", "--bin", "shoe=width:9", "--proportion", 0.2, "--drift", "any")
     binned = told("swap", people, "-o", tmp_path / "bins.csv", *KEYS, *cut, "--json")
     ages = set(pyarrow.csv.read_csv(tmp_path / "bins.csv")["age"].to_pylist())
-    assert len(ages) == 20 and all(age.startswith("[") for age in ages) and not binned["notes"]
+    assert len(ages) == 20 and all(age.startswith("[") for age in ages)
+    assert not any("unique in the file as released" in note for note in binned["notes"])
     raw = told("swap", people, "-o", tmp_path / "raw.csv", *KEYS, *cut, "--release-raw", "--json")
     assert pyarrow.csv.read_csv(tmp_path / "raw.csv")["age"][0].as_py() > 17
-    assert "unique in the file as released" in raw["notes"][0]
+    assert any("unique in the file as released" in note for note in raw["notes"])
     unique = [one["released"]["ill"]["sample_uniques"] for one in (binned, raw)]
     assert unique[0] < unique[1]
 

@@ -149,6 +149,9 @@ def test_what_is_undefined_is_a_dash_and_null(narrow):
 
 def test_a_picture_leaves_out_what_is_undefined(narrow):
     target = narrow / "q.svg"
-    sql = "SELECT income < 2 AS low, STDDEV(income) FILTER (WHERE income > 1) AS s FROM t GROUP BY low"
+    sql = (
+        "SELECT income < 2 AS low, STDDEV(income) FILTER (WHERE income > 1) AS s FROM t GROUP "
+        "BY low"
+    )
     run("query", narrow / "inc.csv", sql, "--schema", narrow / "inc.toml", "--plot", target)
     assert target.read_text().startswith("<?xml")

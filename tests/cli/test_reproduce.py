@@ -36,7 +36,7 @@ def test_text_json_and_page(tmp_path: Path) -> None:
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("kept")
     for arguments, words in (
-        (("mask-table-1",), "nothing called 'mask-table-1'"),
+        (("mask-table-99",), "nothing called 'mask-table-99'"),
         (("frapp-figure-7", "--plot", tmp_path / "page.html"), "exists"),
         (("frapp-figure-7", "--plot", "page.txt"), "end it in .html"),
         (("frapp-figure-7", "--seeds", 0), "seeds=0"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,19 +17,6 @@ def campaign_path(tmp_path: Path) -> Path:
     path = tmp_path / "health.toml"
     path.write_text(CAMPAIGN, encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a PostgreSQL server with an empty database."""
-    pgserver = pytest.importorskip(
-        "pgserver", reason="pgserver, which carries a PostgreSQL server, is not installed"
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    yield server.get_uri()
-    server.cleanup()
 
 
 @pytest.fixture

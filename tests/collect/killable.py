@@ -19,7 +19,7 @@ from sfumato.collect.store import Added, Done
 
 def acknowledge_before_the_commit() -> None:
     """The mutant: everyone is answered, and only then is anything written."""
-    commit = writing.Writer._commit
+    commit = writing.ReportWriter._commit
 
     def hasty(self, jobs, notes):  # type: ignore[no-untyped-def]
         answers = Done([Added([b for _, b in job.reports]) for job in jobs if job.reports], [])
@@ -27,7 +27,7 @@ def acknowledge_before_the_commit() -> None:
         self._in_loop(lambda: _answer(futures, answers))
         commit(self, jobs, notes)
 
-    writing.Writer._commit = hasty  # type: ignore[method-assign]
+    writing.ReportWriter._commit = hasty  # type: ignore[method-assign]
 
 
 def _answer(futures, answers) -> None:  # type: ignore[no-untyped-def]
@@ -36,7 +36,7 @@ def _answer(futures, answers) -> None:  # type: ignore[no-untyped-def]
             future.set_result(added)
 
 
-def serve(settings: running.Settings) -> None:
+def serve(settings: running.ServerSettings) -> None:
     """What the child does until it is killed."""
     bound = running._bound(settings.host, settings.port)
     server = GuardedServer(running._config(App.of(running.collector_of(settings))))
@@ -47,13 +47,17 @@ def serve(settings: running.Settings) -> None:
 def main(campaign: str, store: str, port: str, *kind: str) -> None:
     if "hasty" in kind:
         acknowledge_before_the_commit()
-    settings = running.Settings([campaign], store, port=int(port), limited=False)
+    settings = running.ServerSettings([campaign], store, port=int(port), limited=False)
     for line in sys.stdin:
         if line.strip() == "start":
             child = os.fork()
             if child == 0:
-                serve(settings)
-                os._exit(0)
+                try:
+                    serve(settings)
+                except BaseException as error:
+                    print(f"failed: {error}", flush=True)
+                finally:
+                    os._exit(0)
         else:
             os.waitpid(int(line), 0)
             print("gone", flush=True)

@@ -115,11 +115,11 @@ class Speaker:
 @contextmanager
 def speaking(campaign: Path, store: str, **settings: Any) -> Iterator[Speaker]:
     """A speaker to a server of its own, run in a thread."""
-    from sfumato.collect.server.running import Settings, serving
+    from sfumato.collect.server.running import ServerSettings, serving
 
     given = {"port": 0, "limited": False} | settings
     found = CampaignFile.load(campaign).campaign
-    with serving(Settings([str(campaign)], store, **given)) as address:
+    with serving(ServerSettings([str(campaign)], store, **given)) as address:
         yield Speaker(address, found.name, found.hash)
 
 

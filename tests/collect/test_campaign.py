@@ -93,7 +93,7 @@ WRONG = {
     "parameters above the promise": (
         changed('"gamma-diagonal"', '"retention"\nkeep = 0.99'), "keep", "above the promise"),
     "a mechanism nobody can run alone": (
-        changed('"gamma-diagonal"', '"swapping"\nkeep = 0.5'), "keep", "swapping"),
+        changed('"gamma-diagonal"', '"permuting"\nkeep = 0.5'), "keep", "permuting"),
     "a question about nothing": (
         changed("[question.smoker]", "[question.smokr]"), "[question.smokr]", "smoker"),
     "a value that is none": (

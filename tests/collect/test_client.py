@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.collect.speaking import CAMPAIGN, speaking
 import sfumato as sf
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.client import Client, Survey
+from sfumato.collect.server import limits
 from sfumato.collect.store import open_store
 from sfumato.collect.transport import Address, CollectorError, Transport
 from sfumato.domain import Category, Domain
@@ -107,7 +109,7 @@ def test_reports_follow_the_law_of_the_campaign(url, store, campaign_path):
     """The reports of one record, counted, against the channel of the mechanism."""
     from scipy.stats import chisquare
 
-    client = Client(url, rng=seeded(5))
+    client = Client(url, rng=seeded(5), at_once=1000)
     number = 20_000
     client.send(Table(client.survey.domain, (np.zeros(number, int), np.full(number, 2))))
     opened = open_store(store)
@@ -257,3 +259,16 @@ def test_a_server_that_is_not_there_is_told():
         transport.get("/v1/manifest")
     with pytest.raises(ParameterError, match="names no campaign"):
         Client("http://127.0.0.1:9/").answer(ANN)
+
+
+def test_more_people_than_a_minute_takes_are_sent_without_a_token(
+    campaign_path, tmp_path, monkeypatch
+):
+    """They go in parts that a limited server takes; what is refused waits for the next minute."""
+    monkeypatch.setattr(limits, "MINUTE", 1.0)
+    with speaking(campaign_path, str(tmp_path / "c.db"), limited=True) as speaker:
+        client = Client(f"{speaker.address}/health", patience=0)
+        start = time.monotonic()
+        sent = client.send([ANN] * 130)
+    assert sent.stored == 130 and sent.refused == 0
+    assert time.monotonic() - start > 1.0  # what 60 a minute amounts to here

@@ -75,6 +75,17 @@ def test_a_schema_becomes_a_campaign_that_checks_and_works(folder):
     run("campaign init survey.toml -o made.toml --force --epsilon 2")
 
 
+def test_check_says_how_often_a_report_is_true_by_what_is_asked(folder):
+    """A questionnaire's answers of two cells are true more often than those of six."""
+    (folder / "q.toml").write_text(CAMPAIGN.replace("gamma-diagonal", "questionnaire"))
+    found = run_json("campaign check q.toml")
+    assert found["truthful"] == pytest.approx(19 / 21)  # one of three values
+    assert found["truthful_least"] < found["truthful"]
+    shares = f"{found['truthful_least']:.1%} to {found['truthful']:.1%} of cases"
+    assert shares in run("campaign check q.toml").stdout
+    assert " to " not in run("campaign check c.toml").stdout.partition("of cases")[0][-20:]
+
+
 def test_check_says_what_is_wrong_and_where(folder):
     (folder / "bad.toml").write_text(CAMPAIGN.replace("gamma = 19", "gama = 19"))
     told = complaint("campaign check bad.toml")
@@ -157,6 +168,10 @@ def test_reports_are_exported_and_read_where_they_are(folder):
         assert len(found["rows"]) == 3
     described = run_json("describe sqlite://campaign.db#health")
     assert described["rows"] == 500 and described["gamma"] == 19 and described["secure"]
+    assert described["shuffled"] and "may hold others" in " ".join(described["caveats"])
+    assert not any("order of the records" in each for each in described["caveats"])
+    exported = run_json("describe health.parquet")
+    assert exported["shuffled"] and exported["caveats"] == []
     mined = run_json("mine sqlite://campaign.db#health --min-support 0.2")
     assert mined["rows"] == 500 and mined["itemsets"]
     assert run_json("classify sqlite://campaign.db#health --target smoker")["target"] == "smoker"
@@ -165,6 +180,28 @@ def test_reports_are_exported_and_read_where_they_are(folder):
     assert "no database file" in complaint("describe sqlite://none.db#health")
     assert "exists already" in complaint("export campaign.db -o health.parquet")
     assert "no campaign 'x'" in complaint("export campaign.db -o y.parquet --campaign x")
+
+
+def test_a_campaign_in_postgresql_is_read_like_any_release(folder, postgres_database):
+    """The same reports give the same answers from both; `describe` says what PostgreSQL keeps."""
+    reports = some_reports(500)
+    place = f"{postgres_database}#health"
+    for store in (postgres_database, "campaign.db"):
+        with speaking(folder / "c.toml", store) as speaker:
+            assert speaker.send(reports).json["stored"] == 500
+    asked = "SELECT smoker, age, COUNT(*) FROM t GROUP BY smoker, age"
+    found = [
+        run_json(f'query "{each}" "{asked}"')["rows"]
+        for each in (place, f"{place}/1", "sqlite://campaign.db#health")
+    ]
+    assert found[0] == found[1] == found[2] and len(found[0]) == 9
+    described = run_json(f'describe "{place}"')
+    assert described["rows"] == 500 and described["shuffled"]
+    assert "the order in which reports came" in " ".join(described["caveats"])
+    assert "health/2" in complaint(f'describe "{place}/2"')
+    assert run_json(f'mine "{place}" --min-support 0.2')["rows"] == 500
+    assert "report" in complaint(f'describe "{postgres_database}#report"')  # a table is no campaign
+    assert run_json(f'export "{postgres_database}" -o out.parquet')["rows"] == 500
 
 
 def test_synthetic_people_answer_through_http(folder):
@@ -183,6 +220,7 @@ def test_synthetic_people_answer_through_http(folder):
 def test_serve_says_what_it_cannot_do(folder):
     assert "PostgreSQL" in complaint("serve c.toml --workers 2")
     assert "no campaign file" in complaint("serve none.toml")
+    assert not list(folder.glob("campaign.db*"))  # an error leaves nothing, above all no token
     assert "is no store" in complaint("serve c.toml --store mysql://host/x")
     with speaking(folder / "c.toml", "campaign.db") as speaker:
         port = speaker.address.rpartition(":")[2]

@@ -36,8 +36,9 @@ values = ["north", "east", "south", "west"]
 [promise]
 gamma = 19
 [mechanism]
-name = "gamma-diagonal"
+name = "MECHANISM"
 """
+MECHANISMS = ["gamma-diagonal"]
 
 
 def compared(path: Path, folder: Path, people: int, repetition: int, seed: int) -> list[Compared]:
@@ -47,15 +48,15 @@ def compared(path: Path, folder: Path, people: int, repetition: int, seed: int) 
     truth: Table = synthetic_truth(campaign, people, seeded(repetition))
     rng = seeded(seed + repetition) if seed else secure()
     with speaking(path, store) as speaker:
-        client = Client(f"{speaker.address}/{campaign.name}", rng=rng)
+        client = Client(f"{speaker.address}/{campaign.name}", rng=rng, at_once=1000)
         assert answer_all(client, truth) == people
     return compare(counted(store, campaign), truth)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(params=MECHANISMS)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     found = tmp_path / "c.toml"
-    found.write_text(CAMPAIGN, encoding="utf-8")
+    found.write_text(CAMPAIGN.replace("MECHANISM", request.param), encoding="utf-8")
     return found
 
 

@@ -1,4 +1,6 @@
-"""Kill -9 under load, again and again: what was acknowledged is there, once, and nothing is lost."""
+"""Kill -9 under load, again and again: what was acknowledged is there, once, and
+nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,16 @@ class Killed:
 
     def start(self) -> None:
         self._say("start")
-        self.child = int(self._heard())
+        told = self._heard()
+        assert told.isdigit(), f"the server does not start: {told}"
+        self.child = int(told)
 
     def kill(self) -> None:
-        os.kill(self.child, signal.SIGKILL)
-        self._say(str(self.child))
+        """Kill the server; its parent has not waited for it yet, so the number is still its own."""
+        child, self.child = self.child, 0
+        assert child > 1
+        os.kill(child, signal.SIGKILL)
+        self._say(str(child))
         assert self._heard() == "gone"
 
     def _say(self, word: str) -> None:
@@ -150,7 +157,8 @@ def lost_after(campaign: Path, store: Path, kills: int, *kind: str) -> int:
     with killable(campaign, store, *kind) as server:
         server.start()
         senders = [Sender(server.port, found.hash, random.Random(seed)) for seed in range(SENDERS)]
-        threads = [threading.Thread(target=sender.run) for sender in senders]
+        # Daemons: where the trial fails, they must not keep the process alive.
+        threads = [threading.Thread(target=sender.run, daemon=True) for sender in senders]
         for thread in threads:
             thread.start()
         lost = 0
@@ -171,7 +179,6 @@ def lost_after(campaign: Path, store: Path, kills: int, *kind: str) -> int:
             for sender in senders:
                 sender.settle()
         server.kill()
-        server.child = 0
     there = stored_reports(store)
     for sender in senders:
         for text, key in zip(sender.bodies, identities(list(sender.bodies)) or [], strict=True):

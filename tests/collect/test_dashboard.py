@@ -12,7 +12,7 @@ from tests.collect.speaking import first_token, some_reports, speaking
 from tests.collect.test_figures import reports_of, tally_of
 
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.dashboard import Asked, Dashboard
+from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import Alarm, figures_of
 from sfumato.collect.language import LANGUAGES, STRINGS, Language
 
@@ -92,9 +92,9 @@ def test_too_few_and_alarms_are_said_in_words(campaign_path):
     campaign = CampaignFile.load(campaign_path).campaign
     tally = tally_of(campaign.mechanism, reports_of(campaign.mechanism, 200))
     figures = figures_of(campaign, tally)
-    figures.alarms.append(Alarm("impossible", "smoker", ""))
+    figures.alarms.append(Alarm("impossible", ["smoker"], ""))
     page = Dashboard(campaign, figures, Language.load("en")).page()
-    assert "Someone may be forging reports" in page and "No alarm" not in page
+    assert "Do you smoke?: reports are spread" in page and "No alarm" not in page
 
 
 def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):
@@ -103,7 +103,7 @@ def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):
     evil = "<script>alert(1)</script>"
     path = tmp_path / "c.toml"
     path.write_text(CAMPAIGN.replace("Health survey", evil).replace("Do you smoke?", evil))
-    page = drawn(path, asked=Asked(evil, [evil], [[evil]], [evil], evil))
+    page = drawn(path, asked=Inquiry(evil, [evil], [[evil]], [evil], evil))
     assert "<script>alert" not in page and page.count("&lt;script&gt;") >= 6
 
 

@@ -17,7 +17,7 @@ import pytest
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store import Batch, Work
 from sfumato.collect.store.sqlite import SqliteStore
-from sfumato.collect.writer import BusyError, Writer
+from sfumato.collect.writer import BusyError, ReportWriter
 from sfumato.errors import StoreError
 
 pytest.importorskip("apsw", reason="apsw, which lets a disk fail on purpose, is not installed")
@@ -114,7 +114,7 @@ class Taking:
     def __init__(self, store: SqliteStore, number: int) -> None:
         self.number = number
         self.landed = 0
-        self.writer = Writer(store, self._landed)
+        self.writer = ReportWriter(store, self._landed)
 
     def _landed(self, work, done) -> None:
         self.landed += sum(len(added.bodies) for added in done.added)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ KINDS = {
     "mask": BASKETS,
     "mask on records": RECORDS,
     "cut-and-paste": BASKETS,
+    "questionnaire": RECORDS,
 }
 
 
@@ -114,13 +116,16 @@ def every_report(mechanism: Mechanism) -> list[bytes]:
     return [packing.pack(report) for report in plain]
 
 
-@pytest.mark.parametrize("kind", ["gamma-diagonal", "retention", "mask", "cut-and-paste"])
+@pytest.mark.parametrize(
+    "kind", ["gamma-diagonal", "retention", "mask", "cut-and-paste", "questionnaire"]
+)
 def test_leverage_is_the_most_that_any_one_report_does(kind):
     """Against the slow obvious answer: add each possible report, and look."""
     domain = Domain((Category("a", ("x", "y")), Category("b", ("x", "y", "z"))))
     own = domain if KINDS[kind] is RECORDS else BASKETS
     mechanism = mechanism_class(kind).promising(Guarantee(19), own)
-    bodies = reports_of(mechanism, 500)
+    linear = kind != "questionnaire"  # its weights are read off the reports, and move with them
+    bodies = reports_of(mechanism, 500 if linear else 8000)
     rows, counts = tally_of(mechanism, bodies).snapshot()
     tally = CampaignTally(mechanism)
     moves = []
@@ -134,7 +139,8 @@ def test_leverage_is_the_most_that_any_one_report_does(kind):
         )
     for place, standing in enumerate(tally.singles):
         most = np.max([np.abs(move[place]).ravel() for move in moves], axis=0)
-        assert np.allclose(leverage(standing, counts), most, rtol=1e-6), standing.names
+        close = 1e-6 if linear else 0.05
+        assert np.allclose(leverage(standing, counts), most, rtol=close), standing.names
 
 
 def test_leverage_is_as_the_design_says():
@@ -151,20 +157,26 @@ def test_leverage_is_as_the_design_says():
 # --- alarms
 
 
-@pytest.mark.parametrize("kind", ["gamma-diagonal", "retention"])
-def test_honest_crowds_raise_no_alarm_and_forgers_do(kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_crowds_raise_no_alarm(kind):
     mechanism = mechanism_of(kind)
     for seed in range(15):
         tally = tally_of(mechanism, reports_of(mechanism, 4000, seed))
         assert alarms(tally, *tally.snapshot()) == []
+
+
+@pytest.mark.parametrize("kind", ["gamma-diagonal", "retention", "questionnaire"])
+def test_one_report_again_and_again_raises_an_alarm(kind):
+    mechanism = mechanism_of(kind)
     honest = reports_of(mechanism, 4000)
-    forged = [honest[0]] * 6000  # one report again and again, under fresh ids
+    forged = [honest[0]] * 6000  # under fresh ids
     tally = tally_of(mechanism, honest + forged)
     assert {alarm.kind for alarm in alarms(tally, *tally.snapshot())} == {"impossible"}
 
 
-def test_a_day_unlike_those_before_raises_an_alarm():
-    mechanism = mechanism_of("gamma-diagonal")
+@pytest.mark.parametrize("kind", ["gamma-diagonal", "questionnaire"])
+def test_a_day_unlike_those_before_raises_an_alarm(kind):
+    mechanism = mechanism_of(kind)
     truth = people(mechanism.domain, 4000, seeded(1))
     for seed in range(10):
         tally = tally_of(mechanism, bodies_of(mechanism, truth, seed))
@@ -256,6 +268,27 @@ def test_a_public_dashboard_changes_in_steps_and_not_by_restarts(tmp_path):
         assert shown()["reports"] == 150
         page = speaker.get("/health/dashboard").body.decode()
         assert "SQL" not in page and "export" not in page and "150" in page
+
+
+def test_many_who_look_at_once_see_the_same_step(tmp_path):
+    """Two that find a step at the same moment must not show figures that differ by a report."""
+    with speaking(public(tmp_path), str(tmp_path / "c.db")) as speaker:
+        speaker.send(some_reports(99))
+        seen = set()
+
+        def look() -> None:
+            for _ in range(15):
+                seen.add(speaker.get(speaker.campaign("/figures")).json["reports"])
+
+        threads = [threading.Thread(target=look) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for _ in range(60):
+            speaker.send(some_reports(1))
+        for thread in threads:
+            thread.join()
+        steps = sorted(seen - {0})
+        assert all(later - earlier >= 50 for earlier, later in pairwise(steps)), steps
 
 
 def test_figures_are_the_same_after_a_restart(tmp_path, campaign_path):

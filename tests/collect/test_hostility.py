@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -94,6 +95,35 @@ RAW = {
     "another version": b"GET / HTTP/9.9\r\n\r\n",
     "a null in the path": b"GET /\x00 HTTP/1.1\r\nhost: x\r\n\r\n",
 }
+
+
+@pytest.mark.parametrize("cuts", [(), (9000,), (10, 4000, 8150)], ids=str)
+@pytest.mark.parametrize(("size", "status"), [(7900, 200), (9100, 431)])
+def test_headers_are_measured_in_however_many_pieces_they_come(server, cuts, size, status):
+    speaker, _ = server
+    text = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx: " + b"a" * size
+    text += b"\r\n\r\n"
+    with connected(speaker) as stream:
+        with suppress(ConnectionError):
+            for start, end in pairwise((0, *cuts, len(text))):
+                stream.sendall(text[start:end])
+                time.sleep(0.05)
+        assert status_of(answered(stream)) == status
+
+
+def test_a_request_behind_a_large_one_is_not_taken_for_large(server):
+    """Their bytes come in one piece, of which only the last few are the second one's headers."""
+    speaker, _ = server
+    body = json.dumps({"campaign": speaker.hash, "reports": some_reports(900)}).encode()
+    first = (
+        f"POST {speaker.campaign('/reports')} HTTP/1.1\r\nhost: x\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    second = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    with connected(speaker) as stream:
+        stream.sendall(first.encode() + body + second)
+        found = answered(stream)
+    assert found.count(b"HTTP/1.1 200") == 2 and b'"stored":900' in found
 
 
 @pytest.mark.parametrize("case", RAW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -276,6 +277,9 @@ def test_files_are_served_under_their_hash_as_the_manifest_says(server):
         assert hashlib.sha256(answer.body).hexdigest() == digest
         assert "immutable" in answer.headers["cache-control"]
         assert server.get(f"/static/{name}").headers["cache-control"] == "no-store"
+        packed = server.get(f"/static/{manifest['digest'][:16]}/{name}", accept_encoding="br, gzip")
+        assert packed.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(packed.body) == answer.body
     page = server.get("/").body.decode()
     assert f"/static/{manifest['digest'][:16]}/dashboard.css" in page and "integrity=" in page
 

@@ -159,8 +159,18 @@ def test_tokens_are_kept_as_hashes_and_expire(opened):
 def test_what_a_public_dashboard_shows_is_kept(opened, number):
     store = opened()
     assert store.shown(number) is None
-    store.show(number, {"reports": 150})
+    assert store.show(number, {"reports": 150}, instead_of=None)
     assert opened().shown(number) == {"reports": 150}
+
+
+def test_of_two_who_show_figures_at_once_one_is_told_that_it_is_late(opened, number):
+    one, other = opened(), opened()
+    assert one.show(number, {"reports": 150, "x": 0.1}, instead_of=None)
+    assert not other.show(number, {"reports": 151}, instead_of=None)
+    assert other.shown(number) == {"reports": 150, "x": 0.1}
+    assert other.show(number, {"reports": 201}, instead_of=other.shown(number))
+    assert not one.show(number, {"reports": 202}, instead_of={"reports": 150, "x": 0.1})
+    assert one.shown(number) == {"reports": 201}
 
 
 def test_a_failed_transaction_leaves_nothing(opened, number):

@@ -7,15 +7,37 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any, TypeVar
 
-from tests.collect.speaking import Speaker, first_token, some_reports
+from tests.collect.speaking import Answer, Speaker, first_token, some_reports
 
 from sfumato.collect.campaign_file import CampaignFile
+
+PATIENCE = 120.0  # seconds: of a machine that does much else at the same time
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], wanted: Callable[[T], Any], what: str) -> T:
+    """What is seen once it is as wanted; a worker that is being started or stopped may hang up."""
+    end, seen = time.monotonic() + PATIENCE, None
+    while time.monotonic() < end:
+        with suppress(OSError, HTTPException):
+            seen = look()
+            if wanted(seen):
+                return seen
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: {seen}")
+
+
+def delivered(speaker: Speaker, reports: list[dict[str, Any]]) -> Answer:
+    """The answer to reports that are sent, as every client does, until they are taken."""
+    return eventually(lambda: speaker.send(reports), lambda a: a.status == 200, "not taken")
 
 
 @contextmanager
@@ -30,36 +52,31 @@ def workers(campaign: Path, store: str, number: int) -> Iterator[tuple[Speaker, 
         address = json.loads(process.stdout.readline())["address"]
         found = CampaignFile.load(campaign).campaign
         speaker = Speaker(address, found.name, found.hash)
-        for _ in range(300):
-            try:
-                if speaker.get("/readyz").status == 200:
-                    break
-            except OSError:
-                time.sleep(0.1)
+        eventually(lambda: speaker.get("/readyz"), lambda a: a.status == 200, "not ready")
         yield speaker, process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def children(process: int) -> list[int]:
+def children(process: int) -> set[int]:
     """The workers of a server: its children that listen."""
     text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    found = [int(word) for word in text.split()]
-    return [
-        child for child in found
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]  # fmt: skip
+    found = set()
+    for child in map(int, text.split()):
+        with suppress(OSError):  # it has gone
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.add(child)
+    return found
 
 
 def figures(speaker: Speaker, token: str, wanted: int) -> dict:
     """The figures once they count so many reports: workers count anew after a second."""
-    for _ in range(100):
-        found = speaker.get(speaker.campaign("/figures"), authorization=f"Bearer {token}").json
-        if found["reports"] == wanted:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{found['reports']} reports are counted, not {wanted}")
+
+    def look() -> dict:
+        return speaker.get(speaker.campaign("/figures"), authorization=f"Bearer {token}").json
+
+    return eventually(look, lambda found: found["reports"] == wanted, f"not {wanted} reports")
 
 
 def test_workers_share_what_they_take(postgres_database, campaign_path):
@@ -67,29 +84,29 @@ def test_workers_share_what_they_take(postgres_database, campaign_path):
     with workers(campaign_path, postgres_database, 2) as (speaker, process):
         batches = [some_reports(25, seed) for seed in range(12)]
 
-        def send(batch) -> None:
-            for _ in range(3):  # the same again, to whichever worker is free
-                assert speaker.send(batch).status == 200
+        def send(batch: list[dict[str, Any]]) -> int:
+            """The same three times, to whichever worker is free; how many were stored."""
+            return sum(delivered(speaker, batch).json["stored"] for _ in range(3))
 
-        threads = [threading.Thread(target=send, args=(batch,)) for batch in batches]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        gone = batches[0][0]["id"]
-        speaker.ask("POST", speaker.campaign("/withdrawals"), {"id": gone})
+        with ThreadPoolExecutor(len(batches)) as senders:
+            assert list(senders.map(send, batches)) == [25] * len(batches)
+        gone = {"id": batches[0][0]["id"]}
+        reply = speaker.ask("POST", speaker.campaign("/withdrawals"), gone)
+        assert reply.json == {"withdrawn": True}
         seen = [figures(speaker, token, 299)["questions"] for _ in range(6)]
         assert all(each == seen[0] for each in seen)
-        assert len(children(process)) == 2
 
-        os.kill(children(process)[0], signal.SIGKILL)  # another takes its place
+        before = eventually(lambda: children(process), lambda found: len(found) == 2, "workers")
+        killed = min(before)
+        os.kill(killed, signal.SIGKILL)  # another takes its place
         later = some_reports(10, 99)
-        for _ in range(100):
-            try:
-                if speaker.send(later).status == 200 and len(children(process)) == 2:
-                    break
-            except OSError:
-                time.sleep(0.1)
+        delivered(speaker, later)
+        eventually(
+            lambda: children(process),
+            lambda found: len(found) == 2 and killed not in found,
+            "no other worker",
+        )
+        assert delivered(speaker, later).json["repeated"] == 10
         figures(speaker, token, 309)
 
 
@@ -109,9 +126,4 @@ def test_a_worker_says_when_the_database_is_away(postgres_database, campaign_pat
             refused = speaker.send(some_reports(5))
             assert refused.status == 503 and "retry-after" in refused.headers
             connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-        for _ in range(100):
-            answer = speaker.send(some_reports(5, 7))
-            if answer.status == 200:
-                break
-            time.sleep(0.1)
-        assert answer.json["stored"] == 5
+        assert delivered(speaker, some_reports(5, 7)).json["stored"] == 5

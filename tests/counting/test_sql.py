@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.bits import Bits
 from sfumato.counting.arrays import ArrayCounter
-from sfumato.counting.sql import ItemsetCounter, SqlCounter
+from sfumato.counting.sql import RelationItemsets, SqlCounter
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
 from sfumato.engines.duckdb import file_relation
 from sfumato.errors import DataError, EstimationError
@@ -139,9 +139,10 @@ def test_many_questions_take_one_statement(
     fresh = SqlCounter(counter.domain, counter.relation)
     for found, question in zip(fresh.count_many(pairs), pairs, strict=True):
         assert np.array_equal(found, ARRAYS.count(question))
-    assert len(sent) == 1
+    assert ["GROUPING SETS" in statement for statement in sent].count(True) == 1
+    assert len(sent) == 3  # what the columns hold, and whether it is in their domain
     fresh.count_many(pairs)
-    assert len(sent) == 1  # an answer is remembered
+    assert len(sent) == 3  # an answer is remembered
 
 
 @settings(max_examples=25)
@@ -173,7 +174,7 @@ def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     items = DOMAIN[name]
     assert isinstance(items, Items)
     itemsets = np.array([[0, 1], [0, 2], [1, 2]], dtype=np.int32)
-    baskets = ItemsetCounter.of(items, files)
+    baskets = RelationItemsets.of(items, files)
     dense = TABLE.column(name).to_dense()
     assert baskets.counts(itemsets).tolist() == [
         int(dense[:, row].all(axis=1).sum()) for row in itemsets

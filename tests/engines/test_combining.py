@@ -147,7 +147,7 @@ def test_releases_of_different_mechanisms_and_the_truth_combine() -> None:
     sites = [
         Exact(tables[0]),
         sf.perturb(tables[1], sf.GammaDiagonal(binned, 50), seeded(4), copies=2),
-        sf.perturb(tables[2], sf.Swapping(binned, 0.6), seeded(5)),
+        sf.perturb(tables[2], sf.Permuting(binned, 0.6), seeded(5)),
     ]
     found = combine(sites).marginal(QUESTION)
     true = everyone(tables).marginal(QUESTION).value

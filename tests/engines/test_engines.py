@@ -54,7 +54,7 @@ def records(domain: Domain, rows: int = ROWS) -> Table:
 MECHANISMS = {
     "retention": sf.Retention(RECORDS, (0.5, 0.4, 0.3, 0.6)),
     "retention, identity": sf.Retention(RECORDS, 0.5, replace="identity"),
-    "swapping": sf.Swapping(RECORDS, 0.5),
+    "permuting": sf.Permuting(RECORDS, 0.5),
     "gamma-diagonal": sf.GammaDiagonal(SMALL, 30),
     "matrix": sf.UserMatrix(SMALL, STOCHASTIC),
     "combined": sf.Combined.promising(sf.Guarantee(40), SMALL),

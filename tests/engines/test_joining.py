@@ -161,7 +161,7 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
             open_source(tmp_path / "repeated.parquet"),
             "person",
         )
-    swapped = sf.perturb(part(HEALTH, np.arange(ROWS)), sf.Swapping(HEALTH, 0.5), seeded(1))
+    swapped = sf.perturb(part(HEALTH, np.arange(ROWS)), sf.Permuting(HEALTH, 0.5), seeded(1))
     few = sf.perturb(part(CENSUS, np.arange(100)), census.mechanism, seeded(1))
     with pytest.raises(EstimationError, match="1,900 of 2,000 rows have no partner"):
         join(few, swapped, "person")

@@ -152,7 +152,9 @@ def test_a_question_is_one_statement_and_only_counts_come_back(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(relation), "fetch", noted)
         source.marginal(["sex", DOMAIN["age"].cells_by_cuts([10, 20])])  # type: ignore[attr-defined]
-    assert len(sent) == 1 and sent[0].startswith("SELECT")
+    kinds, strangers, counts = sent  # the columns are looked at once, then counted
+    assert kinds.endswith("LIMIT 0") and "GROUP BY" in counts
+    assert strangers.startswith("SELECT COUNT(*) FILTER(WHERE")
 
 
 def test_psycopg_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,21 +27,21 @@ from sfumato.engines import open_source
 from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import open as open_release
-from sfumato.table import Table, perturb_table
+from sfumato.table import Table, perturb_table, reader_of, save
 
 pytest.importorskip("pyspark")
 
 from sfumato.engines.spark import Place, perturb_frame, perturb_with_spark, spark_session
-from sfumato.engines.spark.counting import Packing, SparkBaskets, spark_release
-from sfumato.engines.spark.perturbing import PartitionReports, Work, plain_schema
-from sfumato.engines.spark.records import Form, Records, map_in_arrow
+from sfumato.engines.spark.counting import PackedBaskets, SparkBaskets, spark_release
+from sfumato.engines.spark.perturbing import PartitionReports, PartitionWork, plain_schema
+from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow
 
 pytestmark = pytest.mark.xdist_group(
     "spark"
@@ -192,13 +192,13 @@ def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
 
     notes.mkdir()
     schema = from_arrow_schema(plain_schema(reports.work.value.mechanism.reports))
-    map_in_arrow(Records(frame).selected(DOMAIN), stumbling(reports, notes), schema).toArrow()
+    map_in_arrow(SparkRecords(frame).selected(DOMAIN), stumbling(reports, notes), schema).toArrow()
     first, second = (pq.read_table(notes / f"1-{attempt}-0.parquet") for attempt in (0, 1))
     return first, second
 
 
 def partition_reports(session, mechanism, key: bytes) -> PartitionReports:
-    work = Work(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
+    work = PartitionWork(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
     return PartitionReports(key, True, session.sparkContext.broadcast(work))
 
 
@@ -239,7 +239,7 @@ def test_a_release_is_the_same_whether_a_task_died_or_not(
                 os._exit(1)
             yield batch
 
-    selected = Records(frame).selected(DOMAIN)
+    selected = SparkRecords(frame).selected(DOMAIN)
     stumbling_frame = map_in_arrow(selected, dies_once, selected.schema).toDF(*DOMAIN.names)
     perturb_frame(
         stumbling_frame, str(folder / "again.parquet"), mechanism, seeded(7), schema=DOMAIN
@@ -277,7 +277,7 @@ def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, ca
     key = Keystream(rng.key, True).words(4).tobytes()  # what the first words of the stream are
     perturb_frame(frame, str(folder / "secret.parquet"), mechanism, rng, schema=DOMAIN)
     reports = partition_reports(session, mechanism, key)
-    lazy = map_in_arrow(Records(frame).selected(DOMAIN), reports, "sex string")
+    lazy = map_in_arrow(SparkRecords(frame).selected(DOMAIN), reports, "sex string")
     plan = lazy._jdf.queryExecution().toString()
     assert "PartitionReports" in plan and key.hex() not in plan and str(key)[2:-1] not in plan
     assert key.hex() not in repr(reports) and str(key)[2:-1] not in repr(reports)
@@ -291,8 +291,8 @@ def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, ca
 
 
 def test_what_cannot_be_perturbed_is_refused(session, frame, release, mechanism, folder):
-    with pytest.raises(ParameterError, match="swapping must see all records at once"):
-        perturb_frame(frame, str(folder / "no.parquet"), Swapping(DOMAIN, 0.5), schema=DOMAIN)
+    with pytest.raises(ParameterError, match="permuting must see all records at once"):
+        perturb_frame(frame, str(folder / "no.parquet"), Permuting(DOMAIN, 0.5), schema=DOMAIN)
     with pytest.raises(ParameterError, match="drawn anew at every reading"):
         perturb_table(frame, mechanism)
     with pytest.raises(ParameterError, match="was perturbed already, by gamma-diagonal"):
@@ -350,7 +350,7 @@ def baskets(session, folder):
     dense[:, 1] |= dense[:, 0]
     lines = [" ".join(str(item + 1) for item in np.flatnonzero(row)) for row in dense]
     (folder / "baskets.dat").write_text("\n".join(lines) + "\n")
-    assert Records.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
+    assert SparkRecords.at(session, str(folder / "baskets.dat")).found_items() == BASKETS
     mask = BitFlip(BASKETS, 0.9, 0.8)
     target = str(folder / "masked.parquet")
     assert (
@@ -408,7 +408,7 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
 def test_itemsets_are_counted_as_in_memory(session, baskets):
     relation, provenance, _ = spark_release(session, baskets)
     reports = provenance.mechanism.reports
-    packing = Packing(reports, (reports.attributes[0],))
+    packing = PackedBaskets(reports, (reports.attributes[0],))
     counter = SparkBaskets(relation.frame.repartition(3), packing)
     bits = open_release(baskets).table.columns[0]
     assert isinstance(bits, Bits)
@@ -424,7 +424,7 @@ def test_records_are_packed_one_bit_a_cell(session, release):
     relation, provenance, _ = spark_release(session, release)
     reports = provenance.mechanism.reports
     parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
-    counter = SparkBaskets(relation.frame, Packing(reports, parts))
+    counter = SparkBaskets(relation.frame, PackedBaskets(reports, parts))
     table = open_release(release).table
     itemsets = np.array([[sex, 2 + pay] for sex in range(2) for pay in range(3)], dtype=np.int32)
     expected = np.histogram2d(table.column("sex"), table.column("pay.scale"), bins=(2, 3))[0]
@@ -450,7 +450,10 @@ def test_a_release_in_spark_answers_as_one_in_memory(session, release, folder, f
     kept = str(folder / "numbers.parquet")
     if not Path(kept).exists():
         perturb_frame(frame, kept, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
-    asked = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP BY sex ORDER BY sex"
+    asked = (
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM t WHERE age BETWEEN 30 AND 59 GROUP "
+        "BY sex ORDER BY sex"
+    )
     engine, memory = query(open_source(kept, "local[2]"), asked), query(open_release(kept), asked)
     assert len(engine.rows) == 2
     for ours, theirs in zip(engine.rows, memory.rows, strict=True):
@@ -525,3 +528,162 @@ def test_the_commands_run_with_spark(session, folder, baskets):
         ],
     )
     assert refused.exit_code == 2 and "Spark reads records by a schema" in refused.output
+
+
+# The order of the reports, and where they came from.
+
+
+def test_spark_shuffles_the_reports(session, frame, folder, people):
+    """Sorted records come out in an order that tells nothing, in parts of a size that the bytes of
+    the truth do not tell; kept, they come out as they went in.
+    """
+    ages = np.sort(np.asarray(people.column("age")))
+    ordered = people.set_column(1, "age", pa.array(ages))
+    (folder / "sorted.parquet").mkdir()
+    for part, size in enumerate((100, 3000, 900)):
+        start = (0, 100, 3100)[part]
+        pq.write_table(
+            ordered.slice(start, size), folder / "sorted.parquet" / f"part-{part}.parquet"
+        )
+    sure, found = Retention(DOMAIN, 0.99), {}
+    for keep in (False, True):
+        target = str(folder / f"order-{keep}.parquet")
+        written = perturb_with_spark(
+            session,
+            str(folder / "sorted.parquet"),
+            target,
+            sure,
+            seeded(1),
+            schema=DOMAIN,
+            copies=2,
+            keep_order=keep,
+        )
+        opened = open_release(target)
+        assert written.provenance == opened.provenance and opened.provenance.shuffled != keep
+        column = opened.table.column("age").astype(float)
+        pairs = column.reshape(-1, 2)
+        assert np.mean(pairs[:, 0] == pairs[:, 1]) > 0.9  # the reports of one record
+        steps = np.abs(np.diff(pairs[:, 0])).mean()
+        sizes = [part.rows for part in reader_of(target).parts]
+        found[keep] = steps, max(sizes) / min(sizes)
+    assert found[True][0] < 3 and found[False][0] > 15
+    assert found[True][1] > 5 and found[False][1] < 1.3
+    with pytest.raises(ParameterError, match="they know no order"):
+        perturb_with_spark(
+            session, str(folder / "sorted.parquet"), str(folder / "o.parquet"), sure, order="o.npy"
+        )
+
+
+def test_parts_of_another_release_are_not_described(session, frame, mechanism, folder):
+    names = ["mine", "other"]
+    for seed, name in enumerate(names):
+        target = str(folder / f"{name}-parts.parquet")
+        perturb_frame(frame, target, mechanism, seeded(seed), schema=DOMAIN)
+    ours, theirs = (sorted((folder / f"{n}-parts.parquet").glob("part-*.parquet")) for n in names)
+    place = str(folder / "mine-parts.parquet")
+    assert spark_release(session, place)[1].release == open_release(place).provenance.release
+    kept = ours[0].read_bytes()
+    ours[0].write_bytes(theirs[0].read_bytes())  # as many rows or nearly, under the same name
+    with pytest.raises(FileError, match="its description speaks of"):
+        open_release(place)
+    ours[0].write_bytes(kept)
+    (ours[0].parent / f".{ours[0].name}.crc").unlink(missing_ok=True)
+    ours[0].rename(ours[0].with_name(theirs[0].name))
+    with pytest.raises(FileError, match="are not those that its description speaks of"):
+        spark_release(session, place)
+
+
+def test_the_old_folder_stays_until_the_new_one_is_in_place(frame, mechanism, folder, monkeypatch):
+    target = folder / "replaced.parquet"
+    perturb_frame(frame, str(target), mechanism, seeded(1), schema=DOMAIN)
+    before = open_release(target).provenance.release
+    rename = Place.rename
+    for broken in (1, 2):  # setting the old one aside, and giving the new one its name
+        calls = []
+
+        def failing(self, other, broken=broken, calls=calls):
+            calls.append(other.url)
+            if len(calls) == broken:
+                raise FileError("the disk is gone")
+            return rename(self, other)
+
+        monkeypatch.setattr(Place, "rename", failing)
+        with pytest.raises(FileError, match="the disk is gone"):
+            perturb_frame(frame, str(target), mechanism, seeded(2), schema=DOMAIN, force=True)
+        monkeypatch.setattr(Place, "rename", rename)
+        assert open_release(target).provenance.release == before
+    perturb_frame(frame, str(target), mechanism, seeded(2), schema=DOMAIN, force=True)
+    assert open_release(target).provenance.release != before
+    assert not [path for path in folder.iterdir() if path.name.startswith(".replaced")]
+
+
+CANARY = "HIV-CANARY"
+
+
+def test_no_true_value_is_told_by_spark(session, mechanism, folder, capfd):
+    """Neither in an error, nor printed, nor in the log of events that others may read."""
+    (folder / "bad.dat").write_text("1 2\n3 4711CANARY 5\n" * 3)
+    with pytest.raises(SfumatoError, match="of part 0") as caught:
+        SparkRecords.at(session, str(folder / "bad.dat")).found_items()
+    told = [str(caught.value)]
+    header = "sex,age,pay.scale,region\n"
+    lines = {
+        "value": f"F,20,{CANARY},north\n",
+        "number": f"F,{CANARY},low,north\n",
+        "short": f"F,{CANARY}\n",
+        "long": f"F,20,low,north,{CANARY}\n",
+        "quote": f'F,20,"low{CANARY},north\n',
+    }
+    for name, line in lines.items():
+        path = folder / f"bad-{name}.csv"
+        path.write_text(header + "F,20,low,north\n" * 5 + line + "M,30,high,south\n" * 5)
+        with pytest.raises(SfumatoError) as caught:
+            perturb_with_spark(session, str(path), str(folder / "no.parquet"), mechanism)
+        told.append(str(caught.value))
+        assert not (folder / "no.parquet").exists()
+    assert "row 6 of part" in told[1] and "fewer fields than the header" in told[3]
+    told += capfd.readouterr()
+    assert CANARY not in "".join(told) and "4711CANARY" not in "".join(told)
+    assert not traces(CANARY.encode(), folder / "events")
+    assert not traces(b"4711CANARY", folder / "events")
+
+
+@pytest.mark.parametrize("name", ["release.csv", "release.parquet"])
+def test_spark_refuses_values_outside_the_domain(session, folder, people, name, capfd):
+    numbers = Retention(DOMAIN, 0.6)
+    truth = Table.from_arrow(people, DOMAIN)
+    path = folder / f"strange-{name}"
+    save(perturb_table(truth, numbers, seeded(1)), path)
+    whole = open_source(str(path), "local[2]", cache=False)
+    asked = [["sex"], [DOMAIN["age"].cells_by_cuts((50,))], ["pay.scale", "region"]]
+    for columns in asked:
+        assert whole.marginal(columns).value.sum() == pytest.approx(ROWS)
+    for place, value in enumerate((CANARY, "4711", CANARY)):
+        spoil(path, place, value)
+        with pytest.raises(SfumatoError, match="not in its domain") as caught:
+            open_source(str(path), "local[2]", cache=False).marginal(asked[place])
+        assert CANARY not in str(caught.value) and "4711" not in str(caught.value)
+        save(perturb_table(truth, numbers, seeded(1)), path, force=True)
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+def spoil(path: Path, place: int, value: str) -> None:
+    """Exchange one value of a release, and leave its description as it was."""
+    if path.suffix == ".csv":
+        lines = path.read_text().splitlines(keepends=True)
+        words = lines[9].strip().split(",")
+        words[place] = value
+        path.write_text("".join([*lines[:9], ",".join(words) + "\n", *lines[10:]]))
+        side = path.with_name(path.name + ".sfumato.json")
+        description = json.loads(side.read_text())
+        del description["digest"]
+        side.write_text(json.dumps({**description, "format": 1}))
+        return
+    marks = pq.ParquetFile(path).metadata.metadata
+    table = pq.read_table(path)
+    values = [value if place != 1 else int(value), *table.column(place).to_pylist()[1:]]
+    changed = table.set_column(place, table.schema.names[place], pa.array(values))
+    changed = changed.replace_schema_metadata(table.schema.metadata)
+    with pq.ParquetWriter(path, changed.schema) as writer:
+        writer.write_table(changed)
+        writer.add_key_value_metadata({b"sfumato.release": marks[b"sfumato.release"]})

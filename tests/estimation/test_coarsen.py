@@ -39,7 +39,7 @@ MECHANISMS = {
     "gamma-diagonal": sf.GammaDiagonal(SHORT, 30),
     "retention": sf.Retention(RECORDS, 0.5),
     "identity": sf.Retention(RECORDS, 0.5, replace="identity"),
-    "swapping": sf.Swapping(RECORDS, 0.5),
+    "permuting": sf.Permuting(RECORDS, 0.5),
     "mask": sf.BitFlip(SHORT, 0.9, 0.85),
     "matrix": sf.UserMatrix(SHORT, MATRIX),
 }

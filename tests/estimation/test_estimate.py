@@ -196,8 +196,10 @@ def test_answers_and_estimates_read_well():
             {
                 "age": ["young", "young", "middle", "middle", "old", "old"],
                 "smoker": ["no", "yes"] * 3,
-                "value": [10.0, 20.0, 30.0, 40.0, 5.0, 5.0],
-                "stderr": [0.0] * 6,
+                "count": [10.0, 20.0, 30.0, 40.0, 5.0, 5.0],
+                "count_stderr": [0.0] * 6,
+                "count_low": [10.0, 20.0, 30.0, 40.0, 5.0, 5.0],
+                "count_high": [10.0, 20.0, 30.0, 40.0, 5.0, 5.0],
             }
         )
     )

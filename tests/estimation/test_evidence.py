@@ -1,5 +1,5 @@
-"""One law for every kind of evidence: its squares are the diagonal of its covariance matrix, which is
-the covariance of units, whatever the mechanism, merged, summed or pooled.
+"""One law for every kind of evidence: its squares are the diagonal of its covariance matrix, which
+is the covariance of units, whatever the mechanism, merged, summed or pooled.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def test_the_moments_of_a_law_on_a_thousand_million_values_need_no_list_of_them(
 
 
 def test_a_swapped_column_keeps_its_sum():
-    release = sf.perturb(truth(500), sf.Swapping(DOMAIN, 0.5), seeded(1))
+    release = sf.perturb(truth(500), sf.Permuting(DOMAIN, 0.5), seeded(1))
     moments = release.moments((DOMAIN["age"].cells_by_cuts([]),), 0)
     exact = Exact(truth(500)).moments((DOMAIN["age"].cells_by_cuts([]),), 0)
     assert np.allclose(moments.about(50.0), exact.about(50.0))

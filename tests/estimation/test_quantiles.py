@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Category, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Answer
-from sfumato.estimation.quantiles import Counted, Wanted, quantiles
+from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.uneven import UnevenAnswer, root
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
@@ -170,7 +170,7 @@ def test_a_column_that_is_sent_as_it_is_has_exact_quantiles():
     (answer,) = asked(release, "SELECT MEDIAN(x) FROM t WHERE y = 'no'")
     assert answer.stderr > 0
     (answer,) = asked(
-        sf.perturb(records, sf.Swapping(domain, 0.5), seeded(1)), "SELECT MEDIAN(x) FROM t"
+        sf.perturb(records, sf.Permuting(domain, 0.5), seeded(1)), "SELECT MEDIAN(x) FROM t"
     )
     assert (answer.value, answer.stderr) == (np.median(x), 0)
 
@@ -190,7 +190,7 @@ def test_many_groups_are_cut_together():
         weights = [np.zeros(estimate.value.shape) for _ in chosen]
         for weight, group in zip(weights, chosen, strict=True):
             weight[:, group] = 1
-        return Counted(estimate, 0, np.arange(len(starts)), weights)
+        return NumberCounts(estimate, 0, np.arange(len(starts)), weights)
 
     found = quantiles(domain["x"], Wanted(0.5), 40, 40, count)
     assert [answer.value for answer in found] == [np.median(x[g == i]) for i in range(40)]

@@ -11,7 +11,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import (
     Collide,
-    Cut,
+    CutStep,
     Deal,
     Diagonal,
     Diagonal64,
@@ -23,8 +23,8 @@ from sfumato.mechanisms.steps import (
     Step,
     Subset,
     Symbol,
-    Table,
-    Unary,
+    TableStep,
+    UnaryStep,
     Window,
 )
 
@@ -98,15 +98,15 @@ STEPS: list[Case] = [
         KeepOrDraw(columns=(0,), reports=(0,), size=3, keep=QUARTER,
                    weights=(1, ONE - 1000, 999)))),
     Case("table", _alone(
-        Table(columns=(0,), reports=(0,), sizes=(2,),
+        TableStep(columns=(0,), reports=(0,), sizes=(2,),
               weights=((QUARTER, 3 * QUARTER), (3 * QUARTER + 1, QUARTER - 1))))),
     Case("flip, each its own", _alone(
         Flip(columns=(0,), reports=(0,), items=4, ones=(60_000, 40_000, 9, 1),
              zeros=(50_000, 65_535, 7, 30_000)))),
     Case("cut, baskets", _alone(
-        Cut(columns=(0,), reports=(0, 1), items=4, cutoff=2, insert=20_000))),
+        CutStep(columns=(0,), reports=(0, 1), items=4, cutoff=2, insert=20_000))),
     Case("cut, small universe", _alone(
-        Cut(columns=(0,), reports=(0, 1), items=3, cutoff=3, insert=30_000))),
+        CutStep(columns=(0,), reports=(0, 1), items=3, cutoff=3, insert=30_000))),
     Case("kary", _alone(Kary(columns=(0, 1), reports=(0,), sizes=(2, 3), answers=6, a=19, b=1))),
     Case("symbol", _alone(
         Symbol(columns=(0,), reports=(0,), items=4, candidates=PAIRS, cap=2, a=19, b=2))),
@@ -120,8 +120,8 @@ STEPS: list[Case] = [
         Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11))),
     Case("subset", _alone(
         Subset(columns=(0,), reports=(0,), sizes=(5,), answers=5, chosen=2, a=3, b=1))),
-    Case("unary", _alone(
-        Unary(columns=(0,), reports=(0,), sizes=(4,), answers=3, map=(0, 1, 1, 2),
+    Case("unary, folded", _alone(
+        UnaryStep(columns=(0,), reports=(0,), sizes=(4,), answers=3, map=(0, 1, 1, 2),
               ones=(32_768,), zeros=(50_000, 60_000, 55_000)))),
     Case("deal", QUESTIONNAIRE),
     Case("deal, numbers", NUMBERS),

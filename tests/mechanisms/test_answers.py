@@ -21,9 +21,9 @@ from sfumato.audit import audit_release
 from sfumato.domain import Cells, Numeric
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.plan.planning import _Asking
-from sfumato.plan.questions import Questions
+from sfumato.plan.questions import Demand
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -141,7 +141,7 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
     repeats, rows = 120, 600
     mechanism = example.mechanism
     truth = Table(mechanism.domain, example.records(rows))
-    names = names_of(example)[:2]
+    names = names_of(example)[: 2 if "two" in example.answers else 1]
     for copies in (1, 3):
         values, stated = [], []
         rng = seeded(5)
@@ -159,14 +159,16 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
         assert np.all((ratios > 0.62) & (ratios < 1.42)), ratios  # 5.5 deviations of 120 draws
         exact = Exact(truth).marginal(list(found.cells)).value.ravel()
         off = np.mean(values, axis=0)[:-1] - exact
-        assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + 1e-6)
+        # An estimate that says what it supposes may be off by as much as its own error.
+        slack = 0.0 if found.evidence.assumes is None else expected[:-1]
+        assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + slack + 1e-6)
 
 
 @every_example
 def test_likelihoods_are_those_of_the_matrix(example: Example) -> None:
     """Differences of log P(report | cell) between cells, for whole records, against the matrix."""
     mechanism = example.mechanism
-    if isinstance(mechanism, Swapping) or any(a.public for a in mechanism.domain):
+    if isinstance(mechanism, Permuting) or any(a.public for a in mechanism.domain):
         return  # their law is the sample itself, or stands beside; judged by test_bayes
     records = example.records(300)
     counts = np.bincount(
@@ -196,7 +198,7 @@ def test_the_plan_foretells_the_error(example: Example) -> None:
     private = mechanism.domain.private
 
     def ask() -> None:
-        questions = Questions(private, 0.1)
+        questions = Demand(private, 0.1)
         predicted = questions.itemset_spread(mechanism, 1)
         assert 0 <= predicted < np.inf
         option = _Asking(questions, "itemsets", 1).option(mechanism.name, mechanism, ROWS, 0.05)
@@ -212,10 +214,10 @@ def test_the_audit_finds_nothing_against_it(example: Example) -> None:
 
     def ask() -> None:
         truth = truth_of(place).slice(0, 4000)
-        table = perturb_table(truth, example.mechanism, seeded(6))
+        table = perturb_table(truth, example.mechanism, seeded(6), keep_order=True)
         found = audit_release(table, truth, rng=seeded(9))
         assert found.clean, found.violations
-        assert found.checks and found.attacks
+        assert found.checks and (found.attacks or found.left_out)
         for attack in found.attacks:
             if attack.prior == "true":
                 assert attack.right >= attack.baseline - 0.03  # a guess is no worse than none

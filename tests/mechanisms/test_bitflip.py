@@ -138,7 +138,7 @@ def test_a_certain_bit_promises_nothing(rates: tuple[float, float]) -> None:
     ("sizes", "flip"), [((4, 5, 5, 5, 2, 2), 0.439), ((2, 3, 4, 5, 2, 2, 2), 0.448)]
 )
 def test_the_flips_of_frapp(sizes: tuple[int, ...], flip: float) -> None:
-    """THEORY §2: γ = 19 needs 1-p = 0.439 for six attributes and 0.448 for seven."""
+    """γ = 19 needs 1-p = 0.439 for six attributes and 0.448 for seven."""
     mechanism = BitFlip.promising(Guarantee(Fraction(19)), survey(*sizes))
     assert round(1 - mechanism.keep_ones, 3) == flip
 
@@ -329,3 +329,17 @@ def test_secure_flips_differ_every_time() -> None:
     assert not mechanism.perturb((truth,), secure())[0].equals(
         mechanism.perturb((truth,), secure())[0]
     )
+
+
+def test_a_gamma_of_many_rates_is_rounded_up_and_hardly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the exact fraction would be too long, a little more is promised against than is true,
+    never less.
+    """
+    from sfumato.mechanisms.steps import baskets
+
+    rates = [0.5 + place / 4096 for place in range(1, 2000)]
+    domain = Domain((Items("items", tuple(map(str, range(len(rates))))),))
+    exact = BitFlip(domain, rates, rates[::-1]).guarantee.gamma
+    monkeypatch.setattr(baskets, "EXACT_BITS", 300)
+    rounded = BitFlip(domain, rates, rates[::-1]).guarantee.gamma
+    assert exact < rounded < exact * (1 + Fraction(1, 1 << 250))

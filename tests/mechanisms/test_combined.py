@@ -13,16 +13,18 @@ from tests.mechanisms.test_gamma_diagonal import domain_of
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
+from sfumato.domain import Category, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.permuting import Permuting
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
 
@@ -70,12 +72,12 @@ def test_a_part_that_cannot_be_marginalised_does_not_disturb_the_others() -> Non
 
 def test_one_part_that_needs_all_rows_makes_the_whole_need_them() -> None:
     rowwise = GammaDiagonal(Domain((AGE,)), 3)
-    assert Combined.of(rowwise, Swapping(Domain((SEX,)), 0.5)).needs_all_rows
+    assert Combined.of(rowwise, Permuting(Domain((SEX,)), 0.5)).needs_all_rows
     assert not Combined.of(rowwise, Retention(Domain((SEX,)), 0.5)).needs_all_rows
 
 
 def test_one_part_that_promises_nothing_makes_the_whole_promise_nothing() -> None:
-    mechanism = Combined.of(GammaDiagonal(Domain((AGE,)), 3), Swapping(Domain((SEX,)), 0.5))
+    mechanism = Combined.of(GammaDiagonal(Domain((AGE,)), 3), Permuting(Domain((SEX,)), 0.5))
     assert mechanism.guarantee.gamma == float("inf") and mechanism.caveats
 
 
@@ -138,3 +140,35 @@ def test_a_part_must_see_an_attribute_as_the_domain_has_it() -> None:
         Combined(MIXED, (GammaDiagonal(MIXED, 3),))
     with pytest.raises(ParameterError, match="at least one part"):
         Combined.of()
+
+
+def test_a_questionnaire_beside_another_part_answers_within_its_error() -> None:
+    """Columns of both parts, in either order: a channel that deals questions is one factor."""
+    sex, pet = Category("sex", ("f", "m")), Category("pet", ("cat", "dog", "eel"))
+    age = Category("age", ("young", "old"))
+    domain = Domain((sex, pet, age))
+    parts = (
+        Questionnaire.promising(Guarantee(19), Domain((sex, pet))),
+        GammaDiagonal(Domain((age,)), 9),
+    )
+    rng = np.random.default_rng(8)
+    truth = Table(domain, tuple(rng.integers(0, a.size, 20_000).astype(np.uint8) for a in domain))
+    for order in (parts, parts[::-1]):
+        release = perturb(truth, Combined(domain, order), seeded(6))
+        for names in (["pet", "age"], ["age", "sex"], ["sex", "pet", "age"]):
+            found = release.marginal(names)
+            off = found.value - Exact(truth).marginal(names).value
+            assert np.all(np.abs(off) < 5 * found.stderr), names
+            assert np.all(found.stderr > 0)
+
+
+def test_a_device_puts_each_part_where_its_reports_stand() -> None:
+    """A questionnaire's question and answer stand behind the columns reported as themselves."""
+    sex, age = Category("sex", ("f", "m")), Category("age", ("young", "middle", "old"))
+    pet = Category("pet", ("cat", "dog"))
+    asked = Questionnaire.promising(Guarantee(19), Domain((sex, pet)))
+    mixed = Combined(Domain((sex, pet, age)), (asked, GammaDiagonal(Domain((age,)), 9)))
+    assert mixed.reports.names == ("age", "question", "answer")
+    deal, keep = mixed.program().steps
+    assert (deal.columns, deal.reports) == ((0, 1), (1, 2))
+    assert (keep.columns, keep.reports) == ((2,), (0,))

@@ -187,7 +187,7 @@ def test_every_form_of_file_is_read(form: str, tmp_path: Path) -> None:
         ("deep.json", "[[[1]]]", "does not hold a matrix of numbers"),
         ("object.json", '{"a": 1}', "does not hold a matrix of numbers"),
         ("fake.npy", "not an array", "does not hold a matrix of numbers"),
-        ("binary.csv", b"\xff\xfe\x00", "does not hold a matrix of numbers"),
+        ("binary.csv", b"\xff\xfe\x00", "is not UTF-8 text"),
     ],
 )
 def test_a_file_without_a_matrix_is_one_clear_error(

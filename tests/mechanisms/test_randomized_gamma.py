@@ -4,6 +4,7 @@ randomising adds.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -93,6 +94,23 @@ def test_revealed_is_the_formula_of_theory() -> None:
     expected = (19 * x * Fraction(3, 2)) / (x - 19 * x / 2 / 1999)
     assert float(mechanism.revealed.gamma) == pytest.approx(float(expected), rel=1e-12)
     assert any("28.6" in caveat for caveat in mechanism.caveats)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 0.9, 0.95, 0.999])
+def test_revealed_is_the_worst_of_the_matrices_that_r_may_make(spread: float) -> None:
+    """At a wide spread a report may rule out its own value, which tells more than naming it."""
+    gamma, cells = 19, 20
+    x = 1 / (gamma + cells - 1)
+    worst = 0.0
+    for r in np.linspace(-gamma * x * spread, gamma * x * spread, 101):
+        entries = (gamma * x + r, x - r / (cells - 1))
+        worst = max(worst, max(entries) / min(entries))
+    revealed = RandomizedGamma(domain_of(4, 5), gamma, spread=spread).revealed
+    assert float(revealed.gamma) == pytest.approx(worst, rel=1e-6)
+
+
+def test_revealed_at_full_spread_promises_nothing() -> None:
+    assert RandomizedGamma(CENSUS, 19, spread=1.0).revealed.gamma == math.inf
 
 
 def test_a_spread_that_makes_a_probability_negative_is_refused_with_what_would_do() -> None:

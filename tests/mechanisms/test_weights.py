@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.matrix import UserMatrix
-from sfumato.mechanisms.retention import Column, Retention
+from sfumato.mechanisms.retention import Replaced, Retention
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Guarantee
 
@@ -137,7 +137,7 @@ def test_weights_that_wrapped_or_do_not_sum_are_refused_wherever_they_are_kept(
     with pytest.raises(ParameterError, match=r"2\^32"):
         check_weights(weights)
     with pytest.raises(ParameterError, match=r"2\^32"):
-        Column(2, Fraction(1, 2), weights)
+        Replaced(2, Fraction(1, 2), weights)
 
 
 def test_a_matrix_is_checked_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

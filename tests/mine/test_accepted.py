@@ -211,20 +211,30 @@ REFUSED = [
     ("SELECT a, COUNT(*) FROM t GROUP BY a HAVING a = 1", "a word with a number"),
     ("SELECT a, COUNT(*) FROM t GROUP BY a QUALIFY COUNT(*) > 1", "QUALIFY"),
     ("SELECT a, COUNT(*) FROM t GROUP BY a ORDER BY a COLLATE nocase", "COLLATE"),
-    ("SELECT CASE WHEN n > 1 THEN 1 ELSE 'x' END AS g, COUNT(*) FROM t GROUP BY g", "different types"),
+    (
+        "SELECT CASE WHEN n > 1 THEN 1 ELSE 'x' END AS g, COUNT(*) FROM t GROUP BY g",
+        "different types",
+    ),
     ("SELECT SUM(CASE WHEN n > 1 THEN 'a' END) FROM t", "not a number"),
-    ("SELECT CASE WHEN n > 1 THEN a END AS g, COUNT(*) FROM t GROUP BY g", "constants name the groups"),
+    ("SELECT CASE WHEN n > 1 THEN a END AS g, COUNT(*) FROM t GROUP BY g", "constants name the "
+                                                                           "groups"),
     ("SELECT COUNT(*) FROM t LIMIT 1 WITH TIES", "parse|LIMIT"),
     ("SELECT TOP 3 COUNT(*) FROM t", "parse|LIMIT|column"),
     ("SELECT COUNT(*) FROM t FETCH FIRST 3 ROWS ONLY", "FETCH"),
     ("SELECT COUNT(*) FROM t FOR UPDATE", "LOCKS|LOCK"),
     ("SELECT COUNT(*) INTO s FROM t", "INTO"),
     ("SELECT /*+ HINT */ COUNT(*) FROM t WINDOW w AS (ORDER BY n)", "WINDOW"),
-    ("WITH s AS (SELECT n, COUNT(*) AS c FROM t GROUP BY n) SELECT COUNT(*) FROM s", "not a filter"),
+    (
+        "WITH s AS (SELECT n, COUNT(*) AS c FROM t GROUP BY n) SELECT COUNT(*) FROM s",
+        "not a filter",
+    ),
     ("WITH s AS (SELECT * FROM t LIMIT 3) SELECT COUNT(*) FROM s", "not a filter"),
     ("WITH s AS (SELECT * FROM t) SELECT COUNT(*) FROM t", "not read"),
     ("WITH s AS (SELECT n FROM t) SELECT AVG(x) FROM s", "not selected by WITH"),
-    ("WITH s AS (SELECT n FROM t), r AS (SELECT * FROM s WHERE x > 0) SELECT COUNT(*) FROM r", "not selected"),
+    (
+        "WITH s AS (SELECT n FROM t), r AS (SELECT * FROM s WHERE x > 0) SELECT COUNT(*) FROM r",
+        "not selected",
+    ),
     ("WITH RECURSIVE s AS (SELECT * FROM t) SELECT COUNT(*) FROM s", "RECURSIVE"),
 ]  # fmt: skip
 

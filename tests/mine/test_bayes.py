@@ -145,7 +145,7 @@ def test_cut_and_pasted_items_are_integrated_over_the_truth():
 def test_a_column_s_own_law_is_its_margin():
     truth = letters()
     model = NaiveBayes("y").fit(Exact(truth))
-    own = sf.perturb(truth, sf.Swapping(DOMAIN, 0.5), seeded(2)).table
+    own = sf.perturb(truth, sf.Permuting(DOMAIN, 0.5), seeded(2)).table
     shares = [np.bincount(column) / truth.rows for column in truth.columns[:2]]
     stated = sf.Retention(DOMAIN, 0.5, replace=tuple(tuple(share) for share in shares))
     as_stated = replace(own, provenance=replace(own.provenance, mechanism=stated))
@@ -234,3 +234,16 @@ def test_cells_integrate_over_the_truth_too():
     assert np.allclose(
         model.predict_proba(reports), expected[reports.columns[0], reports.columns[1]], atol=1e-6
     )
+
+
+def test_reports_that_are_no_whole_number_of_people_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    domain = sf.Domain((sf.Category("a", ("x", "y")), sf.Category("b", ("x", "y"))))
+    columns = tuple(rng.integers(0, 2, 60).astype(np.uint8) for _ in range(2))
+    reports = sf.perturb(
+        sf.Table(domain, columns), sf.Retention(domain, 0.9), seeded(1), copies=3
+    ).table
+    classifier = sf.NaiveBayes("b").fit(sf.Release.of(reports))
+    assert len(classifier.predict_proba(reports)) == 60
+    with pytest.raises(sf.SfumatoError, match="179 reports are no whole number of people"):
+        classifier.predict_proba(reports.slice(0, 179))

@@ -348,7 +348,10 @@ def test_odd_but_legal_questions_are_answered_as_duckdb_answers_them(odd, odd_da
 
 
 def test_buckets_quantiles_order_and_limits(truth, database):
-    sql = "SELECT WIDTH_BUCKET(age, 20, 80, 3) AS b, COUNT(*) AS n FROM t GROUP BY b HAVING n > 100 ORDER BY n DESC LIMIT 2"
+    sql = (
+        "SELECT WIDTH_BUCKET(age, 20, 80, 3) AS b, COUNT(*) AS n FROM t GROUP BY b HAVING n > "
+        "100 ORDER BY n DESC LIMIT 2"
+    )
     age = DOMAIN["age"].numbers(truth.column("age"))
     bucket = np.where(age < 20, 0, np.where(age >= 80, 4, (age - 20) // 20 + 1))
     expected = sorted(
@@ -411,7 +414,7 @@ RELEASES = {
     "keep per column": sf.Retention(DOMAIN, (0.7, 0.5, 0.5, 0.8, 0.4)),
     "identity": sf.Retention(DOMAIN, 0.6, replace="identity"),
     "stated law": sf.Retention(DOMAIN, 0.6, replace={"sex": (3, 1), "region": (4, 3, 2, 1)}),
-    "swapping": sf.Swapping(DOMAIN, 0.6),
+    "permuting": sf.Permuting(DOMAIN, 0.6),
     "combined": sf.Combined.of(
         sf.Retention(DOMAIN.project(["sex", "age", "income"]), 0.6),
         sf.GammaDiagonal(DOMAIN.project(["smoker", "region"]), 20),

@@ -1,4 +1,6 @@
-"""Every answer to a random statement about true records is DuckDB's, or the statement is refused."""
+"""Every answer to a random statement about true records is DuckDB's, or the statement
+is refused.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -15,11 +15,15 @@ import numpy as np
 import pytest
 
 from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.estimation.supports.base import Measured
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine import itemsets as itemsets_module
-from sfumato.mine.itemsets import Itemsets, Step, Threshold, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
+from sfumato.mine.rules import association_rules
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.source import Exact
 
 NAMES = tuple("abcdefgh")
 
@@ -265,11 +269,11 @@ def test_values_of_one_attribute_are_never_joined() -> None:
 
 
 def test_max_length_and_progress() -> None:
-    steps: list[Step] = []
+    steps: list[Level] = []
     found = frequent_itemsets(exact(baskets()), 0.05, max_length=2, progress=steps.append)
     assert max(found.length) == 2
     assert [step.length for step in steps] == [1, 2]
-    assert steps[1] == Step(2, 28, found.by_length()[2])
+    assert steps[1] == Level(2, 28, found.by_length()[2])
 
 
 def test_too_many_candidates_stop_with_the_figures() -> None:
@@ -344,4 +348,34 @@ def test_threshold_survivors_include_what_is_reported() -> None:
     measured = Measured(*generator.uniform(0, 30, (3, 500)))
     for level in (None, 0.01, 0.5, 0.99):
         threshold = Threshold(0.1, level=level, prune_errors=0)
-        assert (threshold.survives(measured, 150) | ~threshold.reports(measured, 150)).all()
+        none = np.zeros((500, 1), np.int32)
+        tier = Tier(none, none, measured, np.ones(500))
+        likely = threshold.probability(tier, 150)
+        assert (threshold.survives(measured, 150) | ~threshold.reports(tier, 150, likely)).all()
+
+
+def test_a_length_of_which_reports_say_nothing_ends_the_search():
+    from sfumato.mechanisms.cut_and_paste import CutAndPaste
+    from sfumato.randomness import seeded
+    from sfumato.source import perturb
+    from sfumato.table import Table
+
+    rng = np.random.default_rng(8)
+    bits = Bits.from_dense(rng.random((3000, 60)) < 0.08)
+    domain = Domain((Items("items", tuple(map(str, range(60)))),))
+    asked = Guarantee(19)
+    release = perturb(Table(domain, (bits,)), CutAndPaste.promising(asked, domain), seeded(1))
+    found = frequent_itemsets(release, 0.02)
+    assert found.untold == 3 and max(found.by_length()) == 2
+    errors = [tier.measured.stderr / found.rows for tier in found.tiers]
+    assert all(np.median(error) < 0.5 for error in errors)
+    exact = frequent_itemsets(Exact(Table(domain, (bits,))), 0.02)
+    assert exact.untold is None
+
+
+def test_items_are_called_by_their_names():
+    baskets = Bits.from_dense(np.array([[1, 1], [1, 0]], dtype=bool))
+    found = frequent_itemsets(FlippedSupports(baskets, ("24", "65")), 0.5).named({"24": "milk"})
+    assert found.items == [("milk",), ("65",), ("milk", "65")]
+    assert association_rules(found, min_confidence=0.5).antecedents[0] in (("milk",), ("65",))
+    assert found.to_arrow()["itemsets"].to_pylist()[0] == ["milk"]

@@ -17,8 +17,8 @@ from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
 from sfumato.mine import questions
 from sfumato.mine.features import Problem
-from sfumato.mine.quality import Agreement, roc_area
-from sfumato.mine.questions import Questions
+from sfumato.mine.quality import Concurrence, roc_area
+from sfumato.mine.questions import TreeQuestions
 from sfumato.mine.splits import cut_deviations, deviation, entropy, gini
 from sfumato.mine.tree import DecisionTree
 from sfumato.randomness import seeded
@@ -82,7 +82,7 @@ def test_every_criterion_learns(criterion):
 
 
 def test_a_number_split_twice_is_one_column():
-    asked = Questions(Problem.of(Exact(people()), "ill", ["age", "pet"], 10))
+    asked = TreeQuestions(Problem.of(Exact(people()), "ill", ["age", "pet"], 10))
     young = {0: np.arange(10) < 6}
     asked.prepare([young], 1)
     middle = asked.counts(young, 0)
@@ -99,7 +99,7 @@ def test_questions_of_nodes_are_the_counts_of_their_records(monkeypatch):
     age, city, pet, ill = table.columns
     for cells in (questions.WHOLE_CELLS, 0):
         monkeypatch.setattr(questions, "WHOLE_CELLS", cells)
-        asked = Questions(Problem.of(Exact(table), "ill", None, 10))
+        asked = TreeQuestions(Problem.of(Exact(table), "ill", None, 10))
         problem = asked.problem.features[0].cells
         region = {0: np.arange(10) >= 4, 1: np.array([True, False, True])}
         asked.prepare([region, {0: np.arange(10) < 4}], 1)
@@ -214,7 +214,7 @@ def test_the_mean_and_variance_of_chance_are_those_of_repeated_perturbation():
     for seed in range(400):
         release = sf.perturb(truth, sf.Retention(PEOPLE, 0.5), seeded(seed))
         problem = Problem.of(release, "ill", ["city"], 8)
-        counts = Questions(problem).counts({}, 0)
+        counts = TreeQuestions(problem).counts({}, 0)
         # The truth is held fixed here, so sampling error is taken out again.
         fixed = problem.tables[0].cell_covariance(np.arange(6)).reshape(3, 2, 3, 2)
         quantity, mean, _ = deviation(counts.value, fixed, np.ones(3, dtype=bool))
@@ -245,7 +245,7 @@ def test_noise_that_hides_everything_gives_the_majority_and_says_so():
     "mechanism",
     [
         lambda domain: sf.Retention(domain, 0.6),
-        lambda domain: sf.Swapping(domain, 0.6),
+        lambda domain: sf.Permuting(domain, 0.6),
         lambda domain: sf.GammaDiagonal(
             replace(domain, attributes=(Bins("age", (0, 30, 60, 99)), *domain.attributes[1:])), 60
         ),
@@ -263,7 +263,7 @@ def test_a_release_teaches_nearly_what_the_truth_teaches(mechanism, public):
     tree = DecisionTree("ill", max_depth=3, most_cells=10).fit(release)
     direct = DecisionTree("ill", max_depth=3, most_cells=10).fit(Exact(people(20_000)))
     assert tree.quality(test).auc > direct.quality(test).auc - 0.05
-    assert Agreement.between(tree.quality(test), direct.quality(test)).same_label > 0.85
+    assert Concurrence.between(tree.quality(test), direct.quality(test)).same_label > 0.85
 
 
 def test_the_tree_asks_for_marginals_and_nothing_else():
@@ -473,3 +473,31 @@ def test_areas_under_the_curve():
     positive, score = rng.random(300) < 0.4, rng.integers(0, 20, 300)
     pairs = np.sign(score[positive][:, None] - score[~positive][None, :])
     assert math.isclose(roc_area(positive, score), ((pairs + 1) / 2).mean())
+
+
+def test_looking_ahead_never_refuses_a_tree() -> None:
+    """Reports of three columns at once tell a node's splits, not those of its children's children:
+    version 0.1.0 grew this tree.
+    """
+    columns = [Category(name, ("no", "yes")) for name in ("a", "b", "c", "d", "ill")]
+    rng = np.random.default_rng(4)
+    codes = [rng.integers(0, 2, 6000).astype(np.uint8) for _ in columns]
+    codes[4] = (rng.random(6000) < np.where(codes[0] == 1, 0.9, 0.1)).astype(np.uint8)
+    domain = Domain(tuple(columns))
+    release = sf.perturb(Table(domain, tuple(codes)), sf.CutAndPaste(domain, 3, 0.05), seeded(3))
+    assert DecisionTree("ill", max_depth=2).fit(release).text().startswith("a = no: no")
+
+
+def test_leaves_of_bits_are_asked_about_their_own_columns() -> None:
+    """A sum over columns that a leaf does not name would add their noise to it."""
+    names = ("a", "b", "c", "d", "ill")
+    domain = Domain(tuple(Category(name, ("no", "yes")) for name in names))
+    rng = np.random.default_rng(9)
+    codes = [rng.integers(0, 2, 6000).astype(np.uint8) for _ in names]
+    ill = np.where(codes[0] == 0, 0.1, np.where(codes[1] == 1, 0.9, 0.4))
+    codes[4] = (rng.random(6000) < ill).astype(np.uint8)
+    release = sf.perturb(Table(domain, tuple(codes)), sf.BitFlip(domain, 0.9, 0.9), seeded(3))
+    said = DecisionTree("ill", max_depth=2).fit(release).text()
+    table = release.marginal(["a", "b", "ill"]).value
+    assert f"of {table[1, 1].sum():,.0f})" in said, said
+    assert f"of {table[1, 0].sum():,.0f})" in said, said

@@ -1,4 +1,4 @@
-"""The numbers of THEORY section 1 and the laws that tie gamma, epsilon and (rho1, rho2)
+"""The numbers of the papers and the laws that tie gamma, epsilon and (rho1, rho2)
 together.
 """
 

@@ -133,3 +133,9 @@ def test_bad_input_is_refused_in_the_callers_words() -> None:
     for text in ("width:1", "magic:3", "3,2", "width:x"):
         with pytest.raises(ParameterError):
             Binning.parse(text)
+
+
+def test_the_call_of_the_first_version_still_works() -> None:
+    data = Microdata.read(people().drop(["income"]), ["illness"])
+    with pytest.warns(DeprecationWarning, match="try_bins"):
+        assert identify(data, bins=5) == identify(data, try_bins=5)

@@ -283,3 +283,18 @@ def _perturbed(folder: Path) -> Path:
     truth = sf.read(pa.table({"sex": ["f", "m"] * 20}), schema)
     sf.perturb(truth, sf.GammaDiagonal(schema, 3), rng=seeded(1)).save(folder / "blurred.parquet")
     return folder / "blurred.parquet"
+
+
+def test_columns_beside_the_keys_are_named_where_they_tell_more_apart() -> None:
+    people = pa.table(
+        {
+            "area": [f"{row // 2}" for row in range(40)],
+            "weight": list(range(40)),
+            "ill": ["no", "no", "no", "yes"] * 10,
+        }
+    )
+    how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "drift": None}
+    narrow = swap(people, 0.4, keys=["area"], rng=seeded(1), **how)
+    assert any("weight is no key" in note and "tells 40 records" in note for note in narrow.notes)
+    whole = swap(people, 0.4, rng=seeded(1), **how)
+    assert not whole.notes

@@ -12,6 +12,7 @@ from sfumato.reproduce.base import (
     LENGTH,
     MARK,
     Cell,
+    Printed,
     Reproduction,
     Row,
     Runs,
@@ -25,7 +26,7 @@ def table(**changes: object) -> Reproduction:
     """Two lengths of two quantities."""
     rows = (
         Row((1,), (Cell(249, 249.0), Cell(5.89, Runs((6.1, 6.4, 6.3))))),
-        Row((2,), (Cell(239, 236.0), Cell(3.87, Runs((30.1, 30.2, 30.3))))),
+        Row((2,), (Cell(239, 236.0), Cell(3.87, Runs((30.1, 30.2, 30.3) * 4)))),
     )
     facts = {
         "labels": (LENGTH,),
@@ -47,15 +48,40 @@ def test_equal_runs_have_no_spread_even_where_they_cannot_be_written_exactly() -
 
 
 def test_a_number_is_excluded_only_where_a_further_run_would_hardly_give_it() -> None:
-    runs = Runs((4.0, 5.0, 6.0))  # t(2, 0.995) = 9.92, so the interval is 5 ± 11.46
-    assert not runs.excludes(16.48) and runs.excludes(16.49)  # and the last digit may be 2 off
+    runs = Runs((4.0, 5.0, 6.0) * 4)  # t(11, 0.995) = 3.106, so the interval is 5 ± 2.76
+    assert not runs.excludes(7.77) and runs.excludes(7.79)  # and the last digit may be 2 off
     assert not Runs((5.0,)).excludes(90.0)
 
 
+def test_few_seeds_mark_nothing() -> None:
+    """Three runs tell so little of their spread that 11 deviations would pass for chance."""
+    assert not Runs((4.0, 5.0, 6.0)).excludes(500.0)
+    assert Runs((4.0, 5.0, 6.0) * 4).excludes(500.0)
+
+
+def test_a_verdict_says_how_the_printed_numbers_stand() -> None:
+    def verdict(*cells: Cell) -> str:
+        rows = tuple(Row((place,), (cell,)) for place, cell in enumerate(cells))
+        return Reproduction("demo", "A table", (LENGTH,), ("x",), rows).verdict
+
+    many = Runs((4.0, 5.0, 6.0) * 4)
+    assert verdict(Cell(None, 3.0)).startswith("shape only")
+    assert verdict(Cell(5, 5.0), Cell(6, 6.2)) == "exact: all 2 printed numbers"
+    assert verdict(Cell(5, 5.0), Cell(5.1, many)) == "within error: all 2 printed numbers"
+    assert verdict(Cell(5, 9.0), Cell(50, many), Cell(None, 1.0)).startswith("misses 2 of 2")
+    assert verdict(Cell(5.1, Runs((4.0, 5.0)))).startswith("not judged: 2 seed(s)")
+
+
+def test_a_printed_number_keeps_its_digits() -> None:
+    assert Cell(Printed("91.30"), 91.31).printed() == "91.30"
+    assert Cell(Printed("91.30"), 91.31).shown() == "91.31"
+    assert rounding(Printed("91.30")) == 0.02
+
+
 def test_runs_that_agree_exclude_a_number_only_by_their_grain() -> None:
-    assert not Runs((0.0, 0.0, 0.0)).excludes(25.0)
-    assert not Runs((0.0, 0.0, 0.0), grain=25.0).excludes(25.0)
-    assert Runs((100.0, 100.0, 100.0), grain=0.1).excludes(50.9)
+    assert not Runs((0.0,) * 10).excludes(25.0)
+    assert not Runs((0.0,) * 10, grain=25.0).excludes(25.0)
+    assert Runs((100.0,) * 10, grain=0.1).excludes(50.9)
 
 
 def test_a_printed_number_may_be_rounded_or_cut_off() -> None:
@@ -69,12 +95,13 @@ def test_text_shows_theirs_beside_ours_and_marks_what_differs() -> None:
     assert lines[0] == "A table"
     assert lines[3].split() == ["1", "249", "249", "5.89", "6.27", "±", "0.15"]
     assert lines[4].count(MARK) == 2
-    assert lines[5].startswith(f"  · {MARK} marks") and lines[-1] == "  · a remark"
+    assert lines[5].startswith("  · verdict: misses 2 of 4 printed numbers")
+    assert lines[6].startswith(f"  · {MARK} marks") and lines[-1] == "  · a remark"
 
 
 def test_a_quantity_that_the_paper_does_not_print_has_one_column() -> None:
     plain = table(rows=(Row((1,), (Cell(None, 3.0), Cell(None, math.inf))),))
-    assert "paper" not in plain.to_text() and "∞" in plain.to_text()
+    assert " paper " not in plain.to_text().splitlines()[2] and "∞" in plain.to_text()
 
 
 def test_json_holds_every_run_and_no_infinity() -> None:

@@ -20,7 +20,7 @@ from sfumato.source import perturb
 
 
 @pytest.fixture(scope="module")
-def visits(data_dir: Path) -> fp_nfp.Baskets:
+def visits(data_dir: Path) -> fp_nfp.Market:
     return fp_nfp.read_baskets("bms-webview-1", Settings(data_dir))
 
 
@@ -49,7 +49,7 @@ def test_normal_distortion_by_the_pseudo_code_keeps_nearly_every_itemset(
 
 
 def test_removing_ones_only_gives_the_expected_share(
-    visits: fp_nfp.Baskets, table_1: Reproduction
+    visits: fp_nfp.Market, table_1: Reproduction
 ) -> None:
     tiers, least = visits.truth.tiers, visits.min_support * visits.table.rows
     for keep, found in zip(fp_nfp.KEEPS, ours(table_1, "ones removed only")[:6], strict=True):
@@ -63,7 +63,7 @@ def test_reconstruction_beats_direct_mining_of_improved_distortion(table_1: Repr
     assert max(direct) - min(direct) < 4  # nfp does not touch a frequent item
 
 
-def test_accuracy_is_that_of_mining_it_all(visits: fp_nfp.Baskets) -> None:
+def test_accuracy_is_that_of_mining_it_all(visits: fp_nfp.Market) -> None:
     release = perturb(visits.narrow, BitFlip(visits.narrow.domain, 0.95, 0.95), seeded(1))
     mined = frequent_itemsets(release, visits.min_support, prune_errors=0)
     both = {frozenset(items) for items in mined.items} & {
@@ -73,7 +73,7 @@ def test_accuracy_is_that_of_mining_it_all(visits: fp_nfp.Baskets) -> None:
     assert found == pytest.approx(100 * len(both) / len(visits.truth))
 
 
-def test_noise_makes_every_infrequent_item_frequent(visits: fp_nfp.Baskets) -> None:
+def test_noise_makes_every_infrequent_item_frequent(visits: fp_nfp.Market) -> None:
     release = perturb(visits.table, BitFlip(visits.table.domain, 0.95, 0.95), seeded(1))
     distorted = release.table.columns[0]
     assert isinstance(distorted, Bits)

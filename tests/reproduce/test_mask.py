@@ -40,7 +40,7 @@ def support_errors(release: Release, truth: Itemsets) -> list[float]:
 
 
 def assert_as_in_theory(means: np.ndarray) -> None:
-    # Five standard errors of a mean over our seeds, and of THEORY's own mean over ten.
+    # Five standard errors of a mean over our seeds, and of one over ten measured before.
     np.testing.assert_array_less(
         np.abs(means - SUPPORT_ERRORS), 5 * SPREAD * np.sqrt(1 / len(SEEDS) + 1 / 10)
     )

@@ -21,8 +21,8 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.swapping import Swapping
 from sfumato.randomness import seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, writer_to
 
@@ -113,7 +113,7 @@ def test_copies_are_independent_draws():
 
 
 def test_batches_do_not_change_what_swapping_sees(path, tmp_path):
-    mechanism = Swapping(PEOPLE, 0.3)
+    mechanism = Permuting(PEOPLE, 0.3)
     perturb_file(path, tmp_path / "o.parquet", mechanism, seeded(7), schema=PEOPLE, batch_rows=10)
     release = read_perturbed(tmp_path / "o.parquet")
     assert sorted(release.column("age").tolist()) == sorted(people().column("age").tolist())
@@ -215,19 +215,21 @@ PEAKS = """
 import re, sys
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.domain import Domain
 from sfumato.table import perturb_file, readers
-readers.CSV_BLOCK_BYTES = 1 << 17  # small blocks, so that a small file already fills whatever holds them
+# Small blocks, so that a small file already fills whatever holds them.
+readers.CSV_BLOCK_BYTES = 1 << 17
 def peak():  # kB; getrusage would count what the parent held when it started this process
     return re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 domain = Domain.load(sys.argv[1])
 mechanism = BitFlip(domain, 0.9, 0.9) if domain.baskets else GammaDiagonal(domain.binned(), 19)
 for source in sys.argv[2:]:
-    perturb_file(source, source.replace("truth", "reports"), mechanism, schema=domain, batch_rows=1 << 13)
+    reports = source.replace("truth", "reports")
+    perturb_file(source, reports, mechanism, schema=domain, batch_rows=1 << 13)
     print(peak())
 if not domain.baskets:  # swapping must hold all rows: the measurement can tell
-    perturb_file(source, source.replace("truth", "swapped"), Swapping(domain, 0.5), schema=domain)
+    perturb_file(source, source.replace("truth", "swapped"), Permuting(domain, 0.5), schema=domain)
     print(peak())
 """
 

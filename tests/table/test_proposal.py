@@ -144,3 +144,51 @@ def test_numbers_a_hair_beyond_their_decimals_still_fit():
     assert read(frame, propose_schema(frame)).rows == len(values)
     whole = pa.table({"x": [*range(20), 5.0000000001]})
     assert read(whole, propose_schema(whole)).rows == 21
+
+
+def test_zeros_are_parted_from_what_is_above_them():
+    rng = np.random.default_rng(3)
+    gain = np.where(rng.random(2000) < 0.9, 0, rng.integers(114, 9999, 2000))
+    column = proposed(gain=gain)["gain"]
+    least = int(gain[gain > 0].min())
+    assert column.cuts[0] == least and len(column.cuts) >= 2
+    held = np.histogram(gain, [0, *column.cuts, gain.max() + 1])[0]
+    assert held.min() > 0 and held[0] == (gain == 0).sum()
+
+
+def test_identifiers_are_named_and_left_out():
+    rows = 2000
+    rng = np.random.default_rng(5)
+    frame = pa.table(
+        {
+            "encounter": rng.permutation(rows) + 10**6,
+            "patient_nbr": rng.integers(0, rows * 2, rows),
+            "customerId": [f"C{number % 1500}" for number in range(rows)],
+            "income": rng.integers(0, 300, rows) * 100,
+            "weight": rng.random(rows),
+        }
+    )
+    proposal = propose(frame)
+    assert proposal.domain.names == ("income", "weight")
+    said = [note.split("'")[1] for note in proposal.notes if "an identifier" in note]
+    assert said == ["encounter", "patient_nbr", "customerId"]
+
+
+def test_words_for_nothing_are_missing_in_categories_and_numbers():
+    frame = pa.table(
+        {
+            "job": ["?", "cook", " NA", "smith", "cook", "cook"] * 5,
+            "age": ["?", *map(str, range(20, 49))],
+        }
+    )
+    proposal = propose(frame)
+    assert proposal.domain["job"] == Category("job", ("cook", "smith", "missing"), None, "missing")
+    assert isinstance(proposal.domain["age"], Numeric) and proposal.domain["age"].missing == 34
+    assert any("'job' has 10 fields of '?', 'NA'" in note for note in proposal.notes)
+    table = read(frame, proposal.domain)
+    assert np.bincount(table.columns[0]).tolist() == [15, 5, 10]
+
+
+def test_a_listed_word_is_a_value_even_if_others_use_it_for_nothing():
+    column = Category("country", ("NA", "FR", "?"), missing="?")
+    assert column.encode(pa.array(["NA", "?", None, "n/a"])).tolist() == [0, 2, 2, 2]

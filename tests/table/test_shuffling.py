@@ -19,7 +19,7 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.randomness import Keystream, seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, shuffling
 from sfumato.table.order import read_order
@@ -275,7 +275,7 @@ def test_two_releases_of_one_stream_have_orders_of_their_own() -> None:
 
 def test_swapping_is_shuffled_too(truth: Path) -> None:
     order, target = truth.with_name("order.npy"), truth.with_name("out.parquet")
-    perturb_file(truth, target, Swapping(ILL, 0.999), seeded(1), schema=ILL, order=order)
+    perturb_file(truth, target, Permuting(ILL, 0.999), seeded(1), schema=ILL, order=order)
     paired = sorted_truth(5000).column("age")[read_order(order, 5000)]
     assert np.mean(read_perturbed(target).column("age") == paired) > 0.9
 

@@ -24,6 +24,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.randomness import Keystream
 
@@ -61,8 +62,8 @@ class Amplification:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "promised": _finite(rounded_up(self.promised.gamma)),
-            "estimate": _finite(self.estimate),
+            "promised": json_number(rounded_up(self.promised.gamma)),
+            "estimate": json_number(self.estimate),
             "lower_bound": self.lower_bound,
             "false_alarm": self.false_alarm,
             "draws": self.draws,
@@ -237,10 +238,7 @@ def _neighbour(base: Columns, far: Columns, place: int) -> Columns:
 
 def _drawn(mechanism: Mechanism, record: Columns, draws: int, rng: Keystream) -> Columns:
     again = np.zeros(draws, dtype=np.intp)
-    columns = (
-        column.take(again) if isinstance(column, Bits) else column[again] for column in record
-    )
-    return mechanism.perturb(tuple(columns), rng)
+    return mechanism.perturb(tuple(column.take(again) for column in record), rng)
 
 
 def _views(
@@ -302,8 +300,10 @@ def _record_views(
     agree_left: list[list[NDArray[np.bool_]]] = []
     agree_right: list[list[NDArray[np.bool_]]] = []
     for place, attribute in enumerate(mechanism.domain):
+        if attribute.public or isinstance(attribute, Items):
+            continue
         one, other = (np.asarray(record[place]) for record in (first, second))
-        if attribute.public or isinstance(attribute, Items) or one[0] == other[0]:
+        if one[0] == other[0]:
             continue
         cells = judged_cells(attribute)
         codes = [
@@ -338,7 +338,3 @@ def _agreements(agree: list[list[NDArray[np.bool_]]]) -> Codes:
 
 def _width(attribute: Any) -> int:
     return attribute.size if isinstance(attribute, Items) else 8
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

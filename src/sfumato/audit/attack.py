@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.paired import Paired, judged_cells
-from sfumato.bits import Bits
 from sfumato.channels import Channel
 from sfumato.domain import Cells
 from sfumato.estimation.adjust import clip_and_scale
@@ -154,10 +153,7 @@ def _weigher(paired: Paired, cells: Sequence[Cells], shares: Floats) -> Weigher:
     mechanism, columns = paired.mechanism, paired.release.columns
 
     def weigh(rows: NDArray[np.intp]) -> Floats:
-        taken = tuple(
-            column.take(rows) if isinstance(column, Bits) else np.asarray(column)[rows]
-            for column in columns
-        )
+        taken = tuple(column.take(rows) for column in columns)
         return np.maximum(mechanism.likelihood(taken, cells, shares=shares), NEVER)
 
     return weigh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,11 @@ from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE, Audit
 from sfumato.audit.sight import Sight, sight
 from sfumato.audit.twins import Twins
 from sfumato.audit.unpaired import LEFT_OUT, unpaired_checks
-from sfumato.errors import Unanswerable
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
 from sfumato.randomness import Keystream, secure
+from sfumato.source import Exact, Release
 from sfumato.table import Table
 
 Progress = Callable[
@@ -40,9 +42,21 @@ Progress = Callable[
 STAGES = {"reports": 0.0, "independence": 0.35, "gamma": 0.5, "attacks": 0.75, "breaches": 0.95}
 
 
+def _table_of(records: Any) -> Table:
+    """The rows of a release or of true records; an audit reads them one by one."""
+    if isinstance(records, Release | Exact):
+        return records.table
+    if not isinstance(records, Table):
+        raise ParameterError(
+            f"an audit reads a release and its truth, not a {type(records).__name__}",
+            hint="give sf.open(FILE) and sf.read(FILE)",
+        )
+    return records
+
+
 def audit_release(
-    release: Table,
-    truth: Table,
+    release: Table | Release,
+    truth: Table | Exact,
     *,
     order: NDArray[np.int64] | None = None,
     rng: Keystream | None = None,
@@ -54,11 +68,11 @@ def audit_release(
     """What attackers learn from a release, and whether the mechanism that made it kept its word.
 
     The truth must be the very records that were perturbed; with copies, one record for each group
-    of reports. They are brought beside their reports by `order` (see `sfumato.table.order`); without
-    it, reports that were not shuffled stand in the order of the truth, and of shuffled ones only
-    what needs no pairing is judged. A mechanism that keeps its word is accused with probability at
-    most `false_alarm`. `rng` draws the perturbations of chosen records and the random scores; secure
-    unless given.
+    of reports. They are brought beside their reports by `order` (see `sfumato.table.order`);
+    without it, reports that were not shuffled stand in the order of the truth, and of shuffled ones
+    only what needs no pairing is judged. A mechanism that keeps its word is accused with
+    probability at most `false_alarm`. `rng` draws the perturbations of chosen records and the
+    random scores; secure unless given.
 
     >>> from sfumato.domain import Category, Domain
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -66,7 +80,7 @@ def audit_release(
     >>> from sfumato.table import perturb_table
     >>> import numpy as np
     >>> coin = Domain((Category("coin", ("heads", "tails")),))
-    >>> truth = Table(coin, (np.arange(5000) % 2,))
+    >>> truth = Table(coin, (np.random.default_rng(1).integers(0, 2, 5000),))
     >>> release = perturb_table(truth, GammaDiagonal(coin, 3), seeded(1), keep_order=True)
     >>> audit_release(release, truth, rng=seeded(2)).clean
     True
@@ -74,7 +88,7 @@ def audit_release(
     check_breach(rho1, rho2)
     check_strictly_between("false_alarm", false_alarm)
     rng = secure() if rng is None else rng
-    paired = Paired.of(release, truth, order)
+    paired = Paired.of(_table_of(release), _table_of(truth), order)
     tell = _teller(progress)
     tell("reports", 0.0)
     checks, seen = _checks(paired, rng, tell)

@@ -4,8 +4,10 @@ what was reported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from sfumato.audit.paired import Paired
 from sfumato.privacy.guarantee import Guarantee
 
 SHOWN = 5  # breaches named
+RECORDS = 64  # possible records of which beliefs about whole ones are looked at
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,12 @@ class _Table:
     reports: list[str]
     values: list[str]
 
+    @classmethod
+    def of(cls, report: NDArray[Any], truth: NDArray[Any], labels: list[str]) -> _Table:
+        size = len(labels)
+        counts = np.bincount(report * size + truth, minlength=size * size).reshape(size, size)
+        return cls(counts, counts.sum(axis=0) / counts.sum(), labels, labels)
+
 
 def _tables(paired: Paired) -> Iterator[_Table]:
     if paired.in_baskets:
@@ -114,12 +123,20 @@ def _tables(paired: Paired) -> Iterator[_Table]:
             yield _Table(counts, counts.sum(axis=0) / max(int(counts.sum()), 1), reports, values)
         return
     for column in paired.columns:
-        size = column.cells.size
-        counts = np.bincount(column.report * size + column.truth, minlength=size * size).reshape(
-            size, size
-        )
         labels = [f"{column.name}={label}" for label in column.cells.labels]
-        yield _Table(counts, counts.sum(axis=0) / counts.sum(), labels, labels)
+        yield _Table.of(column.report, column.truth, labels)
+    sizes = [column.cells.size for column in paired.columns]
+    if len(sizes) > 1 and math.prod(sizes) <= RECORDS:
+        yield _whole_table(paired, sizes)
+
+
+def _whole_table(paired: Paired, sizes: list[int]) -> _Table:
+    """Beliefs about whole records, which a mechanism for whole records raises furthest."""
+    columns = paired.columns
+    words = ([f"{c.name}={label}" for label in c.cells.labels] for c in columns)
+    report = np.ravel_multi_index(tuple(c.report.astype(np.intp) for c in columns), sizes)
+    truth = np.ravel_multi_index(tuple(c.truth.astype(np.intp) for c in columns), sizes)
+    return _Table.of(report, truth, [", ".join(each) for each in product(*words)])
 
 
 def _item_tables(paired: Paired) -> Iterator[_Table]:

@@ -31,7 +31,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flips:
-    """Of some items, row by row: flipped less the probability of that, its variance, and the truth."""
+    """Of some items, row by row: flipped less the probability of that, its variance,
+    and the truth.
+    """
 
     left: Floats  # (rows, items)
     variance: Floats

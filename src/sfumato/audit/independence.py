@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.check import Check, two_sided
 from sfumato.bits import Bits
-from sfumato.domain import Columns
+from sfumato.domain import Columns, same_rows
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 
@@ -56,12 +56,10 @@ def fresh_noise_check(mechanism: Mechanism, record: Columns, rng: Keystream) -> 
     different noise.
     """
     repeated = np.zeros(REPEATED_ROWS, dtype=np.intp)
-    records = tuple(
-        column.take(repeated) if isinstance(column, Bits) else column[repeated] for column in record
-    )
+    records = tuple(column.take(repeated) for column in record)
     once, again = (_private(mechanism, mechanism.perturb(records, rng)) for _ in range(2))
     name = "records perturbed again get fresh noise"
-    if not all(_same(left, right) for left, right in zip(once, again, strict=True)):
+    if not all(same_rows(left, right) for left, right in zip(once, again, strict=True)):
         return Check(name, 1.0)
     changes = int(np.logical_or.reduce([_changes(column) for column in once]).sum())
     return Check(
@@ -75,10 +73,6 @@ def _private(mechanism: Mechanism, reports: Columns) -> Columns:
         for attribute, column in zip(mechanism.reports, reports, strict=True)
         if not attribute.public
     )
-
-
-def _same(left: Any, right: Any) -> bool:
-    return left.equals(right) if isinstance(left, Bits) else np.array_equal(left, right)
 
 
 def _changes(column: Any) -> NDArray[np.bool_]:

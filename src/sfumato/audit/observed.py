@@ -13,11 +13,12 @@ from sfumato.audit.check import Check, counted, worst_of
 from sfumato.audit.paired import Paired, judged_cells
 from sfumato.bits import Bits
 from sfumato.counting.tables import TableCounter
-from sfumato.domain import Cells, Columns
+from sfumato.domain import Attribute, Cells, Columns, Items
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 
 MOST_COLUMNS = 24  # columns judged one by one and in neighbouring pairs
+MOST_SETS = 32  # of columns that single reports speak of
 MOST_TRUTHS = 64  # the most frequent true cells, whose reports are judged apart
 LEAST_ROWS = 50  # a true cell with fewer reports is not judged on its own
 BINS = 64  # steps of a likelihood ratio that are told apart
@@ -27,10 +28,24 @@ Floats = NDArray[np.float64]
 
 def observed_checks(paired: Paired) -> list[Check]:
     """Whether reports, true cell by true cell, are tallied as the observation says."""
-    columns = [judged_cells(a) for a in list(paired.private)[:MOST_COLUMNS]]
-    questions = [(part,) for part in columns] + list(pairwise(columns))
+    columns = [part for a in paired.private for part in _judged(a)][:MOST_COLUMNS]
+    questions: list[Sequence[Cells]] = [(part,) for part in columns]
+    if paired.mechanism.together is None:
+        questions += pairwise(columns)
+    else:
+        sets = [names for names in paired.mechanism.together if len(names) > 1]
+        questions += [
+            [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
+        ]
     found = (_tally_check(paired, cells) for cells in questions)
     return [check for check in found if check is not None]
+
+
+def _judged(attribute: Attribute) -> list[Cells]:
+    """The cells that a column is judged by; of baskets each item on its own."""
+    if isinstance(attribute, Items):
+        return [attribute.item_cells(item) for item in attribute.labels[:MOST_COLUMNS]]
+    return [judged_cells(attribute)]
 
 
 def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
@@ -44,7 +59,11 @@ def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
     names = " and ".join(f"'{part.name}'" for part in cells)
     values: list[Floats] = []
     details: list[str] = []
-    shape = seen.channel.inputs
+    shape, closed = seen.channel.inputs, seen.channel.closed
+    entries = int(np.prod(seen.channel.outputs))
+    judged = np.arange(entries) if closed is None else np.flatnonzero(closed.ravel())
+    if not judged.size:
+        return None
     sizes = np.bincount(truth, minlength=int(np.prod(shape)))
     for cell in np.argsort(-sizes, kind="stable")[:MOST_TRUTHS]:
         if sizes[cell] < LEAST_ROWS:
@@ -56,8 +75,8 @@ def _tally_check(paired: Paired, cells: Sequence[Cells]) -> Check | None:
         mean, variance = len(rows) * chances, len(rows) * chances * (1 - chances)
         p_values = counted(tally.ravel(), len(rows), mean, variance)
         impossible = (chances <= 1e-12) & (tally.ravel() > 0)
-        values.append(np.where(impossible, 0.0, p_values))
-        details += [f"true cell {cell + 1}, entry {entry + 1}" for entry in range(chances.size)]
+        values.append(np.where(impossible, 0.0, p_values)[judged])
+        details += [f"true cell {cell + 1}, entry {entry + 1}" for entry in judged]
     if not values:
         return None
     return worst_of(f"reports of {names} follow their channel", np.concatenate(values), details)
@@ -73,7 +92,9 @@ def _column_of(channel: Any, shape: tuple[int, ...], place: tuple[Any, ...]) -> 
 
 
 def _true_cells(paired: Paired, cells: Sequence[Cells]) -> NDArray[np.intp] | None:
-    """The true cell of each report; None where the observation holds columns of the reports only."""
+    """The true cell of each report; None where the observation holds columns of the
+    reports only.
+    """
     names = paired.mechanism.domain.names
     if any(part.attribute.name not in names for part in cells):
         return None
@@ -89,6 +110,8 @@ def ratio_view(
 ) -> Iterator[tuple[str, NDArray[np.intp], NDArray[np.intp], int]]:
     """What tells two records apart best: how much likelier a report is under one than the other."""
     private = [place for place, a in enumerate(mechanism.domain) if not a.public]
+    if any(isinstance(mechanism.domain.attributes[place], Items) for place in private):
+        return  # baskets have no cells to tell apart
     cells = [mechanism.domain.attributes[place].cells() for place in private]
     within = [
         np.eye(part.size)[[int(np.asarray(record[place])[0]) for record in (first, second)]]
@@ -115,12 +138,14 @@ def report_tables(
             continue
         shown = _shown(attribute, column)
         for place, private in enumerate(paired.private):
-            cells = judged_cells(private)
-            truth = np.asarray(cells.assign(paired.truths[place])).astype(np.intp)
-            values = [f"{private.name}={label}" for label in cells.labels]
-            for names, codes in shown:
-                table = np.bincount(codes * cells.size + truth, minlength=len(names) * cells.size)
-                yield table.reshape(len(names), cells.size), names, values
+            for cells in _judged(private):
+                truth = np.asarray(cells.assign(paired.truths[place])).astype(np.intp)
+                values = [f"{cells.name}={label}" for label in cells.labels]
+                for names, codes in shown:
+                    flat = np.bincount(
+                        codes * cells.size + truth, minlength=len(names) * cells.size
+                    )
+                    yield flat.reshape(len(names), cells.size), names, values
 
 
 def _shown(attribute: Any, column: Any) -> list[tuple[list[str], NDArray[np.intp]]]:

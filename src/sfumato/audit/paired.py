@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.channels import Channel
-from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
 from sfumato.errors import DataError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
@@ -140,8 +140,7 @@ class Paired:
                 number for number, axis in enumerate(self.private.axes) if axis.attribute == place
             ]
             if isinstance(attribute, Items):
-                column = self.truths[place]
-                assert isinstance(column, Bits)
+                column = as_bits(self.truths[place])
                 axes = [
                     axes[item] for item in np.argsort(-column.counts(), kind="stable")[:FEW_CELLS]
                 ]
@@ -260,8 +259,4 @@ def _of_people(order: NDArray[np.int64], people: int, copies: int) -> NDArray[np
 
 
 def _repeated(column: Any, copies: int) -> Any:
-    if copies == 1:
-        return column
-    if isinstance(column, Bits):
-        return column.take(np.repeat(np.arange(column.rows), copies))
-    return np.repeat(column, copies)
+    return column if copies == 1 else column.repeat(copies)

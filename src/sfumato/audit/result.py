@@ -4,7 +4,6 @@ figures.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ from sfumato.audit.breaches import Breaches
 from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.sight import Sight
+from sfumato.notebook import html_table
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.siblings import SiblingAccount
 
@@ -109,8 +110,14 @@ class Audit:
 
     def _verdict(self) -> str:
         if self.clean:
-            return f"nothing was found against the promise of {self.mechanism} ({len(self.checks)} checks)"
-        return f"{self.mechanism} does not keep its promise, or this is not the truth of this release: {self.violations[0]}"
+            return (
+                f"nothing was found against the promise of {self.mechanism} "
+                f"({len(self.checks)} checks)"
+            )
+        return (
+            f"{self.mechanism} does not keep its promise, or this is not the truth of this "
+            f"release: {self.violations[0]}"
+        )
 
     def _attack_words(self, attack: Attack) -> str:
         words = (
@@ -147,14 +154,18 @@ class Audit:
             rows.append((*row, more) if self.copies > 1 else row)
         return rows
 
+    def _repr_html_(self) -> str:
+        """The attacks as notebooks show them, with the findings in words."""
+        return html_table(self.header(), self.table(), notes=self.sentences())
+
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON object."""
         return {
             "rows": self.people,
             "copies": self.copies,
             "mechanism": self.mechanism,
-            "gamma": _finite(rounded_up(self.guarantee.gamma)),
-            "epsilon": _finite(self.guarantee.epsilon),
+            "gamma": json_number(rounded_up(self.guarantee.gamma)),
+            "epsilon": json_number(self.guarantee.epsilon),
             "clean": self.clean,
             "violations": list(self.violations),
             "attacks": [attack.to_dict() for attack in self.attacks],
@@ -162,7 +173,7 @@ class Audit:
             if self.siblings is None
             else {
                 "copies": self.siblings.copies,
-                "epsilon": _finite(self.siblings.guarantee.epsilon),
+                "epsilon": json_number(self.siblings.guarantee.epsilon),
                 "guess_bound": self.siblings.guess_bound,
             },
             "empirical_gamma": None if self.amplification is None else self.amplification.to_dict(),
@@ -192,7 +203,3 @@ def _clause(check: Check) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -21,7 +21,7 @@ from sfumato.audit.agreement import MOST_COLUMNS, MOST_NUMBERS, Agreement, Agree
 from sfumato.audit.check import Check, bounded, worst_log
 from sfumato.audit.paired import Paired, judged_cells
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Cells, Columns, Items
+from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import from_spec
@@ -149,8 +149,7 @@ class Twins:
                 yield judged_cells(attribute)
                 left -= 1
                 continue
-            column = self.paired.truths[place]
-            assert isinstance(column, Bits)
+            column = as_bits(self.paired.truths[place])
             for item in np.argsort(-column.counts(), kind="stable")[: max(left, 1)]:
                 yield attribute.item_cells(attribute.labels[item])
 

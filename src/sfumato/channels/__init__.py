@@ -2,6 +2,7 @@
 
 from sfumato.channels.base import Channel, NotLumpableError
 from sfumato.channels.cut import CutBaskets, CutRecords
+from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
@@ -9,11 +10,13 @@ from sfumato.channels.retain import Retain
 from sfumato.channels.sampled import Sampled
 from sfumato.channels.sizes import Sizes
 from sfumato.channels.unary import Unary
+from sfumato.channels.window import Windowed
 
 __all__ = [
     "Channel",
     "CutBaskets",
     "CutRecords",
+    "Decoded",
     "Dense",
     "Law",
     "NotLumpableError",
@@ -23,4 +26,5 @@ __all__ = [
     "Sampled",
     "Sizes",
     "Unary",
+    "Windowed",
 ]

@@ -68,12 +68,24 @@ class Channel(ABC):
         """Whether one report may be counted at several places of the tally."""
         return False
 
+    @property
+    def everyone(self) -> Counts:  # outputs
+        """Weights under which the tally counts every report once."""
+        return np.ones(self.outputs)
+
+    def shown_at(self, axis: int, weights: Counts) -> Counts:  # values of an axis -> outputs
+        """Weights of what an axis shows as weights of the tally, each report counted once."""
+        places = [-1 if place == axis else 1 for place in range(len(self.outputs))]
+        return np.broadcast_to(np.reshape(weights, places), self.outputs)
+
     def second(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
         """E[(g·tally)(h·tally) | truth] for one report: Aᵀ(gh) where each is counted once."""
         return self.adjoint(first * other)
 
     def spread_out(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
-        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters a product."""
+        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters
+        a product.
+        """
         raise NotImplementedError("only channels whose tally repeats a report are spread out")
 
     def scatter(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
@@ -86,16 +98,18 @@ class Channel(ABC):
         Overridden where the structure gives it at once, and where reports are counted several
         times.
         """
-        size, flat = math.prod(self.inputs), np.asarray(counts, dtype=np.float64).ravel()
-        result = np.empty(size)
-        step = max(1, BLOCK // max(1, flat.size))
+        table = batched(counts, self.outputs)
+        size, entries = math.prod(self.inputs), math.prod(self.outputs)
+        flat = table.reshape(entries, -1)
+        result = np.empty((size, flat.shape[1]))
+        step = max(1, BLOCK // max(1, entries))
         for start in range(0, size, step):
             stop = min(start + step, size)
             units = np.zeros((size, stop - start))
             units[np.arange(start, stop), np.arange(stop - start)] = 1
             influence = self.solve_adjoint(units.reshape(*self.inputs, -1))
-            result[start:stop] = flat @ np.asarray(influence).reshape(flat.size, -1) ** 2
-        return result.reshape(self.inputs)
+            result[start:stop] = (np.asarray(influence).reshape(entries, -1) ** 2).T @ flat
+        return unbatched(result, counts, self.outputs, self.inputs)
 
     def settle(self, counts: Counts) -> Channel:
         """The channel once its tally is known: laws read off the reports, people per question.
@@ -137,6 +151,15 @@ class Channel(ABC):
     def noiseless_axes(self) -> tuple[int, ...]:
         """The axes that are reported as they are."""
         return tuple(range(len(self.inputs))) if self.noiseless else ()
+
+    @property
+    def closed(self) -> NDArray[np.bool_] | None:  # outputs
+        """Which entries of the tally follow from these cells alone; None where all do.
+
+        The others depend on columns that are not among the cells, and count as if those were
+        evenly spread.
+        """
+        return None
 
     def beside(self, shape: tuple[int, ...]) -> Channel | None:
         """The channel of these cells jointly with columns that are reported as they are, standing

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.channels.product import Product
 from sfumato.channels.sizes import Sizes
-from sfumato.channels.unary import Bits
+from sfumato.channels.unary import ValueBits
 from sfumato.errors import Unanswerable
 
 Floats = NDArray[np.float64]
@@ -52,6 +52,12 @@ class CutRecords(Channel):
     def repeats(self) -> bool:
         return True
 
+    @property
+    def everyone(self) -> Counts:
+        weights = np.zeros(self.outputs)
+        weights[(0,) * len(self.shape)] = 1  # whatever each column shows
+        return weights
+
     @cached_property
     def votes(self) -> Floats:  # (k + 1,)
         """What a report that shows 0, 1, … k of an itemset's items says about its presence."""
@@ -67,7 +73,9 @@ class CutRecords(Channel):
             number = sum(pattern)
             chance = kept[number] / comb(len(self.shape), number)
             factors = [
-                Bits(np.full(size, 1.0 if keep else self.insert), np.full(size, 1 - self.insert))
+                ValueBits(
+                    np.full(size, 1.0 if keep else self.insert), np.full(size, 1 - self.insert)
+                )
                 for size, keep in zip(self.shape, pattern, strict=True)
             ]
             terms.append((chance, Product.of(*factors)))

@@ -53,7 +53,7 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class OwnLaw(Law):
-    """The column's own distribution (identity perturbation, swapping), read off the reports: their
+    """The column's own distribution (identity perturbation, permuting), read off the reports: their
     marginal is unchanged.
 
     `permuted` says that the replaced values were permuted among themselves, so that the column's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -275,10 +275,33 @@ class Product(Channel):
         return replace(
             self,
             factors=tuple(
-                factor.settle(_margin(counts, own))
-                for factor, own in zip(self.factors, self.report_axes, strict=True)
+                factor if factor.settled else factor.settle(self._reports_of(place, counts))
+                for place, factor in enumerate(self.factors)
             ),
         )
+
+    def _reports_of(self, place: int, counts: Counts) -> Counts:
+        """What was counted of one factor's reports, each report once, whatever the others show."""
+        if any(factor.repeats for other, factor in enumerate(self.factors) if other != place):
+            counts = counts * self._together({place: np.ones(self.factors[place].outputs)})
+        return _margin(counts, self.report_axes[place])
+
+    @property
+    def everyone(self) -> Counts:
+        return self._together({})
+
+    def shown_at(self, axis: int, weights: Counts) -> Counts:
+        factor, place = self._factor_of(axis)
+        number = next(number for number, own in enumerate(self.axes) if axis in own)
+        return self._together({number: factor.shown_at(place, weights)})
+
+    def _together(self, stated: Mapping[int, Counts]) -> Counts:  # outputs
+        """The products of weights stated for some factors; the others count every report once."""
+        weights = np.ones(())
+        for number, factor in enumerate(self.factors):
+            own = stated.get(number, factor.everyone)
+            weights = np.multiply.outer(weights, own)
+        return weights.transpose(*np.argsort(self._report_order))
 
 
 def _turned(table: Counts) -> Counts:

@@ -1,4 +1,6 @@
-"""Sampled: each report answers one of several questions, dealt by chance; the others say nothing."""
+"""Sampled: each report answers one of several questions, dealt by chance; the others
+say nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,15 @@ from sfumato.errors import ParameterError, Unanswerable
 
 @dataclass(frozen=True, eq=False)
 class Sampled(Channel):
-    """From cells to answers, question by question: question q is dealt with share π_q and, where it is about
-    these cells, its answers pass through the channel A_q; an answer to any other says nothing.
+    """From cells to answers, question by question: question q is dealt with share π_q and, where it
+    is about these cells, its answers pass through the channel A_q; an answer to any other says
+    nothing.
 
     x̂ = Σ_q A_q⁻¹ y_q / Σ π_q over the questions that tell. Once the tally is known (`settle`), the
     people who in fact got these questions replace π: x̂ = N/N_Q·Σ A_q⁻¹ y_q, far less noisy, and
-    `solve_adjoint` then holds how the estimate moves with N_Q as well. Each question has
-    `answers` places in the tally, the last of them unused where it has fewer. `groups` are columns that every report states
-    as they are: the people are then counted within each of them.
+    `solve_adjoint` then holds how the estimate moves with N_Q as well. Each question has `answers`
+    places in the tally, the last of them unused where it has fewer. `groups` are columns that every
+    report states as they are: the people are then counted within each of them.
     """
 
     channels: tuple[Channel | None, ...]  # one a question; None where it says nothing

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Bits(Channel):
+class ValueBits(Channel):
     """From the n values of a column to (everyone, the reports that show value 1, …, value n).
 
     The bit of the true value is reported with `ones[v]`, that of any other value v with
@@ -44,6 +44,10 @@ class Bits(Channel):
     @property
     def repeats(self) -> bool:
         return True
+
+    @property
+    def everyone(self) -> Counts:
+        return (np.arange(len(self.ones) + 1) == 0).astype(float)  # the entry that counts all
 
     @cached_property
     def gain(self) -> Floats:
@@ -84,7 +88,9 @@ class Bits(Channel):
         return unbatched(result, counts, self.outputs, self.inputs)
 
     def second(self, first: Counts, other: Counts) -> Counts:
-        """Bits are independent given the truth: the product of the means and the bits' variances."""
+        """Bits are independent given the truth: the product of the means and the bits'
+        variances.
+        """
         spread = self._variances
         both = batched(first * other, self.outputs)[1:]
         noise = unbatched(spread.T @ both, first, self.outputs, self.inputs)
@@ -116,7 +122,7 @@ class Bits(Channel):
 
 
 @dataclass(frozen=True, eq=False)
-class Unary(Bits):
+class Unary(ValueBits):
     """Bits that tell values apart: MASK on a record's column, unary encoding (OUE, RAPPOR).
 
     >>> Unary(np.array([0.9, 0.9]), np.array([0.8, 0.8])).solve([100.0, 55.0, 55.0])

@@ -21,7 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.checking import Check
+from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
 from sfumato.collect.choosing import best_mechanism
 from sfumato.collect.drafting import draft
@@ -92,7 +92,7 @@ def check(file: File, json: Json = False) -> None:
     print_notes([*found.missing, *found.warnings])
 
 
-def _print_check(found: Check) -> None:
+def _print_check(found: CampaignCheck) -> None:
 
     rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
     print_facts(
@@ -103,7 +103,7 @@ def _print_check(found: Check) -> None:
             ("gamma", found.gamma.removesuffix("/1")),
             ("epsilon", f"{found.epsilon:.4g}"),
             ("promises", f"who believed {rho1:.0%} before believes at most {rho2:.1%} after"),
-            ("as it was", f"a report equals the truth in {found.truthful:.1%} of cases"),
+            ("as it was", f"a report equals the truth in {_shares(found)} of cases"),
         ]
     )
     print()
@@ -118,6 +118,12 @@ def _print_check(found: Check) -> None:
     ]
     headings = ["question", "people for ± 2 points", "people a forged report moves", ""]
     print_table(headings, lines, left=1)
+
+
+def _shares(found: CampaignCheck) -> str:
+    """How often a report is true: one figure, or the smallest and the largest by question."""
+    least, most = f"{found.truthful_least:.1%}", f"{found.truthful:.1%}"
+    return most if least == most else f"{least} to {most}"
 
 
 @campaign.command()

@@ -8,17 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Json, Schema, check_drawing_target
+from sfumato.cli.options import Engine, Fit, Force, Json, NoCache, Schema, check_drawing_target
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
-from sfumato.mine.quality import Agreement, Quality
+from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree, Node, Tree
+from sfumato.plots import Branch
 from sfumato.report import save_figure
-from sfumato.source import Exact, Release, Source
+from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
 
 TREE, BAYES = "tree", "bayes"
@@ -79,6 +80,8 @@ def classify(
     ] = False,
     schema: Schema = None,
     engine: Engine = None,
+    fit: Fit = False,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")
     ] = None,
@@ -100,12 +103,12 @@ def classify(
     classifier = make(model, target, features, options)
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    source = read_source(file, schema, None, engine)
-    if truth is not None and not isinstance(source, Release):
+    source = read_source(file, schema, None, engine, cache=not no_cache, fit=fit)
+    if truth is not None and isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    exact = None if truth is None else read_truth(truth, source)
     classifier.fit(source)
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)
@@ -115,13 +118,7 @@ def classify(
         if direct is not None
         else None
     )
-    where = (
-        "the test records"
-        if test
-        else "the true records"
-        if truth
-        else "the records it was trained on"
-    )
+    where = judged_on(test, truth)
     if plot is not None:
         draw(classifier, plot)
     result = result_dict(classifier, model, source, where, found, compared)
@@ -130,6 +127,13 @@ def classify(
         return
     print_result(result, classifier, found, compared)
     print_notes(result["notes"])
+
+
+def judged_on(test: str | None, truth: str | None) -> str:
+    """Which records the classifier is judged on, in words."""
+    if test:
+        return "the test records"
+    return "the true records" if truth else "the records it was trained on"
 
 
 def make(model: str, target: str, features: str | None, options: dict[str, Any]) -> Classifier:
@@ -200,7 +204,7 @@ def result_dict(
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
     result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
-        agreement = Agreement.between(found, compared)
+        agreement = Concurrence.between(found, compared)
         result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
     return result | {"notes": notes}
 
@@ -262,8 +266,6 @@ def draw(classifier: Any, path: Path) -> None:
 
 def branch_of(tree: Tree, node: Node, condition: str) -> Any:
     """A node and all below it in the form that is drawn."""
-    from sfumato.plots import Branch
-
     children = []
     for place, child in enumerate(node.children):
         assert node.split is not None

@@ -22,6 +22,10 @@ COMMANDS = {
     "describe": (
         "Describe a perturbed file: its mechanism, what it promises in words, its domain and rows."
     ),
+    "fit": (
+        "Fit one joint law to everything a release observed, and write it as a file that mine, "
+        "query and classify take like any release."
+    ),
     "mine": "Find frequent itemsets and rules in perturbed (or true) data, with standard errors.",
     "query": (
         "Answer SQL aggregates as if the truth were there, each with its standard error and "
@@ -49,7 +53,9 @@ COMMANDS = {
         "Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, "
         "and what cannot be met."
     ),
-    "generate": "Generate synthetic data: quest (baskets) or survey (records).",
+    "generate": (
+        "Generate synthetic data: quest (baskets), survey (records), fitted (a model's records)."
+    ),
     "campaign": "Write, check and verify a campaign, or make its form one file.",
     "serve": "Serve campaigns: forms for respondents, a dashboard for owners.",
     "token": "Tokens of a store: read figures, send without limits, or both (admin).",

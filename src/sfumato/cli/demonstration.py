@@ -25,6 +25,7 @@ from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import Itemset, frequent_itemsets
 from sfumato.mine.quality import roc_area
+from sfumato.plots import Marginal, marginals
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
@@ -163,8 +164,6 @@ class Demonstration:
         yield from self._picture()
 
     def _picture(self) -> Iterator[Block]:
-        from sfumato.plots import Marginal, marginals
-
         panels = []
         for name in COLUMNS:
             cells = [cell for cell in self._cells if cell[0] == name]

@@ -8,10 +8,9 @@ import typer
 
 from sfumato.cli.options import Json
 from sfumato.cli.printing import print_domain, print_facts, print_json
-from sfumato.cli.summary import facts, summarise
-from sfumato.engines import open_source
+from sfumato.cli.summary import facts, model_facts, summarise
 from sfumato.errors import FileError, ParameterError
-from sfumato.source import Release
+from sfumato.model.format import describe_model, is_model
 from sfumato.table import reader_of
 
 
@@ -31,7 +30,15 @@ def describe(
     """
     if not 0 < rho1 < 1:
         raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
+    if is_model(file):
+        described = describe_model(file)
+        print_json(described) if json else print_facts(model_facts(described))
+        return
     if "://" in file:
+        # Only a database needs an engine: a file describes itself, and quickly.
+        from sfumato.engines import open_source
+        from sfumato.source import Release
+
         found = open_source(file)
         assert isinstance(found, Release)
         provenance, rows = found.provenance, found.counter.rows

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.address import redacted
 from sfumato.errors import ParameterError
 from sfumato.publish.dossier import Dossier
 from sfumato.publish.records import write_json
@@ -50,7 +51,7 @@ def write_dossier(
     if path is None:
         return
     page, data = dossier_files(path)
-    command = join(["sfumato", *sys.argv[1:]])
+    command = join(["sfumato", *map(redacted, sys.argv[1:])])
     told = dossier.recorded(command=command, settings=settings, files=files)
     blocks: list[Block] = []
     for section in told.all_sections():

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from sfumato.address import without_secrets
 from sfumato.cli.commands import COMMANDS, loaded, placeholder
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
@@ -22,6 +23,7 @@ from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
 
 SUCCESS, FAULT, BAD_INPUT, VIOLATION = 0, 1, 2, 3
+LONG_LINE = 1000  # letters of a complaint
 
 
 class Commands(TyperGroup):
@@ -117,12 +119,19 @@ def _unexpected(error: Exception, as_json: bool) -> int:
 
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:
+    # Whatever was typed may come back in a message, an address with its password too.
+    error = {name: words and without_secrets(words, sys.argv[1:]) for name, words in error.items()}
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return
-    hint = f"; {error['hint']}" if error["hint"] else ""
-    line = one_line(f"sfumato: {error['message']}{hint}").strip(" .")
-    print(line, file=sys.stderr, flush=True)
+    print(complaint(error["message"] or "", error["hint"]), file=sys.stderr, flush=True)
+
+
+def complaint(message: str, hint: str | None) -> str:
+    """An error as one line; names in it come from files, and may be as long as they like."""
+    whole = f"{message}; {hint}" if hint else message
+    line = one_line(f"sfumato: {whole}").strip(" .")
+    return line if len(line) <= LONG_LINE else f"{line[:LONG_LINE]} …"
 
 
 def _leave_pipe() -> None:

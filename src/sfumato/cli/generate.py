@@ -12,13 +12,18 @@ from sfumato.cli.options import Force, Json, Output, check_output
 from sfumato.cli.printing import print_facts, print_json
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey as draw
+from sfumato.errors import FileError
+from sfumato.model.files import open_model
+from sfumato.model.format import is_model
+from sfumato.model.synthetic import sample
 from sfumato.randomness import seeded
 from sfumato.table import Table, save, writer_to
 from sfumato.table.readers import BATCH_ROWS
 from sfumato.table.writing import check_free, write_text
 
 generate = typer.Typer(
-    help="Generate synthetic data: quest (baskets) or survey (records).", rich_markup_mode="rich"
+    help="Generate synthetic data: quest (baskets), survey (records), fitted (a model's records).",
+    rich_markup_mode="rich",
 )
 
 Seed = Annotated[int, typer.Option(help="The same seed gives the same data.")]
@@ -108,6 +113,30 @@ def survey(
     _report(
         {"rows": rows, "output": str(output), "columns": list(domain.names), "seed": seed}, json
     )
+
+
+@generate.command()
+def fitted(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="What sfumato fit wrote: records of its law.")
+    ],
+    output: Output,
+    rows: Annotated[int, typer.Option(help="How many records.")] = 10_000,
+    seed: Seed = 1,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Records drawn from a fitted model: they resemble the crowd, and no one in it.
+
+    Example: sfumato generate fitted census.model.json --rows 50000 -o synthetic.csv
+    """
+    check_output(output, force, json)
+    if not is_model(model):
+        raise FileError(f"'{model}' is no model", hint="make one: sfumato fit RELEASE -o MODEL")
+    drawn = sample(open_model(model), rows, seeded(seed))
+    save(drawn, output, force=force)
+    names = list(drawn.domain.names)
+    _report({"rows": rows, "output": str(output), "columns": names, "seed": seed}, json)
 
 
 def _write_baskets(made: Any, output: Path, force: bool) -> None:

@@ -70,7 +70,7 @@ class MechanismOptions:
         _check_belong(kind, self.given)
         if guarantee is None:
             if not self.given:
-                raise _nothing_said(kind)
+                raise _nothing_said(kind) if self.mechanism else _nothing_promised()
             supports = None if reader is None else lambda domain: _supports(domain, reader)
             return kind.from_options(domain, self.given, supports)
         beside = {option.name for option in kind.options if option.beside}
@@ -88,7 +88,8 @@ class MechanismOptions:
         usual = "mask" if domain.baskets else "gamma-diagonal"
         if self.mechanism is not None or not self.given:
             return self.mechanism or usual
-        fitting = [name for name in (usual, "retention") if {*self.given} <= {*_names(name)}]
+        others = (usual, "questionnaire", "retention")
+        fitting = [name for name in others if {*self.given} <= {*_names(name)}]
         return fitting[0] if fitting else usual
 
 
@@ -176,14 +177,23 @@ def _check_belong(kind: type[Mechanism], given: Mapping[str, Any]) -> None:
             )
 
 
+WAYS = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"
+
+
+def _nothing_promised() -> ParameterError:
+    return ParameterError(
+        "it is not said what should be promised",
+        hint=f"give {WAYS}, and the plan chooses the mechanism; or name one with its parameters",
+    )
+
+
 def _nothing_said(kind: type[Mechanism]) -> ParameterError:
     own = " ".join(option.flag for option in kind.options if option.needed)
-    if kind.name in ("swapping", "matrix", "fp-nfp"):
+    if not kind.promises:
         return ParameterError(f"{kind.name} needs {own}")
-    ways = "--gamma 19, --epsilon 2.944 or --rho1 0.05 --rho2 0.50"
     return ParameterError(
         f"it is not said what {kind.name} should promise",
-        hint=f"give {ways}" + (f"; or {own}" if own else ""),
+        hint=f"give {WAYS}" + (f"; or {own}" if own else ""),
     )
 
 

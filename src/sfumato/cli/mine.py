@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target
-from sfumato.cli.printing import console, print_json, print_table
+from sfumato.cli.options import (
+    Engine,
+    Fit,
+    Force,
+    Form,
+    Items,
+    Json,
+    NoCache,
+    Schema,
+    check_drawing_target,
+)
+from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, listing
 from sfumato.evaluate import LengthErrors, itemset_errors
-from sfumato.mine.itemsets import Itemsets, Step, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
 from sfumato.report import Page, Paragraph, Picture, save_figure, write_whole
-from sfumato.source import Exact, Release
+from sfumato.source import Exact, Release, Source
+from sfumato.table import read_names
 
 DRAWN_ERROR = (
     0.25  # rules whose confidence is less certain than this would only stretch the picture
@@ -92,12 +104,24 @@ def mine(
     ] = 10_000_000,
     rules: Annotated[bool, typer.Option("--rules", help="Association rules too.")] = False,
     min_confidence: Annotated[float, typer.Option(help="The least confidence of a rule.")] = 0.8,
+    max_consequents: Annotated[
+        int | None, typer.Option(min=1, help="The most items of a rule's 'then'.")
+    ] = None,
     truth: Annotated[
         str | None, typer.Option(metavar="DATA", help="The true data: errors by length.")
     ] = None,
     schema: Schema = None,
     items: Items = None,
+    form: Form = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What items are called, a line each: id,name. For what is shown."
+        ),
+    ] = None,
     engine: Engine = None,
+    fit: Fit = False,
+    no_cache: NoCache = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
     ] = None,
@@ -118,17 +142,11 @@ def mine(
 
     Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
     """
-    if maximal and closed:
-        raise ParameterError("give --maximal or --closed, not both")
-    check_fraction("--min-confidence", min_confidence)
-    for path in (plot, output):
-        check_drawing_target(path, force)
-    source = read_source(file, schema, items, engine)
-    if truth is not None and not isinstance(source, Release):
-        raise ParameterError(
-            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
-        )
-    exact = read_truth(truth, source) if truth is not None and isinstance(source, Release) else None
+    _check_asked(maximal and closed, min_confidence, (plot, output), force)
+    called = None if names is None else read_names(names)
+    read_as = None if truth else form
+    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
+    exact = None if truth is None else _truth_beside(file, truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -145,10 +163,15 @@ def mine(
             progress=progress,
             **wanted,
         )
-    implied = association_rules(found, min_confidence=min_confidence) if rules else None
+    wanted = {"min_confidence": min_confidence, "max_consequents": max_consequents}
+    implied = association_rules(found, **wanted) if rules else None
     errors = None
     if exact is not None:
         errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
+    if called is not None:
+        print_notes(unnamed_notes(source, called))
+        found = found.named(called)
+        implied = None if implied is None else replace(implied, itemsets=found)
     shown = found.maximal() if maximal else found.closed() if closed else found
     if output is not None:
         write_result(implied if implied is not None else shown, output)
@@ -158,6 +181,33 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show)
+    print_notes(_length_notes(source))
+
+
+def _length_notes(source: Source) -> list[str]:
+    """Which itemsets no report held together, in words."""
+    longest = source.mechanism.at_once if isinstance(source, Release) else None
+    return [] if longest is None else [f"longer itemsets than {longest} need a model: add --fit"]
+
+
+def _check_asked(
+    twice: bool, min_confidence: float, targets: Iterable[Path | None], force: bool
+) -> None:
+    """Refuse what cannot be done before anything is read."""
+    if twice:
+        raise ParameterError("give --maximal or --closed, not both")
+    check_fraction("--min-confidence", min_confidence)
+    for path in targets:
+        check_drawing_target(path, force)
+
+
+def _truth_beside(file: str, truth: str, source: Source, form: str | None) -> Exact:
+    """The true records of a release; of true records nothing else is the truth."""
+    if isinstance(source, Exact):
+        raise ParameterError(
+            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+        )
+    return read_truth(truth, source, form)
 
 
 def _mined_truth(
@@ -173,6 +223,20 @@ def _mined_truth(
     )
 
 
+def unnamed_notes(source: Source, called: Mapping[str, str]) -> tuple[str, ...]:
+    """A note where items of the source have no name; refused where none has."""
+    if not source.domain.baskets:
+        raise ParameterError("--names is for the items of baskets", hint="leave it out")
+    items = source.domain.attributes[0].labels
+    unnamed = [item for item in items if item not in called]
+    if len(unnamed) == len(items):
+        raise ParameterError(
+            f"--names calls none of these items ({listing(items)}) by name",
+            hint="a line each, the item's id first, as in 24,milk",
+        )
+    return (f"{len(unnamed)} of {len(items)} items have no name there",) if unnamed else ()
+
+
 def check_fraction(name: str, value: float) -> None:
     """Refuse what is no share of a whole."""
     if not 0 <= value <= 1:
@@ -180,7 +244,7 @@ def check_fraction(name: str, value: float) -> None:
 
 
 @contextmanager
-def level_progress() -> Iterator[Callable[[Step], None] | None]:
+def level_progress() -> Iterator[Callable[[Level], None] | None]:
     """A line for each finished length, on a terminal; None elsewhere."""
     if not sys.stderr.isatty():
         yield None
@@ -189,7 +253,7 @@ def level_progress() -> Iterator[Callable[[Step], None] | None]:
     shown = console(stderr=True)
     with shown.status("mining length 1 …") as status:
 
-        def step(done: Step) -> None:
+        def step(done: Level) -> None:
             line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
             shown.print(line, style="dim")
             status.update(f"mining length {done.length + 1} …")
@@ -204,8 +268,11 @@ def result_dict(
     result: dict[str, Any] = {
         "rows": rows,
         "min_support": found.min_support,
+        "false_discovery_rate": found.false_discoveries,
         "itemsets": found.to_dicts(),
     }
+    if found.untold is not None:
+        result["untold"] = found.untold
     if implied is not None:
         result["rules"] = implied.to_dicts()
     if errors is not None:
@@ -242,6 +309,7 @@ def print_result(
         or "none"
     )
     print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
+    _print_trust(found)
     ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
     if ordered:
         lines = [
@@ -259,20 +327,38 @@ def print_result(
     if implied is not None:
         _print_rules(implied, show)
     if errors is not None:
-        print("\nagainst the truth, in per cent")
-        figures = [
-            (
-                str(e.length),
-                str(e.frequent),
-                str(e.found),
-                *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
-            )
-            for e in errors
-        ]
-        print_table(
-            ("length", "frequent", "found", "support error", "false negatives", "false positives"),
-            figures,
+        _print_errors(errors)
+
+
+def _print_trust(found: Itemsets) -> None:
+    """How far to trust what was found, and what is not told because nobody should."""
+    if not found.supports.exact and len(found):
+        false = found.false_discoveries
+        print(
+            f"of these about {false * len(found):,.0f} are expected not to be that frequent "
+            f"(false-discovery rate {false:.2g})"
         )
+    if found.left_out:
+        print(f"{found.left_out:,} more are lost in standard errors above half of the rows")
+    if found.lost is not None:
+        print(f"itemsets of {found.lost.length} or more items were not looked for: {found.lost}")
+
+
+def _print_errors(errors: list[LengthErrors]) -> None:
+    print("\nagainst the truth, in per cent")
+    figures = [
+        (
+            str(e.length),
+            str(e.frequent),
+            str(e.found),
+            *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
+        )
+        for e in errors
+    ]
+    print_table(
+        ("length", "frequent", "found", "support error", "false negatives", "false positives"),
+        figures,
+    )
 
 
 def _print_rules(implied: Rules, show: int) -> None:

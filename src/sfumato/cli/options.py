@@ -11,6 +11,7 @@ from sfumato.errors import FileError, ParameterError
 from sfumato.table.writing import check_target
 
 GUARANTEE = "Guarantee (one way)"
+STORE = "campaign.db"  # where a collector keeps reports unless told otherwise
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
@@ -30,12 +31,36 @@ Items = Annotated[
         "--items", metavar="FILE", help="The item ids of baskets; else those found in the data."
     ),
 ]
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--form",
+        metavar="FORM",
+        help="How baskets stand in DATA: lines (of names), long (basket,item), flags (a column an "
+        "item), or records (no baskets); else the data tell.",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Who counts: memory, duckdb, or Spark by its master (local[2], spark://host:7077).",
+        help="Who counts: memory, duckdb, a database (duckdb://FILE, postgresql://user@host/db; "
+        "its password in PGPASSWORD or ~/.pgpass), or Spark by its master (local[2], "
+        "spark://host:7077).",
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache",
+        help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
+    ),
+]
+Fit = Annotated[
+    bool,
+    typer.Option(
+        "--fit", help="Fit a model to the release first and ask that: any columns, errors say so."
     ),
 ]
 Gamma = Annotated[

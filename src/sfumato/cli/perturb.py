@@ -9,28 +9,33 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.address import redacted
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
-from sfumato.cli.options import Force, Items, Json, Schema, check_output
+from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
 from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.questions import stated
 from sfumato.plan import plan_release
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, propose, read_items, reader_of
 from sfumato.table.readers import BasketReader
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
-BYTES_A_ROW = 40  # of a file, about
+COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
+BYTES_A_ROW = 40  # of a long file, about
 READ_OFF = (
     "the values, ranges and cuts were read off the true data and are told with the file, outside "
     "the guarantee; "
     "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 ORDER_KEPT = (
-    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by a "
+    "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
+    "a "
     "private column it gives that column away), outside the guarantee"
 )
 
@@ -49,11 +54,15 @@ def perturb(
             "--output",
             "-o",
             metavar="OUT",
-            help="The file to write; - is standard output. A folder with Spark.",
+            help="The file to write; - is standard output. A folder with Spark. Or a table: "
+            "duckdb://FILE#TABLE, postgresql://user@host/database#TABLE (the password in "
+            "PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever lists "
+            "processes).",
         ),
     ],
     schema: Schema = None,
     items: Items = None,
+    form: Form = None,
     chosen: MechanismOptions = MechanismOptions(),
     seed: Annotated[
         int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")
@@ -96,8 +105,11 @@ def perturb(
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
     how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
+    if engine is not None and form is not None:
+        raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
-        written = _in_batches(data, output, chosen, schema, items, rng, **how)
+        reader = reader_of(data, form)
+        written = _in_batches(reader, output, chosen, schema, items, rng, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -105,25 +117,15 @@ def perturb(
     notes = written.notes if schema or items else (*written.notes, READ_OFF)
     notes = (*notes, ORDER_KEPT) if keep_order else notes
     if json:
-        print_json({**summary, "output": _shown(output), "notes": list(notes)})
+        print_json({**summary, "output": redacted(output), "notes": list(notes)})
         return
     print_notes(notes)
     if output != "-":
-        print_facts([("written", _shown(output)), *facts(summary)])
-
-
-def _shown(output: str) -> str:
-    """The output as it may be printed: an address without its user and password.
-
-    >>> _shown("postgresql://ann:secret@host/db#t")
-    'postgresql://host/db#t'
-    """
-    scheme, mark, rest = output.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else output
+        print_facts([("written", redacted(output)), *facts(summary)])
 
 
 def _in_batches(
-    data: str,
+    reader: Reader,
     output: str,
     options: MechanismOptions,
     schema: Path | None,
@@ -131,10 +133,8 @@ def _in_batches(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-
-    reader = reader_of(data)
     domain = read_domain(reader, schema, items)
-    mechanism = chosen_mechanism(options, domain, reader, rows_about(reader))
+    mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
@@ -151,9 +151,9 @@ def _with_spark(
     rng: Keystream,
     **how: Any,
 ) -> Written:
-    from sfumato.engines.spark import Form, Records, perturb_records, spark_session
+    from sfumato.engines.spark import Form, SparkRecords, perturb_records, spark_session
 
-    records = Records.at(spark_session(engine), data)
+    records = SparkRecords.at(spark_session(engine), data)
     if items is not None:
         domain = read_items(items)
     elif schema is not None:
@@ -164,49 +164,61 @@ def _with_spark(
         raise ParameterError(
             "Spark reads records by a schema", hint="propose one from a sample: sfumato schema"
         )
-    mechanism = chosen_mechanism(options, domain, None, USUAL_ROWS)
+    mechanism = chosen_mechanism(options, domain, None, output)
     return perturb_records(records, output, mechanism, rng, schema=domain, **how)
 
 
 def chosen_mechanism(
-    options: MechanismOptions, domain: Domain, reader: Reader | None, rows: int
+    options: MechanismOptions, domain: Domain, reader: Reader | None, output: str
 ) -> Mechanism:
     """The mechanism that was named, or the plan's best where only a guarantee was given; what
     cannot work is said before any noise is drawn.
     """
     if not options.planned:
-        return options.build(domain, reader)
+        built = options.build(domain, reader)
+        if isinstance(built, Questionnaire) and "questions" in options.given:
+            print_notes(stated(options.given["questions"], built.domain)[2])
+        return built
     guarantee = options.guarantee()
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-    best = plan_release(domain, rows, guarantee=guarantee).best
-    if reader is None or any(rows_of(columns) for columns in islice(reader.batches(domain), 1)):
+    rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
+    plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
+    best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
+    if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
         print_notes((chosen, warning) if warning else (chosen,))
     return best.mechanism
 
 
-def rows_about(reader: Reader) -> int:
-    """About how many records a file holds, for the plan: the order of magnitude is enough."""
-    try:
-        size = Path(reader.where.strip("'")).stat().st_size
-    except OSError:
-        return USUAL_ROWS
-    return max(100, size // BYTES_A_ROW)
+def _writable(mechanism: Mechanism, output: str) -> bool:
+    """Whether the output can hold the reports: a basket file holds baskets and nothing else."""
+    return mechanism.reports.baskets or not output.removesuffix(".gz").endswith(".dat")
+
+
+def rows_about(reader: Reader, domain: Domain) -> int:
+    """How many records a file holds, for the plan: counted, or of a long file the order of
+    magnitude.
+    """
+    batches = reader.batches(domain)
+    seen = sum(rows_of(columns) for columns in islice(batches, COUNTED_BATCHES))
+    if next(batches, None) is None:
+        return seen
+    return max(seen, (reader.size or 0) // BYTES_A_ROW)
 
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
     """The domain to read true data by: the schema's, the items', or a proposed one."""
-    if items is not None and not isinstance(reader, BasketReader):
-        raise ParameterError("--items is for basket files (.dat)", hint="use --schema for records")
+    if items is not None and not reader.baskets:
+        raise ParameterError("--items is for basket files", hint="use --schema for records")
     if items is not None and schema is not None:
         raise ParameterError(
             "--items and --schema both say what baskets may hold", hint="give one of them"
         )
     if items is not None:
-        return read_items(items)
+        return read_items(items, named=not isinstance(reader, BasketReader))
     if schema is not None:
         return Domain.load(schema)
     proposal = propose(reader)

@@ -58,7 +58,7 @@ def plan(
         typer.Option(
             "--for",
             metavar="WHAT",
-            help="itemsets, counts, means or classes: what decides the order.",
+            help="itemsets, pairs, counts, means or classes: what decides the order.",
         ),
     ] = "itemsets",
     length: Annotated[
@@ -69,6 +69,10 @@ def plan(
         typer.Option(
             metavar="A", help="The column to be predicted, for classes; the last unless stated."
         ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(metavar="A+B,…", help="The pairs of columns that matter, for pairs."),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -93,16 +97,14 @@ def plan(
         raise ParameterError(
             f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out"
         )
-    if target is not None and purpose != "classes":
-        raise ParameterError(
-            f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes"
-        )
+    _check_purpose(purpose, target, pairs)
     check_drawing_target(plot, force)
     wish: dict[str, Any] = {
         "at_support": share("--at-support", at_support),
         "purpose": purpose,
         "length": length,
         "target": target,
+        "pairs": named_pairs(pairs),
     }
     wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
     domain = read_schema(schema)
@@ -119,7 +121,36 @@ def plan(
     if json:
         print_json(found.to_dict())
     else:
-        print_plan(found, details)
+        print_plan(found, details, schema)
+
+
+def _check_purpose(purpose: str, target: str | None, pairs: str | None) -> None:
+    if target is not None and purpose != "classes":
+        raise ParameterError(
+            f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes"
+        )
+    if pairs is not None and purpose != "pairs":
+        raise ParameterError(
+            f"--pairs is for pairs of columns, and --for {purpose} asks for none",
+            hint="use --for pairs",
+        )
+
+
+def named_pairs(text: str | None) -> tuple[tuple[str, str], ...]:
+    """The pairs of columns that a text names.
+
+    >>> named_pairs("age+sex,sex+smoker")
+    (('age', 'sex'), ('sex', 'smoker'))
+    """
+    found = []
+    for part in [] if text is None else text.split(","):
+        first, plus, second = part.strip().partition("+")
+        if not (first and plus and second):
+            raise ParameterError(
+                f"'{part.strip()}' is no pair of columns", hint="write --pairs age+sex,sex+smoker"
+            )
+        found.append((first, second))
+    return tuple(found)
 
 
 def read_schema(path: str) -> Domain:
@@ -127,7 +158,7 @@ def read_schema(path: str) -> Domain:
     return Domain.load(path) if path.endswith(".toml") else read_domain(reader_of(path), None, None)
 
 
-def print_plan(found: Plan, details: bool = False) -> None:
+def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> None:
     """The plan for people: what is best in words, the figures, and why the other mechanisms are not
     there.
     """
@@ -135,7 +166,11 @@ def print_plan(found: Plan, details: bool = False) -> None:
         print(sentence)
     print()
     print_table(found.header(), found.table(), left=1)
-    print(f"\nto use the first: {found.best.command()}")
+    if found.outlook is not None:
+        print()
+        for sentence in found.outlook.sentences():
+            print(sentence)
+    print(f"\nto use the first: {_command(found, schema)}")
     if not details:
         print("the others, absolute errors by length, parameters and assumptions: --details")
         return
@@ -154,6 +189,13 @@ def print_plan(found: Plan, details: bool = False) -> None:
     print()
     for assumption in ASSUMPTIONS:
         print(f"assumed: {assumption}")
+
+
+def _command(found: Plan, schema: str) -> str:
+    """What to type: with the schema that was planned, or the data whose schema was proposed."""
+    if schema.endswith(".toml") or schema == "SCHEMA":
+        return found.best.command(schema=schema)
+    return found.best.command(data=schema)
 
 
 def drawn_lines(errors: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
@@ -196,7 +238,8 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
         Listing(
             found.error_header(),
             found.errors(),
-            "Standard errors of supports in percentage points by length, and of a range count in people",
+            "Standard errors of supports in percentage points by length, and of a range count in "
+            "people",
         )
     ]
     blocks.append(Listing(found.detail_header(), found.details()))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHOWN_VALUES = 8
+SHOWN_ATTRIBUTES = 200
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -75,11 +76,13 @@ def print_domain(domain: Domain) -> None:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("attribute", "values", ""):
         table.add_column(heading)
-    for attribute in domain:
+    for attribute in domain.attributes[:SHOWN_ATTRIBUTES]:
         values = listing(value_labels(attribute), most=SHOWN_VALUES)
         table.add_row(
             one_line(attribute.name), one_line(values), "public" if attribute.public else ""
         )
+    if len(domain) > SHOWN_ATTRIBUTES:
+        table.add_row(f"… and {len(domain) - SHOWN_ATTRIBUTES:,} more", "", "")
     console().print(table)
 
 

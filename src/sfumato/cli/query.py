@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.options import Engine, Force, Items, Json, Schema, check_drawing_target, share
+from sfumato.cli.options import (
+    Engine,
+    Fit,
+    Force,
+    Items,
+    Json,
+    NoCache,
+    Schema,
+    check_drawing_target,
+    share,
+)
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
@@ -34,6 +44,8 @@ def query(
         str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")
     ] = "invert",
     engine: Engine = None,
+    fit: Fit = False,
+    no_cache: NoCache = False,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
     within: Annotated[
         str | None,
@@ -58,7 +70,7 @@ def query(
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
     wanted = None if within is None else share("--within", within)
     check_drawing_target(plot, force)
-    source = read_source(file, schema, items, engine, in_place=True)
+    source = read_source(file, schema, items, engine, in_place=True, cache=not no_cache, fit=fit)
     result = ask(source, sql, method=method)
     needed = None if wanted is None else rows_needed(result, wanted, level)
     if plot is not None:

@@ -7,9 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.cli.perturb import read_domain
+from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.engines import open_source, release_in
 from sfumato.errors import DataError, ParameterError
+from sfumato.model.files import open_model
+from sfumato.model.fitted import fit_release
+from sfumato.model.format import is_model
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
 
@@ -21,39 +25,66 @@ def read_source(
     engine: str | None = None,
     *,
     in_place: bool = False,
+    cache: bool = True,
+    fit: bool = False,
+    form: str | None = None,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
-    schema, or a proposed one.
+    schema, or a proposed one. A model is opened as it is, and a release fitted where `fit` asks
+    for it.
 
     `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
-    another engine is asked for.
+    another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
+    if is_model(file):
+        return open_model(file)
+    found = _counted_source(file, schema, items, engine, in_place, cache, form)
+    if not fit or not isinstance(found, Release):
+        return found
+    model = fit_release(found)
+    print_notes([f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"])
+    return model
+
+
+def _counted_source(
+    file: str,
+    schema: Path | None,
+    items: Path | None,
+    engine: str | None,
+    in_place: bool,
+    cache: bool,
+    form: str | None,
+) -> Source:
     if engine is not None or "://" in file:
-        return _engine_source(file, schema, items, engine)
-    reader = reader_of(file)
+        if form is not None:
+            raise ParameterError(
+                "--form is for files that are read here", hint="leave --engine out"
+            )
+        return _engine_source(file, schema, items, engine, cache)
+    reader = reader_of(file, form)
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
-    if schema is not None or items is not None:
+    if schema is not None or items is not None or form is not None:
         raise ParameterError(
             f"'{file}' was perturbed and carries its own domain",
-            hint="leave --schema and --items out",
+            hint="leave --schema, --items and --form out",
         )
     if in_place:
-        return release_in(reader)
+        return release_in(reader, cache=cache)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def _engine_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None
+    file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
 ) -> Source:
-
     domain = None if schema is None else Domain.load(schema)
-    return open_source(file, engine, schema=domain if items is None else read_items(items))
+    wanted = domain if items is None else read_items(items)
+    return open_source(file, engine, schema=wanted, cache=cache)
 
 
-def read_truth(truth: str, release: Release) -> Exact:
+def read_truth(truth: str, release: Source, form: str | None = None) -> Exact:
     """The true records of a release, read by the release's own domain."""
-    reader = reader_of(truth)
+    reader = reader_of(truth, form)
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"

@@ -27,7 +27,7 @@ def reproduce(
         Path | None,
         typer.Option(metavar="DIR", help="The folder of the public data sets; else SFUMATO_DATA."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many times each experiment is run.")] = 3,
+    seeds: Annotated[int, typer.Option(help="How many times each experiment is run.")] = 10,
     quick: Annotated[
         bool, typer.Option("--quick", help="One seed on small data, to try it out.")
     ] = False,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Force, Json
+from sfumato.cli.options import Force, Form, Json
 from sfumato.cli.printing import print_json, print_notes
-from sfumato.table import propose
+from sfumato.table import propose, reader_of
 from sfumato.table.writing import check_free, write_text
 
 
@@ -23,6 +23,7 @@ def schema(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the schema here.")
     ] = None,
+    form: Form = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def schema(
 
     Example: sfumato schema census.csv -o census.toml
     """
-    proposal = propose(data)
+    proposal = propose(reader_of(data, form))
     if output is not None:
         _save(proposal.domain.to_toml(), output, force)
     if json:

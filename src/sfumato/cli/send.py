@@ -13,6 +13,11 @@ from sfumato.collect.client import Client
 from sfumato.collect.people import named_records
 from sfumato.privacy.ledger import Ledger
 
+PER_MINUTE = 60  # reports that a server takes from one network, unless it was told otherwise
+SLOW = (
+    "without a token a server takes 60 reports a minute from one network: this may take "
+    "{minutes} minutes or more"
+)
 NO_LEDGER = (
     "without --ledger nothing remembers these draws: sending the same people again draws anew, and "
     "costs them again"
@@ -46,13 +51,15 @@ def send(
 ) -> None:
     """Blur each record of a file here, and send only the reports.
 
-    Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger people.ledger --new-ledger
+    Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger my.ledger --new-ledger
     """
     book = None
     if ledger is not None:
         book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)
     client = Client(url, book, token=token, patience=patience)
     records, names = named_records(data, client.survey.domain, key)
+    if token is None and records.rows > PER_MINUTE:
+        print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
     sent = client.send(records, names)
     if json:
         print_json({"people": records.rows, **sent._asdict()})

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json
+from sfumato.cli.options import STORE, Json
 from sfumato.cli.printing import print_json
-from sfumato.collect.server.running import Settings
+from sfumato.collect.server.running import ServerSettings
 from sfumato.collect.server.running import serve as run
 from sfumato.collect.store import new_token, open_store
-
-STORE = "campaign.db"
 
 
 def serve(
@@ -40,15 +38,10 @@ def serve(
 
     Example: sfumato serve c.toml --store campaign.db --port 8000
     """
-    settings = Settings(campaigns, store, host, port, workers, limit, trust_proxy)
-    with_token = open_store(store, create=True)
-    secret = None
-    if not with_token.tokens():
-        secret, token = new_token("admin", "first")
-        with_token.add_token(token)
-    with_token.close()
+    settings = ServerSettings(campaigns, store, host, port, workers, limit, trust_proxy)
 
     def started(address: str) -> None:
+        secret = _first_token(store)
         if json:
             print_json({"address": address, "token": secret})
         else:
@@ -58,3 +51,16 @@ def serve(
         sys.stdout.flush()
 
     run(settings, started)
+
+
+def _first_token(store: str) -> str | None:
+    """A token for the owner of a store that has none yet. It is made once the campaigns are found
+    good and the server listens: made before, it would be lost with the first error.
+    """
+    opened = open_store(store)
+    secret = None
+    if not opened.tokens():
+        secret, token = new_token("admin", "first")
+        opened.add_token(token)
+    opened.close()
+    return secret

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.options import STORE, Force, Json, check_output
 from sfumato.cli.printing import print_facts, print_json, print_table, progress_bar
-from sfumato.cli.serve import STORE
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
 from sfumato.randomness import secure, seeded

@@ -10,9 +10,11 @@ from typing import Any
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.table import Provenance
 
+MOST_AXES = 2000  # whose condition number is computed
 PRIOR = 0.05  # the belief before, where none is asked about
 
 
@@ -25,7 +27,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "rows": rows,
         "mechanism": mechanism.name,
         "gamma": _gamma(guarantee),
-        "epsilon": _finite(guarantee.epsilon),
+        "epsilon": json_number(guarantee.epsilon),
         "worst_posterior": {"rho1": prior, "rho2": guarantee.worst_posterior(prior)},
         "promises": promise(guarantee, prior),
         "condition": condition(mechanism),
@@ -35,6 +37,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "copies": provenance.copies,
         "gamma_per_copy": _gamma(mechanism.guarantee),
         "parameters": _short_parameters(mechanism),
+        **mechanism.described(),
         "domain": {attribute.name: list(value_labels(attribute)) for attribute in mechanism.domain},
         "public": [attribute.name for attribute in mechanism.domain if attribute.public],
         "caveats": caveats(provenance),
@@ -51,7 +54,10 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     """
     if math.isinf(guarantee.epsilon):
         return "nothing: a report may prove what the record was"
-    return f"someone who believed {_percent(prior)} before sees at most {_percent(guarantee.worst_posterior(prior))} after"
+    return (
+        f"someone who believed {_percent(prior)} before sees at most "
+        f"{_percent(guarantee.worst_posterior(prior))} after"
+    )
 
 
 def _percent(probability: float) -> str:
@@ -65,8 +71,10 @@ def condition(mechanism: Mechanism) -> float | None:
     """The condition number of the channel; None where it is infinite or the channel is too large to
     write down.
     """
+    if len(mechanism.domain.axes) > MOST_AXES:
+        return None
     try:
-        return _finite(mechanism.private_channel.condition)
+        return json_number(mechanism.private_channel.condition)
     except (EstimationError, ParameterError, OverflowError):
         return None
 
@@ -88,7 +96,8 @@ def caveats(provenance: Provenance) -> list[str]:
             "the reports stand in the order of the records: what that order tells (sorted by a "
             "column, by time) is outside the guarantee"
         )
-    if provenance.release is None:
+    found += provenance.told
+    if provenance.release is None and not provenance.told:
         found.append(
             "it has no release id (version 0.1.0 gave none), so nothing but the number of rows "
             "ties it to its description"
@@ -142,11 +151,7 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _gamma(guarantee: Guarantee) -> float | None:
 
-    return _finite(rounded_up(guarantee.gamma))
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+    return json_number(rounded_up(guarantee.gamma))
 
 
 def _number(value: float | None) -> str:
@@ -175,5 +180,21 @@ def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters, without tables too long to read; gamma has a place of its own."""
     given = mechanism.parameters()
     return {
-        name: value for name, value in given.items() if name != "gamma" and len(str(value)) <= 400
+        name: value
+        for name, value in given.items()
+        if name != "gamma"
+        and not (isinstance(value, list | dict) and len(value) > 200)
+        and len(str(value)) <= 400
     }
+
+
+def model_facts(described: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a model is, as names and values for people."""
+    origin = described["fitted_to"]
+    shown = [
+        ("law", f"log-linear, interactions of up to {described['order']} columns"),
+        ("", described["law"]),
+        ("fitted to", f"{origin['rows']:,} reports of {origin['mechanism']}"),
+        ("columns", ", ".join(described["columns"])),
+    ]
+    return [*shown, *([("written", described["written"])] if "written" in described else [])]

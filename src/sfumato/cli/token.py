@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json
+from sfumato.cli.options import STORE, Json
 from sfumato.cli.printing import print_json, print_table
-from sfumato.cli.serve import STORE
 from sfumato.collect.store import new_token, open_store
 from sfumato.errors import ParameterError, near_miss
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import mimetypes
 import re
@@ -27,9 +28,12 @@ _TYPES = {
 
 
 class Asset(NamedTuple):
-    """A file, its type, and whether its address holds its hash, so that it can be kept for good."""
+    """A file as it is and compressed, its type, and whether its address holds its hash, so that it
+    can be kept for good.
+    """
 
     data: bytes
+    zipped: bytes
     kind: str
     kept: bool
 
@@ -62,6 +66,11 @@ class Assets:
         return {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
 
     @cached_property
+    def zipped(self) -> dict[str, bytes]:
+        """Each file as most browsers take it."""
+        return {name: gzip.compress(data, 9, mtime=0) for name, data in self.files.items()}
+
+    @cached_property
     def digest(self) -> str:
         """The SHA-256 of all names and hashes."""
         lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(self.hashes.items()))
@@ -81,11 +90,12 @@ class Assets:
         """The file at an address below /static/."""
         digest, _, name = path.partition("/")
         kept = digest == self.digest[:16]
-        data = self.files.get(name if kept else path)
-        if data is None:
+        wanted = name if kept else path
+        if wanted not in self.files:
             return None
         kind = _TYPES.get(Path(path).suffix) or mimetypes.guess_type(path)[0]
-        return Asset(data, kind or "application/octet-stream", kept)
+        kind = kind or "application/octet-stream"
+        return Asset(self.files[wanted], self.zipped[wanted], kind, kept)
 
     def page(self, name: str, language: str) -> str:
         """An HTML page of ours in a language: links to our files get their hashed address and the
@@ -124,3 +134,15 @@ def chosen_language(asked: str | None, accepted: str | None, known: Sequence[str
             if tag in known:
                 return tag
     return known[0] if known else "en"
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a browser takes what is compressed, by its Accept-Encoding.
+
+    >>> takes_gzip("br, gzip;q=0.8"), takes_gzip("gzip;q=0"), takes_gzip("")
+    (True, False, False)
+    """
+    parts = (part.replace(" ", "").partition(";q=") for part in accepted.lower().split(","))
+    return any(
+        name == "gzip" and (not quality or quality.strip("0.") != "") for name, _, quality in parts
+    )

@@ -27,7 +27,7 @@ ID_LENGTH, HASH_LENGTH = 22, 64
 
 
 @dataclass(frozen=True)
-class Question:
+class Wording:
     """How one column is asked: its text, what its values are called, whether it may be declined."""
 
     text: Words = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Dashboard:
+class DashboardRules:
     """Who may look, and how finely: a public dashboard shows nothing below `least` reports and
     changes in steps of `step`.
     """
@@ -57,14 +57,14 @@ class Campaign:
     title: Words
     mechanism: Mechanism
     promise: Guarantee
-    questions: Mapping[str, Question] = field(default_factory=dict)
+    questions: Mapping[str, Wording] = field(default_factory=dict)
     texts: Mapping[str, Words] = field(default_factory=dict)
     contact: str | None = None
     opens: date | None = None
     closes: date | None = None
     budget: float | None = None  # epsilon that one browser may spend on this server
     round: int = 1
-    dashboard: Dashboard = field(default_factory=Dashboard)
+    dashboard: DashboardRules = field(default_factory=DashboardRules)
 
     def __post_init__(self) -> None:
         if not self.promise.allows(Guarantee(self.program.gamma)):

@@ -18,8 +18,8 @@ from sfumato.collect.campaign import (
     LEAST_STEP,
     NO_ANSWER,
     Campaign,
-    Dashboard,
-    Question,
+    DashboardRules,
+    Wording,
     Words,
 )
 from sfumato.collect.canonical import differences
@@ -78,6 +78,8 @@ class Text:
             line = f", line {place[1]}" if place else ""
             reason = re.sub(r"\s*\(at .*\)$", "", str(error))
             raise CampaignError(f"{where}{line}: not valid TOML: {reason}") from None
+        except RecursionError:
+            raise CampaignError(f"{where}: nested too deep") from None
 
     def error(self, key: Key, message: str, hint: str | None = None) -> CampaignError:
         """The error that points at the line of a key."""
@@ -279,9 +281,9 @@ def _whole(text: Text, key: Key, default: int, least: int) -> int:
     return default if found is None else int(found)
 
 
-def _dashboard(text: Text) -> Dashboard:
+def _dashboard(text: Text) -> DashboardRules:
     text.table("dashboard", known=KEYS["dashboard"])
-    return Dashboard(
+    return DashboardRules(
         bool(text.get(("dashboard", "public"), bool, "true or false")),
         _whole(text, ("dashboard", "least"), LEAST_SHOWN, LEAST_SHOWN),
         _whole(text, ("dashboard", "step"), LEAST_STEP, LEAST_STEP),
@@ -367,7 +369,7 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
     return mechanism
 
 
-def _questions(text: Text, domain: Domain) -> dict[str, Question]:
+def _questions(text: Text, domain: Domain) -> dict[str, Wording]:
     questions = {}
     for name in text.table("question"):
         if name not in domain:
@@ -385,7 +387,7 @@ def _questions(text: Text, domain: Domain) -> dict[str, Question]:
                     f"'{value}' is no value of '{name}' ({listing(domain[name].labels)})",
                     near_miss(value, domain[name].labels),
                 )
-        questions[name] = Question(
+        questions[name] = Wording(
             text.words("question", name, "text"),
             {value: text.words("question", name, "values", value) for value in values},
             bool(text.get(("question", name, "decline"), bool, "true or false")),

@@ -1,4 +1,6 @@
-"""Checking: what a campaign will promise, what it will cost in people, and what a forger could do."""
+"""Checking: what a campaign will promise, what it will cost in people, and what a
+forger could do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
-class Check:
+class CampaignCheck:
     """What `sfumato campaign check` tells."""
 
     name: str
@@ -42,26 +44,29 @@ class Check:
     gamma: str
     epsilon: float
     worst_posterior: dict[str, float]
-    truthful: float  # the chance that everything in a report is true
+    truthful: float  # the chance that everything in a report is true: the largest, and the
+    truthful_least: float  # smallest, by what is asked and answered
     questions: list[QuestionCheck]
     missing: list[str]  # translations
     warnings: list[str]
 
 
-def check(campaign: Campaign) -> Check:
+def check(campaign: Campaign) -> CampaignCheck:
     """Everything about a campaign that can be said before anyone has answered."""
     kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
-    return Check(
+    told = truthful(campaign)
+    return CampaignCheck(
         campaign.name,
         campaign.hash,
         campaign.mechanism.name,
         exactly(kept),
         kept.epsilon,
         {"rho1": PRIOR, "rho2": kept.worst_posterior(PRIOR)},
-        truthful(campaign),
+        max(told),
+        min(told),
         questions,
         list(_missing(campaign)),
         [*_warnings(campaign), *(told for _, told in expected if told)],
@@ -106,16 +111,16 @@ def _expect(standing: Standing, counts: dict[Any, NDArray[Any]]) -> None:
         counts[key] = np.asarray(channel.apply(even))
 
 
-def truthful(campaign: Campaign) -> float:
-    """The chance that a report equals the truth, of the record for which it is largest among a few;
-    where a question is dealt, of the question for which it is.
+def truthful(campaign: Campaign) -> list[float]:
+    """The chance that a report equals the truth, for a few records; where a question is dealt, for
+    every question.
     """
     program = campaign.program
     questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)
     records = ([_value(column, last) for column in program.inputs] for last in (False, True))
-    return max(
+    return [
         float(program.truthful(record, question)) for record in records for question in questions
-    )
+    ]
 
 
 def _value(column: Any, last: bool) -> Any:
@@ -148,3 +153,6 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
         yield f"no question text for {', '.join(silent)}: the form shows the name"
     if not campaign.texts.get("purpose"):
         yield "[text] purpose is empty: people are not told what their answers are for"
+    for name, words in campaign.texts.items():
+        if any(text.strip(" .…") == "" for text in words.values()):
+            yield f"[text] {name} is not written yet: the form shows it as it is"

@@ -29,6 +29,9 @@ from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
+# Without a token a network may send 60 reports a minute, shared out among a server's workers: what
+# is sent at once must be less than the share of one, or it would never be taken.
+FEW_REPORTS = 10
 
 Record = Mapping[str, Any]
 
@@ -114,7 +117,7 @@ class Client:
 
     With a ledger the answer is on disk before it is sent, so that no interruption leads to a second
     draw, and a person's budget on this server is kept; without one a second run draws anew, and
-    several draws say more than one.
+    several draws say more than one. `at_once` is how many reports go into one request.
     """
 
     def __init__(
@@ -125,11 +128,13 @@ class Client:
         token: str | None = None,
         patience: float = 60.0,
         rng: Keystream | None = None,
+        at_once: int | None = None,
     ) -> None:
         self.address = Address.parse(url)
         self.transport = Transport(self.address, token, patience)
         self.ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
         self._draws = Draws.of(secure() if rng is None else rng)
+        self.at_once = at_once or (FEW_REPORTS if token is None else MOST_REPORTS)
 
     @cached_property
     def survey(self) -> Survey:
@@ -163,7 +168,7 @@ class Client:
         for start in range(0, len(records), MOST_REPORTS):
             some = names[start : start + MOST_REPORTS]
             reports = self._reports(records.slice(start, start + len(some)), some)
-            for part in _within(reports):
+            for part in _within(reports, self.at_once):
                 found = self._post(part, report_body(part[0]["campaign"], list(map(_sent, part))))
                 counts = (found["stored"], found["repeated"], len(found["refused"]))
                 total = [have + more for have, more in zip(total, counts, strict=True)]
@@ -309,13 +314,13 @@ def _names(persons: Sequence[str] | None, rows: int, ledger: Ledger | None) -> S
     return persons
 
 
-def _within(reports: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _within(reports: Sequence[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
     """Reports in parts that a server takes at once, all of one version of the campaign."""
     part: list[dict[str, Any]] = []
     size = 0
     for report in reports:
         length = len(_json(_sent(report))) + 1
-        full = size + length > MOST_BYTES - 200 or len(part) == MOST_REPORTS
+        full = size + length > MOST_BYTES - 200 or len(part) == most
         if part and (full or report["campaign"] != part[0]["campaign"]):
             yield part
             part, size = [], 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from fractions import Fraction
 from html import escape
 
@@ -18,12 +19,13 @@ from sfumato.collect.figures import (
     strongest,
 )
 from sfumato.collect.language import Language
+from sfumato.collect.store import utc_today
 
 MOST_BARS = 30  # of one question; the largest are shown
 
 
 @dataclass(frozen=True)
-class Asked:
+class Inquiry:
     """What the owner asked with SQL: the statement, and the answer or the complaint."""
 
     sql: str = ""
@@ -42,7 +44,7 @@ class Dashboard:
     words: Language
     owner: bool = True
     pair: tuple[str, str] | None = None
-    asked: Asked = Asked()
+    asked: Inquiry = Inquiry()
 
     def page(self) -> str:
         """The whole page."""
@@ -60,14 +62,20 @@ class Dashboard:
             f'<p><label class="check"><input type="checkbox" id="fresh" checked> '
             f"{self._w('fresh')}</label></p>"
         )
-        address = f"/v1/campaigns/{self.campaign.name}/figures"
         return html_page(
             self.words.name,
             title,
             f'<header><h1>{escape(self._title)}</h1><p><a href="/{self.campaign.name}">'
             f"{self._w('form')}</a></p>{fresh}</header>"
-            f'<main data-figures="{address}">{"".join(sections)}</main>',
+            f'<main data-figures="{self._address}/figures">{"".join(sections)}</main>',
         )
+
+    @property
+    def _address(self) -> str:
+        """Where the page and what belongs to it stand. A browser that was asked for the token here
+        hands it out below this address without being asked again, and nowhere else.
+        """
+        return f"/{self.campaign.name}/dashboard"
 
     @property
     def _title(self) -> str:
@@ -93,7 +101,7 @@ class Dashboard:
         ]
         drawn = ""
         if self.owner:
-            today = {day.day: day.outcomes for day in figures.days}.get(_today().isoformat(), {})
+            today = {day.day: day.outcomes for day in figures.days}.get(utc_today().isoformat(), {})
             facts.append((words("today"), words.number(today.get("stored", 0))))
             refused = _refused(figures)
             shown = ", ".join(f"{kind} {words.number(count)}" for kind, count in refused.items())
@@ -110,7 +118,7 @@ class Dashboard:
 
     def _month(self) -> str:
         stored = {day.day: day.outcomes for day in self.figures.days}
-        days = [(_today() - timedelta(back)).isoformat() for back in range(29, -1, -1)]
+        days = [(utc_today() - timedelta(back)).isoformat() for back in range(29, -1, -1)]
         counts = [(day, stored.get(day, {}).get("stored", 0)) for day in days]
         keys = ("stored", "repeated", "withdrawn")
         rows = [
@@ -157,13 +165,16 @@ class Dashboard:
         told = "".join(f"<p>{escape(note)}</p>" for note in notes)
         return (
             f"<figure><figcaption><h3>{escape(title)}</h3>{told}</figcaption>"
-            f'<div class="drawn">{drawn}</div><details><summary>{self._w("table")}</summary>'
-            f"{twin}</details></figure>"
+            f'<div class="drawn" tabindex="0">{drawn}</div>'
+            f"<details><summary>{self._w('table')}</summary>{twin}</details></figure>"
         )
 
     def _question_text(self, name: str) -> str:
         question = self.campaign.questions.get(name)
         return self.words.of(question.text, name) if question else name
+
+    def _titles(self, names: Iterable[str]) -> str:
+        return " × ".join(map(self._question_text, names))
 
     def _label(self, name: str, label: str) -> str:
         question = self.campaign.questions.get(name)
@@ -186,7 +197,7 @@ class Dashboard:
         options = "".join(
             f'<option value="{escape(",".join(each.columns))}"'
             f"{' selected' if each is shown else ''}>"
-            f"{escape(' × '.join(map(self._question_text, each.columns)))}</option>"
+            f"{escape(self._titles(each.columns))}</option>"
             for each in pairs
         )
         return (
@@ -197,7 +208,7 @@ class Dashboard:
 
     def _pair(self, pair: PairFigures) -> str:
         first, second = pair.columns
-        title = f"{self._question_text(first)} × {self._question_text(second)}"
+        title = self._titles(pair.columns)
         if pair.limit is not None:
             return f"<p>{escape(pair.limit)}</p>"
         rows = [self._label(first, label) for label in pair.rows]
@@ -213,7 +224,9 @@ class Dashboard:
         ]
         note = words("together_words", first=first, second=second)
         drawn = drawing.heat_map(pair, rows, columns, words)
-        return self._figure(title, drawn, table(["", *columns], cells), [note])
+        return self._figure(
+            title, drawn, table([self._question_text(first), *columns], cells), [note]
+        )
 
     # How much longer?
 
@@ -238,14 +251,14 @@ class Dashboard:
 
     def _trust(self) -> str:
         told = [
-            self.words(f"alarm_{alarm.kind}", question=self._question_text(alarm.question))
+            self.words(f"alarm_{alarm.kind}", question=self._titles(alarm.columns))
             for alarm in self.figures.alarms
         ]
         kind = ' class="alarm"' if told else ""
         lines = told or [self.words("no_alarms")]
         shown = "".join(f"<li{kind}>{escape(line)}</li>" for line in lines)
         return self._section(
-            "trust", f'<ul role="status">{shown}</ul><p>{self._w("one_answer")}</p>'
+            "trust", f'<div role="status"><ul>{shown}</ul></div><p>{self._w("one_answer")}</p>'
         )
 
     # What was promised?
@@ -278,7 +291,7 @@ class Dashboard:
     # Take it away
 
     def _take(self) -> str:
-        start = f"/v1/campaigns/{self.campaign.name}"
+        start = self._address
         links = [(f"{start}/figures", "json"), (f"{start}/figures?format=csv", "csv")]
         if self.owner:
             links.insert(0, (f"{start}/export?format=parquet", "parquet"))
@@ -321,6 +334,7 @@ def html_page(language: str, title: str, body: str) -> str:
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>"
+        '<link rel="icon" href="/static/icon.svg">'
         '<link rel="stylesheet" href="/static/dashboard.css">'
         '<script type="module" src="/static/dashboard.js"></script>'
         f"</head><body>{body}</body></html>"
@@ -338,14 +352,6 @@ def _refused(figures: Figures) -> dict[str, int]:
     return totals
 
 
-def _today() -> date:
-    from sfumato.collect.store import utc_today
-
-    return utc_today()
-
-
 def _up(number: float) -> float:
     """A number rounded up to three decimals."""
-    import math
-
     return math.ceil(number * 1000 - 1e-9) / 1000

@@ -1,4 +1,6 @@
-"""Drawing: bars, heat maps and days as SVG text; whatever a colour says stands there in words too."""
+"""Drawing: bars, heat maps and days as SVG text; whatever a colour says stands there in
+words too.
+"""
 
 from __future__ import annotations
 

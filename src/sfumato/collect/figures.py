@@ -28,7 +28,7 @@ BEYOND = 2.0  # times its interval by which 1 % of forged answers may move a fig
 
 
 @dataclass(frozen=True)
-class Share:
+class EstimatedShare:
     """A share of all people with its standard error and 95 % interval; unbiased, so it may be
     below 0 or above 1.
     """
@@ -46,7 +46,7 @@ class Bar:
     """
 
     label: str
-    share: Share
+    share: EstimatedShare
     forged: float | None
 
 
@@ -80,7 +80,7 @@ class Alarm:
     """Something that honest answers do not explain."""
 
     kind: str
-    question: str
+    columns: list[str]
     message: str
 
 
@@ -175,11 +175,11 @@ def _forged(leverage: float, rows: int) -> float:
     return FORGED * float(leverage) / (rows + FORGED)
 
 
-def _share(found: Estimate, place: int) -> Share:
+def _share(found: Estimate, place: int) -> EstimatedShare:
     value = float(found.value.ravel()[place]) / found.rows
     stderr = float(found.stderr.ravel()[place]) / found.rows
     reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
-    return Share(value, stderr, value - reach, value + reach)
+    return EstimatedShare(value, stderr, value - reach, value + reach)
 
 
 def next_step(points: float) -> float | None:
@@ -206,17 +206,17 @@ def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> P
 def alarms(tally: CampaignTally, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[Alarm]:
     """What honest answers do not explain."""
     found = []
-    for standing in tally.singles:
+    for standing in tally.watched:
         if places := impossible(standing, rows, counts):
             told = f"{len(places)} counts of reports are further off than any crowd's answers"
-            found.append(Alarm("impossible", standing.names[0], told))
+            found.append(Alarm("impossible", list(standing.names), told))
     earlier, before = tally.before
     if min(earlier, rows - earlier) >= LEAST_COMPARED:
-        threshold = SUSPICIOUS / max(1, len(tally.singles))
-        for standing in tally.singles:
+        threshold = SUSPICIOUS / max(1, len(tally.watched))
+        for standing in tally.watched:
             if changed_since(standing, before, counts) < threshold:
                 told = "the reports of today do not follow the law of those before"
-                found.append(Alarm("day", standing.names[0], told))
+                found.append(Alarm("day", list(standing.names), told))
     return found
 
 

@@ -72,13 +72,22 @@ def impossible(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]
     if seen is None or not rows or not isinstance(seen.tally, CellTally):
         return []
     table = counts[seen.tally.key].ravel()
-    channel = seen.channel.settle(counts[seen.tally.key])
-    if math.prod(channel.inputs) * table.size > MOST_ENTRIES:
+    if math.prod(seen.channel.inputs) * table.size > MOST_ENTRIES:
         return []
+    # Shares that were planned are held against what came; only a law that is the data's own is
+    # read off them.
+    known = seen.channel.settled
+    channel = seen.channel if known else seen.channel.settle(counts[seen.tally.key])
     low, high = _range(channel)
     reach = SIGMAS * np.sqrt(rows * np.maximum(low, high) * (1 - np.minimum(low, high))) + SIGMAS
     found = (table < rows * low - reach) | (table > rows * high + reach)
-    return [int(place) for place in np.flatnonzero(found)]
+    return [int(place) for place in np.flatnonzero(found & _told(channel))]
+
+
+def _told(channel: Channel) -> NDArray[np.bool_]:
+    """Which entries of the tally follow from the cells of the question alone."""
+    closed = channel.closed
+    return np.ones(math.prod(channel.outputs), dtype=bool) if closed is None else closed.ravel()
 
 
 def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -100,7 +109,7 @@ def changed_since(
         return 1.0
     old = before[seen.tally.key].ravel()
     new = counts[seen.tally.key].ravel() - old
-    both = np.stack([old, np.maximum(new, 0.0)])[:, (old + new) > 0]
+    both = np.stack([old, np.maximum(new, 0.0)])[:, (old + new > 0) & _told(seen.channel)]
     totals = both.sum(axis=1)
     if both.shape[1] < 2 or totals.min() <= 0:
         return 1.0

@@ -17,7 +17,7 @@ from sfumato.collect.client import Client
 from sfumato.collect.figures import QuestionFigures
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.releases import find_campaign
-from sfumato.collect.server.running import Settings, serving
+from sfumato.collect.server.running import ServerSettings, serving
 from sfumato.collect.store import open_store
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally
@@ -75,10 +75,12 @@ def simulated(
     figures are compared with the truth.
     """
     campaign = CampaignFile.load(file).campaign
-    settings = Settings([file], store, port=0, limited=False)
+    settings = ServerSettings([file], store, port=0, limited=False)
     start = time.perf_counter()
     with serving(settings) if server is None else nullcontext(server) as address:
-        client = Client(f"{address.rstrip('/')}/{campaign.name}", token=token)
+        at_once = AT_ONCE if server is None else None  # our own server has no limit
+        name = f"{address.rstrip('/')}/{campaign.name}"
+        client = Client(name, token=token, at_once=at_once)
         stored = answer_all(client, truth, progress)
     seconds = time.perf_counter() - start
     compared = [] if server is not None else compare(counted(store, campaign), truth)

@@ -24,6 +24,7 @@ from sfumato.table.packing import Packing
 
 MOST_PAIRS = 300  # pairs of columns that are counted as reports come; others are for the SQL box
 MOST_CELLS = 1 << 12  # of a pair
+MOST_SETS = 200  # of columns that are looked at for alarms
 MOST_VALUES = 40  # of a number that is shown value by value; else it is cut into RANGES
 RANGES = 10
 GATHERED = 4096  # reports that wait to be counted together
@@ -76,6 +77,19 @@ class CampaignTally:
         return tuple(_standing(self.mechanism, pair) for pair in pairs)
 
     @cached_property
+    def watched(self) -> tuple[Standing, ...]:
+        """What is looked at for alarms: every column, or where a report speaks of a few columns
+        only, every such set of them.
+        """
+        sets = self.mechanism.together
+        if sets is None:
+            return self.singles
+        domain = self.mechanism.domain
+        found = [tuple(shown_cells(domain, name) for name in names) for names in sets[:MOST_SETS]]
+        standing = (_standing(self.mechanism, cells) for cells in found)
+        return tuple(each for each in standing if each.seen is not None)
+
+    @cached_property
     def _cells(self) -> tuple[Cells, ...]:
         domain = self.mechanism.domain
         return tuple(shown_cells(domain, axis.name) for axis in domain.axes)
@@ -83,7 +97,8 @@ class CampaignTally:
     @cached_property
     def _tallies(self) -> dict[Any, Tally]:
         """What is counted, each once."""
-        seen = [each.seen for each in (*self.singles, *self.pairs) if each.seen is not None]
+        standing = (*self.singles, *self.pairs, *self.watched)
+        seen = [each.seen for each in standing if each.seen is not None]
         return {each.tally.key: each.tally for each in seen}
 
     # As reports come and go.

@@ -16,6 +16,7 @@ from sfumato.errors import ParameterError, ServerError
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
+LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT = 30.0
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
 RETRIED = (408, 429, 500, 502, 503, 504)
@@ -98,7 +99,7 @@ class Transport:
     def _settled(
         self, method: str, path: str, body: bytes | None
     ) -> tuple[bytes, Mapping[str, str]]:
-        wait, end = FIRST_WAIT, self.clock() + min(self.patience, LONGEST_PATIENCE)
+        start, wait = self.clock(), FIRST_WAIT
         while True:
             try:
                 return self._once(method, path, body)
@@ -106,6 +107,8 @@ class Transport:
                 asked = error.facts.get("wait") or 0
                 # Jitter, so that all who met the same fault do not come back at once.
                 pause = max(asked, wait * random.uniform(0.5, 1.0))
+                ready = max(self.patience, LIMITED_PATIENCE if error.status == 429 else 0.0)
+                end = start + min(ready, LONGEST_PATIENCE)
                 if error.status not in (0, *RETRIED) or self.clock() + pause > end:
                     raise
             self.sleep(pause)

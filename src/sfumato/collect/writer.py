@@ -37,7 +37,7 @@ class _Job:
     waiting: asyncio.Future[Any]
 
 
-class Writer:
+class ReportWriter:
     """One thread that writes what has gathered while the commit before was on its way.
 
     There is no timer: a lone report is written at once, and under load the groups grow by

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.parts import Part
-from sfumato.domain import Cells, Columns, Domain, Items, Numeric
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
 
@@ -55,25 +55,6 @@ def checked_cells(sizes: Sequence[int]) -> int:
     return cells
 
 
-def sparse_contingency(
-    columns: Sequence[NDArray[Any]], sizes: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The occupied cells of a joint domain too large for a table, as mixed-radix indices in order,
-    and their counts.
-
-    >>> cells, counts = sparse_contingency([np.array([5, 0, 5])], (10**6,))
-    >>> cells.tolist(), counts.tolist()
-    ([0, 5], [1, 2])
-    """
-    if math.prod(sizes) >= 1 << 63:
-        raise EstimationError(
-            f"a domain of {math.prod(sizes):.3g} cells cannot be indexed; ask for fewer columns "
-            "or coarser cells"
-        )
-    cells, counts = np.unique(mixed_radix(columns, sizes), return_counts=True)
-    return cells, counts.astype(np.int64)
-
-
 def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
     """The joint cell of each row: ((c1·n2 + c2)·n3 + c3)…"""
     index = columns[0].astype(np.int64)
@@ -87,7 +68,8 @@ def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.
     """Every marginal of a table by its axes: each summed from the smallest marginal already known
     that contains it.
 
-    >>> {axes: margin.tolist() for axes, margin in all_marginals(np.array([[1, 2], [3, 4]])).items()}
+    >>> margins = all_marginals(np.array([[1, 2], [3, 4]]))
+    >>> {axes: margin.tolist() for axes, margin in margins.items()}
     {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
     """
     full = tuple(range(table.ndim))
@@ -114,8 +96,7 @@ class ArrayCounter:
 
     @property
     def rows(self) -> int:
-        first = self.columns[0]
-        return first.rows if isinstance(first, Bits) else len(first)
+        return len(self.columns[0])
 
     @cached_property
     def _whole(self) -> NDArray[np.int64] | None:
@@ -124,9 +105,7 @@ class ArrayCounter:
             return None
         if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
             return None
-        return contingency(
-            [column for column in self.columns if not isinstance(column, Bits)], self.domain.shape
-        )
+        return contingency(codes_of(self.columns), self.domain.shape)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         if self._whole is None or any(part.item is not None for part in cells):
@@ -241,9 +220,7 @@ class ArrayCounter:
 
     def _bits(self, source: ItemSource) -> Bits:
         if isinstance(source, Items):
-            column = self.columns[self.domain.index(source.name)]
-            assert isinstance(column, Bits)
-            return column
+            return as_bits(self.columns[self.domain.index(source.name)])
         codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
         return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), source.size)
 

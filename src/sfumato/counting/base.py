@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells, Columns, Domain
-from sfumato.observation import ItemSource
+from sfumato.observation import ItemsetCounter, ItemSource
 
 
 class Counter(Protocol):
@@ -44,25 +43,10 @@ class Counter(Protocol):
         and the sum of the squares about that centre.
         """
 
-    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         """Itemsets among the items of these sources, numbered one source after the other: items of
         a column of baskets, or the cells of a column taken as items.
         """
 
     def batches(self) -> Iterator[Columns]:
         """The reports themselves, a batch after the other; refused where they do not come here."""
-
-
-class Baskets(Protocol):
-    """Whoever can say how many baskets hold all items of an itemset."""
-
-    @property
-    def items(self) -> int:
-        """The number of items."""
-
-    @property
-    def rows(self) -> int:
-        """The number of baskets."""
-
-    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The number of baskets that hold each itemset (n, k)."""

@@ -1,4 +1,6 @@
-"""TableCounter: rows in memory, which may come in batches; what was counted is not counted again."""
+"""TableCounter: rows in memory, which may come in batches; what was counted is not
+counted again.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def census(directory: str | Path | None = None) -> Records:
     Intervals are closed on the left as table 1 prints them ([15,35) …), which gives the frequent
     itemsets of its table 3. The numbers stay numbers, so other cuts can be asked for.
     """
-    return _select(_read("adult.csv.gz", directory), CENSUS)
+    return _select(read_table("adult.csv.gz", directory), CENSUS)
 
 
 def salary(directory: str | Path | None = None) -> Records:
@@ -102,14 +102,14 @@ def salary(directory: str | Path | None = None) -> Records:
     The 2,799 people whose employment is unknown ('?') are left out: the paper lists eight
     employments and no unknown.
     """
-    return _select(_with_employment(_read("adult.csv.gz", directory)), SALARY)
+    return _select(_with_employment(read_table("adult.csv.gz", directory)), SALARY)
 
 
 def salary_split(directory: str | Path | None = None) -> tuple[Records, Records]:
     """The same people as `salary`, in the training and the test part that UCI publishes (two
     thirds, one third).
     """
-    people = _with_employment(_read("adult.csv.gz", directory))
+    people = _with_employment(read_table("adult.csv.gz", directory))
     train, test = (people.filter(pc.equal(people["split"], part)) for part in ("train", "test"))
     return _select(train, SALARY), _select(test, SALARY)
 
@@ -122,7 +122,7 @@ def health(directory: str | Path | None = None) -> Records:
     health for doctor visits (DV12), access to care for telephone (PHONE); age, sex, income and
     health mean what they mean in the paper.
     """
-    survey = _read("health.csv.gz", directory)
+    survey = read_table("health.csv.gz", directory)
     code = {name: survey[name].to_numpy() for name in survey.column_names}
     columns = {
         "age": np.searchsorted([1, 4, 8, 12], code["Age"]),
@@ -157,7 +157,8 @@ def _find(file: str, directory: str | Path | None) -> Path:
     return path
 
 
-def _read(file: str, directory: str | Path | None) -> pa.Table:
+def read_table(file: str, directory: str | Path | None = None) -> pa.Table:
+    """The columns of a public file, as they are."""
     from pyarrow import csv
 
     path = _find(file, directory)

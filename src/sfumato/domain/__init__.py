@@ -2,7 +2,16 @@
 
 from sfumato.domain.attributes import FINE_GRID, Attribute, Bins, Category, Items, Numeric
 from sfumato.domain.cells import Cells
-from sfumato.domain.codes import Codes, Columns, code_dtype
+from sfumato.domain.codes import (
+    Codes,
+    Column,
+    Columns,
+    as_bits,
+    code_dtype,
+    codes_of,
+    one_after_another,
+    same_rows,
+)
 from sfumato.domain.domain import Axis, Domain
 
 __all__ = [
@@ -13,9 +22,14 @@ __all__ = [
     "Category",
     "Cells",
     "Codes",
+    "Column",
     "Columns",
     "Domain",
     "Items",
     "Numeric",
+    "as_bits",
     "code_dtype",
+    "codes_of",
+    "one_after_another",
+    "same_rows",
 ]

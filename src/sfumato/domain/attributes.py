@@ -27,6 +27,8 @@ from sfumato.received import MOST_CUTS, MOST_LABELS, MOST_NUMBER, MOST_WHOLE
 
 FINE_GRID = 1 << 16  # steps of a number whose schema states no step and no whole bounds
 MOST_LISTED = 1 << 20  # values of a number that are listed one by one
+# What spreadsheets, data frames and old surveys write for a value that is not there.
+NO_VALUE = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-", ".")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Attribute(ABC):
 
 @dataclass(frozen=True)
 class Category(Attribute):
-    """A column with listed values; `other` takes the unlisted, `missing` takes the nulls.
+    """A column with listed values; `other` takes the unlisted, `missing` takes the nulls and the
+    words that stand for one (?, NA, …), unless they are listed.
 
     >>> Category("sex", ("Female", "Male")).encode(pa.array(["Male", "Female"])).tolist()
     [1, 0]
@@ -141,7 +144,9 @@ class Category(Attribute):
     def _place_strangers(self, words: pa.Array, codes: Codes, first_row: int) -> Codes:
         absent = np.asarray(words.is_null().to_numpy(zero_copy_only=False))
         if self.missing is not None:
-            codes[absent] = self.code(self.missing)
+            unsaid = pc.is_in(pc.utf8_trim_whitespace(words), value_set=pa.array(NO_VALUE))
+            absent = absent | np.asarray(unsaid.to_numpy(zero_copy_only=False))
+            codes[absent & (codes < 0)] = self.code(self.missing)
         if self.other is not None:
             codes[(codes < 0) & ~absent] = self.code(self.other)
         if (codes < 0).any():
@@ -369,7 +374,8 @@ class Numeric(Attribute):
         if self.whole and (numbers != np.rint(numbers)).any():
             row = int(np.argmax(numbers != np.rint(numbers)))
             raise DataError(
-                f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is not a "
+                f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is "
+                "not a "
                 "whole number",
                 hint="state a step (step = 0.5) in the schema",
                 row=row + first_row,
@@ -428,7 +434,8 @@ class Numeric(Attribute):
 class Items(Attribute):
     """A universe of items; a record's column is a basket, the set of items it holds.
 
-    >>> Items("items", ("bread", "milk")).encode(pa.array([["milk"], ["bread", "milk"]])).to_dense().astype(int).tolist()
+    >>> baskets = pa.array([["milk"], ["bread", "milk"]])
+    >>> Items("items", ("bread", "milk")).encode(baskets).to_dense().astype(int).tolist()
     [[0, 1], [1, 1]]
     """
 
@@ -537,15 +544,24 @@ def _as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _as_numbers(
     name: str, array: pa.Array | pa.ChunkedArray, first_row: int
 ) -> NDArray[np.float64]:
-    """Numbers as floats, nulls as NaN."""
+    """Numbers as floats, nulls and words that stand for nothing as NaN."""
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if pa.types.is_string(array.type):
+        array = number_words(array)
     try:
         numbers = array.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise _not_a_number(name, array, first_row) from None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def number_words(words: pa.Array) -> pa.Array:
+    """Numbers as written, without blanks around them, and what stands for no number as null."""
+    trimmed = pc.utf8_trim_whitespace(words)
+    unsaid = pc.is_in(trimmed, value_set=pa.array(NO_VALUE))
+    return pc.if_else(unsaid, pa.scalar(None, pa.string()), trimmed)
 
 
 def _filled(
@@ -587,7 +603,8 @@ def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
 
 def _outside_error(name: str, value: float, row: int, low: float, high: float) -> DataError:
     return DataError(
-        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, {plain_number(high)}]",
+        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, "
+        f"{plain_number(high)}]",
         hint="widen the range, or say clip = true in the schema",
         row=row,
         column=name,

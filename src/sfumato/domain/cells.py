@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.domain.codes import Codes, code_dtype
+from sfumato.domain.codes import Codes, as_bits, code_dtype
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class Cells:
     def assign(self, column: Codes | Bits) -> Codes:
         """The cell of each row."""
         if self.item is not None:
-            assert isinstance(column, Bits)
-            return column.column(self.item)
+            return as_bits(column).column(self.item)
         codes = column if isinstance(column, np.ndarray) else np.asarray(column)
         if self.trivial:
             return codes

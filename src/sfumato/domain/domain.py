@@ -14,6 +14,7 @@ from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.notebook import html_table
 from sfumato.received import (
     MOST_ATTRIBUTES,
     MOST_DOMAIN_LABELS,
@@ -22,6 +23,8 @@ from sfumato.received import (
     parsed_toml,
     read_text,
 )
+
+MOST_SHOWN = 64  # values of a column whose labels a notebook lists
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Axis:
 class Domain:
     """The attributes of a record, in order.
 
+    >>> from sfumato.domain import Category
     >>> pets = Domain((Category("pet", ("cat", "dog")), Numeric("age", 0, 20, cuts=(2, 10))))
     >>> pets.names, pets.binned().cells
     (('pet', 'age'), 6)
@@ -148,13 +152,27 @@ class Domain:
         """Whether records are baskets of items (and nothing else)."""
         return len(self.attributes) == 1 and isinstance(self.attributes[0], Items)
 
-    @property
+    @cached_property
     def private(self) -> Domain:
         """The attributes inside the guarantee."""
         kept = tuple(attribute for attribute in self.attributes if not attribute.public)
         if not kept:
             raise SchemaError("every attribute is public, so there is nothing to perturb")
-        return replace(self, attributes=kept)
+        return self if kept == self.attributes else replace(self, attributes=kept)
+
+    def _repr_html_(self) -> str:
+        """The columns as notebooks show them."""
+        lines = (
+            (
+                attribute.name,
+                type(attribute).__name__.lower(),
+                f"{attribute.size:,}",
+                "public" if attribute.public else "private",
+                listing(attribute.labels, most=8) if attribute.size <= MOST_SHOWN else "–",
+            )
+            for attribute in self
+        )
+        return html_table(("column", "kind", "values", "", "labels"), lines, title=self.title)
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""
@@ -193,6 +211,7 @@ class Domain:
     def to_toml(self) -> str:
         """The schema as TOML text.
 
+        >>> from sfumato.domain import Category
         >>> print(Domain((Category("sex", ("F", "M")),)).to_toml())
         [[attribute]]
         name = "sex"

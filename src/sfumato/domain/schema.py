@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.domain.attributes import Attribute, Bins, Category, Items, Numeric, plain_number
 from sfumato.errors import SchemaError, listing, near_miss
 from sfumato.printable import escaped
-from sfumato.received import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, MOST_LETTERS, Received
+from sfumato.received import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, Received, shown
 
 _CLASSES: dict[str, type[Attribute]] = {
     "category": Category,
@@ -62,7 +62,7 @@ def _attribute(entry: dict[str, Any], place: int) -> Attribute:
 def _found_type(kind: Any) -> str:
     if kind is None:
         return "no type"
-    return f"type '{kind[:MOST_LETTERS]}'" if isinstance(kind, str) else "a type that is no word"
+    return f"type {shown(kind)}" if isinstance(kind, str) else "a type that is no word"
 
 
 def _labels(given: Received) -> tuple[str, ...]:

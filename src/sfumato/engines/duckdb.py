@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.sql.database import Database, TableName
+from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
@@ -60,6 +61,7 @@ class DuckDatabase(Database):
 
     connection: DuckDBPyConnection
     where: str
+    path: Path
     dialect: ClassVar[str] = "duckdb"
 
     @classmethod
@@ -67,7 +69,7 @@ class DuckDatabase(Database):
         """The database in a file; to be written, it is made if it is not there."""
         if not writable and not path.is_file():
             raise FileError(f"no database file '{path}'")
-        database = cls(connect(path, writable=writable), f"'{path}'")
+        database = cls(connect(path, writable=writable), f"'{path}'", path)
         if not writable:
             try:
                 database._check_plain()
@@ -118,6 +120,10 @@ class DuckDatabase(Database):
             schemas = [pair[0] for pair in pairs if _folded(pair[0]) == _folded(schema)]
             return (schema if schema in schemas or not schemas else schemas[0]), table
         return alike[0]
+
+    def state(self, table: TableName) -> str:
+        journal = self.path.with_name(f"{self.path.name}.wal")
+        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}
@@ -223,6 +229,13 @@ def file_relation(
     return DuckRelation(connection, table, reader.where, isinstance(reader, CsvReader), reader)
 
 
+def file_state(reader: Reader) -> str:
+    """What changes when the file of a release does, or one of its parts."""
+    parts = reader.parts if isinstance(reader, FolderReader) else (reader,)
+    paths = (getattr(part, "path", None) for part in parts)
+    return state_of(path for path in paths if isinstance(path, Path))
+
+
 def _table_function(reader: Reader, reports: Domain) -> str:
     """What stands after FROM to read a file."""
     if isinstance(reader, FolderReader):
@@ -287,6 +300,8 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
         raise FileError(f"DuckDB was still counting {where} after {PATIENCE:.0f} s") from None
     finally:
         timer.cancel()
+        # A thread that holds the connection while Python ends makes DuckDB complain of it.
+        timer.join()
 
 
 @contextmanager
@@ -296,6 +311,12 @@ def _clear(where: str) -> Iterator[None]:
 
     try:
         yield
+    except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.ConstraintException):
+        # Its own words quote the value, which may be someone's true one.
+        raise FileError(
+            f"DuckDB cannot read {where}: it holds a value that is not of its column's type",
+            hint="it was changed after it was perturbed",
+        ) from None
     except duckdb.Error as error:
         line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(f"DuckDB cannot read {where}: {line}") from None

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from sfumato.address import SPECIAL, redacted, well_formed
 from sfumato.counting.sql import SqlCounter
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Domain
+from sfumato.engines.campaigns import campaign_in
+from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
 from sfumato.engines.sqlite import open_campaign
 from sfumato.errors import FileError, ParameterError, near_miss
@@ -32,7 +36,7 @@ IN_FILES = ("duckdb", "sqlite")  # whose address is the name of a file
 class Location:
     """A table of a database: duckdb://PATH#TABLE or
     postgresql://user:password@host:port/database#TABLE; or a campaign of the collector's,
-    sqlite://PATH#NAME.
+    sqlite://PATH#NAME or postgresql://…#NAME.
 
     >>> Location.parse("duckdb://census.db#adult")
     Location(scheme='duckdb', address='census.db', table='adult')
@@ -55,10 +59,16 @@ class Location:
                 "sqlite://PATH#CAMPAIGN"
             )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
-        address, mark, table = rest.partition("#")
-        if not table:
+        # The last #: one in a password should be %23, and is none of the table's business.
+        address, mark, table = rest.rpartition("#")
+        if not mark or not table:
             raise ParameterError(
                 "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
+            )
+        if scheme != "duckdb" and not well_formed(text):
+            raise ParameterError(
+                f"'{redacted(text)}' is no address that can be read without a guess",
+                hint=f"{SPECIAL}, or leave the password to PGPASSWORD or ~/.pgpass",
             )
         return cls(
             scheme, address if scheme in IN_FILES else f"{scheme}://{address}", unquote(table)
@@ -75,34 +85,37 @@ class Location:
                 "a store of campaigns takes reports from respondents only",
                 hint="write releases to duckdb://PATH#TABLE or to a file",
             )
-        from sfumato.engines.postgres import PostgresDatabase
-
         return PostgresDatabase.connect(self.address)
 
 
 def open_source(
-    place: str | Path, engine: str | None = None, *, schema: Domain | None = None
+    place: str | Path,
+    engine: str | None = None,
+    *,
+    schema: Domain | None = None,
+    cache: bool = True,
 ) -> Source:
     """The release in a file or a database's table, its rows left where they are; a file without a
     mechanism is the truth.
 
     `engine` is memory or duckdb for files (duckdb where it can read the file), or a
     Spark master (local[2], spark://host:7077) for what Spark can reach; a database is its own
-    engine, and may be given as one: then `place` is a table.
+    engine, and may be given as one: then `place` is a table. What an engine counts is kept in the
+    user's cache, so that asking again reads no rows, unless `cache` is False.
     """
     if engine is not None and is_spark(engine):
         from sfumato.engines.spark.release import open_with_spark
 
-        return open_with_spark(spark_session(engine), str(place))
+        return open_with_spark(spark_session(engine), str(place), cache=cache)
     if engine is not None and "://" in engine:
         place, engine = engine if "#" in engine else f"{engine}#{quote(str(place))}", None
     location = Location.parse(str(place))
     if location is not None:
         _check_engine(engine, (location.scheme,))
-        return _release_at(location)
+        return _release_at(location, cache)
     reader = reader_of(place)
     if reader.provenance is not None:
-        return release_in(reader, engine)
+        return release_in(reader, engine, cache=cache)
     if engine == "duckdb":
         raise FileError(
             f"{reader.where} carries no mechanism; true records are counted in memory",
@@ -112,19 +125,24 @@ def open_source(
     return source_of(read_truth(reader, schema))
 
 
-def _release_at(location: Location) -> Release:
+def _release_at(location: Location, cache: bool) -> Release:
     """The release in a table; a database that does not hold it is let go of at once."""
     if location.scheme == "sqlite":
         return open_campaign(Path(unquote(location.address)), location.table)
     database = location.database()
     try:
-        return Release(*database.counter(location.table))
+        if isinstance(database, PostgresDatabase):
+            found = campaign_in(database, location.table)
+            if found is not None:
+                database.close()
+                return found
+        return Release(*database.counter(location.table, keep=cache))
     except BaseException:
         database.close()
         raise
 
 
-def release_in(reader: Reader, engine: str | None = None) -> Release:
+def release_in(reader: Reader, engine: str | None = None, *, cache: bool = True) -> Release:
     """The release in a perturbed file, counted by this engine."""
     provenance = reader.provenance
     if provenance is None:
@@ -133,14 +151,14 @@ def release_in(reader: Reader, engine: str | None = None) -> Release:
             "known"
         )
     _check_engine(engine, FILE_ENGINES)
-    from sfumato.engines.duckdb import file_relation, readable
+    from sfumato.engines.duckdb import file_relation, file_state, readable
 
     reports = provenance.mechanism.reports
     if engine == "memory" or (engine is None and not readable(reader)):
         return Release.of(reader.table(reports))
-    return Release(
-        SqlCounter(reports, file_relation(reader, reports), reader.described_rows), provenance
-    )
+    relation = file_relation(reader, reports)
+    kept = KeptCounts.of(provenance.release, reports, file_state(reader)) if cache else None
+    return Release(SqlCounter(reports, relation, reader.described_rows, kept), provenance)
 
 
 def save_release(release: Release | Table, url: str, *, force: bool = False) -> None:
@@ -150,7 +168,7 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
     location = Location.parse(url)
     if location is None:
         raise ParameterError(
-            f"'{url}' is no database",
+            f"'{redacted(url)}' is no database",
             hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE",
         )
     table = release.table if isinstance(release, Release) else release

@@ -105,6 +105,17 @@ class PostgresDatabase(Database):
             {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
         )
 
+    def pieces(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """What a statement finds, so many rows at a time, as it stood at one moment."""
+        with (
+            _clear(self.where),
+            self.connection.transaction(),
+            self.connection.cursor(name="pieces") as cursor,
+        ):
+            cursor.execute(statement)  # type: ignore[arg-type, unused-ignore]
+            while found := cursor.fetchmany(rows):
+                yield found
+
     def execute(self, statement: str) -> None:
         with _clear(self.where):
             self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
@@ -172,7 +183,10 @@ def _element(word: str) -> str:
 def _where(facts: dict[str, Any]) -> str:
     """The server and database without user or password."""
     host = facts.get("host") or facts.get("hostaddr") or "localhost"
-    return f"PostgreSQL at {host}:{facts.get('port') or 5432}/{facts.get('dbname') or facts.get('user') or ''}"
+    return (
+        "PostgreSQL at "
+        f"{host}:{facts.get('port') or 5432}/{facts.get('dbname') or facts.get('user') or ''}"
+    )
 
 
 def _refused(error: Exception, where: str, facts: dict[str, Any]) -> ServerError:
@@ -203,5 +217,8 @@ def _clear(where: str) -> Iterator[None]:
 
     try:
         yield
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        # Its own words quote the value, which may be someone's true one.
+        raise ServerError(f"{where}: a value is refused ({type(error).__name__})") from None
     except psycopg.Error as error:
         raise ServerError(f"{where}: {_reason(error)}") from None

@@ -1,12 +1,7 @@
-"""Campaigns in the collector's stores: sqlite://campaign.db#NAME, or #NAME/ROUND.
-
-Reports are packed in a store, and in the order of their random ids, so they are read into memory;
-ten million of them take some seconds. A store that is being served can be read at the same time.
-"""
+"""Campaigns in the collector's SQLite stores: opened to be read, and nothing in them trusted."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,15 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sfumato.errors import DataError, FileError, SfumatoError, near_miss
+from sfumato.engines.campaigns import CHUNK, chosen, provenance_of, release_of
+from sfumato.errors import FileError
 from sfumato.source import Release
-from sfumato.table import Provenance, Table
-from sfumato.table.packing import Packing
-from sfumato.table.table import join_columns
 
-CHUNK = 1 << 16  # reports read at a time
-LATEST = "SELECT number, spec FROM campaign WHERE name = ? ORDER BY round DESC LIMIT 1"
-ONE_ROUND = "SELECT number, spec FROM campaign WHERE name = ? AND round = ?"
+CAMPAIGNS = "SELECT name, round, number, spec FROM campaign"
 BODIES = "SELECT body FROM report WHERE campaign = ? ORDER BY id"
 
 
@@ -33,12 +24,8 @@ def open_campaign(path: Path, name: str) -> Release:
         raise FileError(f"no database file {where}")
     with _told(where), closing(_connected(path)) as connection:
         _check_store(connection, where)
-        number, spec = _campaign(connection, name, where)
-        provenance = _provenance(spec, name, where)
-        packing = Packing(provenance.mechanism.reports)
-        parts = [packing.unpack(part) for part in _bodies(connection, number, packing, where)]
-    reports = provenance.mechanism.reports
-    return Release.of(Table(reports, join_columns(reports, parts), provenance))
+        number, spec = chosen(connection.execute(CAMPAIGNS).fetchall(), name, where)
+        return release_of(provenance_of(spec, name, where), _bodies(connection, number), where)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -69,36 +56,10 @@ def _check_store(connection: sqlite3.Connection, where: str) -> None:
         raise FileError(f"{where} is no store of campaigns", hint="sfumato serve makes one")
 
 
-def _campaign(connection: sqlite3.Connection, name: str, where: str) -> tuple[int, str]:
-    plain, _, wanted = name.partition("/")
-    if wanted:
-        found = connection.execute(ONE_ROUND, (plain, wanted)).fetchone()
-    else:
-        found = connection.execute(LATEST, (plain,)).fetchone()
-    if found is None:
-        rows = connection.execute("SELECT name, round FROM campaign").fetchall()
-        known = [f"{known}/{number}" if wanted else known for known, number in rows]
-        raise FileError(f"no campaign '{name}' in {where}", hint=near_miss(name, known))
-    return int(found[0]), str(found[1])
-
-
-def _provenance(spec: str, name: str, where: str) -> Provenance:
-    try:
-        return Provenance.from_description(json.loads(spec))
-    except (ValueError, SfumatoError) as error:
-        told = error.message if isinstance(error, SfumatoError) else "it is not JSON"
-        raise FileError(f"campaign '{name}' of {where} has no description: {told}") from None
-
-
-def _bodies(
-    connection: sqlite3.Connection, number: int, packing: Packing, where: str
-) -> Iterator[bytes]:
+def _bodies(connection: sqlite3.Connection, number: int) -> Iterator[list[Any]]:
     found = connection.execute(BODIES, (number,))
     while rows := found.fetchmany(CHUNK):
-        bodies: list[Any] = [body for (body,) in rows]
-        if any(type(body) is not bytes or len(body) != packing.width for body in bodies):
-            raise DataError(f"a report in {where} is not of the length that its campaign has")
-        yield b"".join(bodies)
+        yield [body for (body,) in rows]
 
 
 @contextmanager

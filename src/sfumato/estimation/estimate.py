@@ -25,13 +25,15 @@ from sfumato.errors import (
 )
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
-from sfumato.estimation.likelihood import Likelihood, maximum_likelihood
+from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
+from sfumato.notebook import Framed, html_table
+from sfumato.printable import json_number
 
 
 @dataclass(frozen=True)
 class Answer:
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
-    a sample themselves.
+    a sample themselves, `assumes` what a model supposed beyond the reports.
 
     >>> [round(end, 2) for end in Answer(100.0, 10.0).interval(0.95)]
     [80.4, 119.6]
@@ -40,6 +42,7 @@ class Answer:
     value: float
     stderr: float
     sampling: bool = False
+    assumes: str | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The normal interval that covers the truth at this level."""
@@ -56,12 +59,26 @@ class Answer:
         """The value moved into its possible range: no longer unbiased."""
         return min(max(self.value, low), high)
 
+    def to_dict(self, level: float = 0.95) -> dict[str, float | None]:
+        """Value, standard error and interval; all of them None where there is no value."""
+        low, high = self.interval(level)
+        parts = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
+        known = math.isfinite(self.value)
+        return {name: json_number(part) if known else None for name, part in parts.items()}
+
     def __repr__(self) -> str:
         return f"Answer(value={self.value:.6g}, stderr={self.stderr:.4g})"
 
+    def _repr_html_(self) -> str:
+        """The number as notebooks show it."""
+        low, high = self.interval()
+        line = (f"{self.value:,.6g}", f"{self.stderr:,.3g}", f"{low:,.6g} to {high:,.6g}")
+        notes = () if self.assumes is None else (f"assumes {self.assumes}",)
+        return html_table(("value", "± stderr", "95 % interval"), [line], notes=notes)
+
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Framed):
     """Reconstructed counts of the cells of a question: an array of values, each weighted sum of
     which has a standard error.
 
@@ -94,11 +111,15 @@ class Estimate:
         """The estimate of Σ weights·counts."""
         weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
         variance = self._covariance(weights, weights, sampling)
-        return Answer(float((weights * self.value).sum()), math.sqrt(max(variance, 0.0)), sampling)
+        return self._answer(float((weights * self.value).sum()), variance, sampling)
+
+    def _answer(self, value: float, variance: float, sampling: bool) -> Answer:
+        sampled = sampling or self.evidence.samples
+        return Answer(value, math.sqrt(max(variance, 0.0)), sampled, self.evidence.assumes)
 
     def _covariance(self, first: NDArray[Any], second: NDArray[Any], sampling: bool) -> float:
         fixed = self.evidence.covariance(first, second) / self.copies**2
-        if not sampling:
+        if not sampling or self.evidence.samples:
             return fixed
         spread = float((first * second * self.value).sum())
         return (
@@ -116,8 +137,10 @@ class Estimate:
     ) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of the estimates of n cells with one another."""
         fixed = self.evidence.cell_covariance(cells) / self.copies**2
+        if not sampling or self.evidence.samples:
+            return fixed
         value = self.value.ravel()[cells]
-        return fixed + np.diag(value) - np.outer(value, value) / self.rows if sampling else fixed
+        return fixed + np.diag(value) - np.outer(value, value) / self.rows
 
     def coarsen(self, cells: Sequence[Cells]) -> Estimate:
         """The estimate over some of the columns, or coarser cells of them, from the
@@ -166,8 +189,7 @@ class Estimate:
             np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)
         ) / bottom.value
         slope = np.broadcast_to(slope, self.value.shape)
-        variance = self._covariance(slope, slope, sampling)
-        return Answer(value, math.sqrt(max(variance, 0.0)), sampling)
+        return self._answer(value, self._covariance(slope, slope, sampling), sampling)
 
     def share(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The share of all rows with these values."""
@@ -183,7 +205,7 @@ class Estimate:
         """The nearest non-negative counts that sum to the rows."""
         return project_simplex(self.value, self.rows)
 
-    def likelihood(self, **options: Any) -> Likelihood:
+    def likelihood(self, **options: Any) -> MostLikely:
         """The non-negative counts that make the reports most likely (iterative Bayes at its fixed
         point).
         """
@@ -196,19 +218,43 @@ class Estimate:
         return replace(found, value=found.value / self.copies)
 
     def to_arrow(self) -> Any:
-        """A table with one row a cell: its labels, value and stderr."""
+        """A table with one row a cell: its labels, its count, the count's standard error and its
+        95 % interval.
+        """
         import pyarrow as pa
 
+        reach = NormalDist().inv_cdf(0.975) * self.stderr
         places = np.unravel_index(np.arange(self.value.size), self.value.shape)
         columns = {
             part.name: [part.labels[i] for i in place]
             for part, place in zip(self.cells, places, strict=True)
         }
-        return pa.table({**columns, "value": self.value.ravel(), "stderr": self.stderr.ravel()})
+        counts = {
+            "count": self.value,
+            "count_stderr": self.stderr,
+            "count_low": self.value - reach,
+            "count_high": self.value + reach,
+        }
+        return pa.table(columns | {name: part.ravel() for name, part in counts.items()})
 
     def __repr__(self) -> str:
         shape = " × ".join(f"{part.name} ({part.size})" for part in self.cells)
         return f"Estimate of {self.rows:,} rows over {shape}"
+
+    def _repr_html_(self) -> str:
+        """The cells as notebooks show them."""
+        lines = (
+            (*labels.values(), f"{count:,.0f}", f"{stderr:,.3g}", f"{low:,.0f} to {high:,.0f}")
+            for labels, count, stderr, low, high in map(_parted, self.to_dicts())
+        )
+        heads = (*self.names, "count", "± stderr", "95 % interval")
+        return html_table(heads, lines, title=repr(self))
+
+
+def _parted(row: dict[str, Any]) -> tuple[dict[str, Any], float, float, float, float]:
+    """The labels of a row of `Estimate.to_arrow`, and its four numbers."""
+    numbers = [row.pop(name) for name in ("count", "count_stderr", "count_low", "count_high")]
+    return (row, *numbers)
 
 
 def _listed(values: Any) -> list[Any]:

@@ -14,12 +14,23 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
 from sfumato.domain import Cells
+from sfumato.errors import Unanswerable
 
 
 class Evidence(ABC):
     """What reports say about the cells of a question: each report contributes t(report, cell) to
     each cell's estimate.
     """
+
+    @property
+    def samples(self) -> bool:
+        """Whether its covariances count the rows as a sample, and not as held fixed."""
+        return False
+
+    @property
+    def assumes(self) -> str | None:
+        """What the estimate supposes beyond the reports, in words; None where it is nothing."""
+        return None
 
     @cached_property
     @abstractmethod
@@ -214,6 +225,11 @@ class CountEvidence(Evidence):
         permuted = [axis for axis, _, permuted in self.channel.own_axes if permuted]
         if not permuted:
             return influence
+        if self.channel.inputs != self.channel.outputs:
+            raise Unanswerable(
+                "a permuted column beside one that is reported otherwise than it is recorded: "
+                "the error of counts over both is not known; ask about them apart"
+            )
         return _without_margins(influence, self.counts, permuted, self.channel.noiseless_axes)
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
@@ -224,8 +240,8 @@ class CountEvidence(Evidence):
             axis=1
         )  # the other axes undone: columns of the inverse sum to 1
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
-        shape = [-1 if other == axis else 1 for other in range(weights.ndim)]
-        return (-(1 - keep) / (keep * float(self.counts.sum())) * slope).reshape(shape)
+        people = float((self.counts * self.channel.everyone).sum())
+        return np.asarray(self.channel.shown_at(axis, -(1 - keep) / (keep * people) * slope))
 
 
 def _without_margins(
@@ -279,6 +295,14 @@ class MergedEvidence(Evidence):
             lambda table: gathered(table, axes, merges),
             lambda weights: spread(weights, axes, merges, np.shape(fine.total)),
         )
+
+    @property
+    def samples(self) -> bool:
+        return self.fine.samples
+
+    @property
+    def assumes(self) -> str | None:
+        return self.fine.assumes
 
     @cached_property
     def total(self) -> NDArray[Any]:

@@ -21,7 +21,7 @@ BLOCK = 64  # cells of the largest block of factors that is multiplied out
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood:
+class MostLikely:
     """The non-negative counts that make the reports most likely, and how the search for
     them ended.
     """
@@ -34,7 +34,7 @@ class Likelihood:
 
 def maximum_likelihood(
     channel: Channel, counts: NDArray[Any], *, tolerance: float = TOLERANCE, steps: int = STEPS
-) -> Likelihood:
+) -> MostLikely:
     """The truths under which these reports are most likely, none of them negative.
 
     Where the inversion has no negative cell the two agree. Iterative Bayes (OLAP 4.2.2) is EM for
@@ -45,9 +45,9 @@ def maximum_likelihood(
     """
     counts = np.asarray(counts, dtype=np.float64)
     if float(counts.sum()) <= 0:
-        return Likelihood(np.zeros(channel.inputs), 0, 0.0, True)
+        return MostLikely(np.zeros(channel.inputs), 0, 0.0, True)
     if isinstance(channel, Retain) and channel.keep > 0:
-        return Likelihood(retain_maximum(channel, counts), 0, 0.0, True)
+        return MostLikely(retain_maximum(channel, counts), 0, 0.0, True)
     blocks = _in_blocks(channel) if isinstance(channel, Product) else channel
     found = _accelerated(blocks, counts.reshape(blocks.outputs), tolerance, steps)
     return replace(found, value=found.value.reshape(channel.inputs))
@@ -95,7 +95,7 @@ def retain_maximum(channel: Retain, counts: NDArray[Any]) -> NDArray[Any]:
 
 def _accelerated(
     channel: Channel, counts: NDArray[Any], tolerance: float, steps: int
-) -> Likelihood:
+) -> MostLikely:
     total = float(counts.sum())
     observed = counts / total
     value = np.full(channel.inputs, 1 / np.prod(channel.inputs))
@@ -114,7 +114,7 @@ def _accelerated(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Likelihood(value * total, step, float(gap), bool(gap <= tolerance))
+    return MostLikely(value * total, step, float(gap), bool(gap <= tolerance))
 
 
 def _bayes_step(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -59,7 +59,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class NumberCounts:
     """The estimated counts of some cells of a number (one axis of the estimate; `owner` says in
     which of the cells that were asked for each of them lies), and the weights that make up each
     group.
@@ -72,7 +72,7 @@ class Counted:
 
 
 # The counts over the cells that begin at these codes, for some of the groups by their numbers.
-Count = Callable[[Codes, Sequence[int]], Counted]
+Count = Callable[[Codes, Sequence[int]], NumberCounts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Curve:
     of the group.
     """
 
-    counted: Counted
+    counted: NumberCounts
     weights: NDArray[Any]  # of the group, in the shape of the estimate
     share: float
     starts: Codes
@@ -222,7 +222,8 @@ def quantiles(
         for place, weights in zip(chosen, counted.groups, strict=True):
             curve = Curve(counted, weights, wanted.below, starts)
             searches[place] = searches[place].narrowed(curve, size)
-    return [_answer(attribute, wanted, search) for search in searches]
+    supposed = counted.estimate.evidence.assumes
+    return [replace(_answer(attribute, wanted, each), assumes=supposed) for each in searches]
 
 
 def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import PrivacyError, Unanswerable
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
-from sfumato.observation import CellTally, ItemLaw, Observation, joined
+from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 
@@ -37,6 +36,7 @@ class Mechanism(ABC):
     name: ClassVar[str]  # as on the command line and in files
     summary: ClassVar[str] = ""  # what it is for, in a few words
     options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
+    promises: ClassVar[bool] = True  # whether a guarantee can be asked of it
     domain: Domain
 
     # What every mechanism must say.
@@ -113,8 +113,35 @@ class Mechanism(ABC):
         return ()
 
     @property
+    def together(self) -> tuple[tuple[str, ...], ...] | None:
+        """The sets of columns that single reports speak of, where they do not speak of all."""
+        return None
+
+    def described(self) -> dict[str, Any]:
+        """What else people should see of the mechanism, as JSON data."""
+        return {}
+
+    @property
+    def at_once(self) -> int | None:
+        """The most private columns of which any can be asked about together; None where all can."""
+        return None
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """What one person adds to the variance of Σ weights·shares over these private cells, where
+        a closed form says so before anything is observed.
+        """
+        return None
+
+    @property
     def item_law(self) -> ItemLaw | None:
         """How supports of itemsets come back, for reports that are baskets; None for others."""
+        return None
+
+    @property
+    def symbol_law(self) -> SymbolLaw | None:
+        """How supports come back where a report is one symbol for a whole basket; else None."""
         return None
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
@@ -333,8 +360,7 @@ def _assigned(part: Cells, column: Any) -> NDArray[np.intp]:
 
 def rows_of(columns: Columns) -> int:
     """How many records a batch holds."""
-    first = columns[0]
-    return first.rows if isinstance(first, Bits) else len(first)
+    return len(columns[0])
 
 
 def check_kept(mechanism: Mechanism, asked: Guarantee) -> None:

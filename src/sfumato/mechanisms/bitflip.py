@@ -32,7 +32,8 @@ SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 PLANES = 16  # random bits compared for one report bit
 CHUNK = (
     1 << 12
-    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little
+    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost
+    # little
     # beside them
 )
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
@@ -45,8 +46,8 @@ class ItemFlips(Mechanism):
     2×2 channels.
 
     Item i is reported when true with probability p_i (keep ones) and not reported when false with
-    q_i (keep zeros): MASK, EMASK and FP/NFP (THEORY §2). Records are reported as baskets of their
-    `attribute=value` items.
+    q_i (keep zeros): MASK, EMASK and FP/NFP (docs/theory.md). Records are reported as baskets of
+    their `attribute=value` items.
     """
 
     @property
@@ -260,7 +261,7 @@ class BitFlip(ItemFlips):
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
         """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for
-        records (THEORY §2).
+        records (docs/theory.md).
         """
         if not math.isfinite(guarantee.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
@@ -451,6 +452,9 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     for name, rate in (("keep_ones", keep_ones), ("keep_zeros", keep_zeros)):
         if not 0 <= rate <= 1:
             raise ParameterError(f"{name}={rate:g} is not a probability; use a number from 0 to 1")
+    scaled = keep_ones * SCALE, keep_zeros * SCALE
+    if scaled == (int(scaled[0]), int(scaled[1])) and sum(scaled) != SCALE:
+        return int(scaled[0]), int(scaled[1])  # as files hold them: nothing is left to round
     ones, zeros = Fraction(str(keep_ones)), Fraction(str(keep_zeros))
     toward = math.floor if ones + zeros > 1 else math.ceil
     rounded = toward(ones * SCALE), toward(zeros * SCALE)

@@ -37,7 +37,8 @@ class Combined(Mechanism):
 
     >>> from sfumato.domain import Category
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-    >>> sex, pet = Domain((Category("sex", ("f", "m")),)), Domain((Category("pet", ("cat", "dog", "eel")),))
+    >>> sex = Domain((Category("sex", ("f", "m")),))
+    >>> pet = Domain((Category("pet", ("cat", "dog", "eel")),))
     >>> Combined.of(GammaDiagonal(sex, 3), GammaDiagonal(pet, 5)).guarantee
     Guarantee(gamma=15)
     """
@@ -208,13 +209,13 @@ class Combined(Mechanism):
         return cls(domain, tuple(from_spec(p.value) for p in parts.entries(MOST_ATTRIBUTES)))
 
     def steps(self) -> tuple[Step, ...]:
-        private = self.domain.private
-        places = [[private.index(name) for name in part.domain.names] for part in self.parts]
-        return tuple(
-            moved_step(step, own, own)
-            for part, own in zip(self.parts, places, strict=True)
-            for step in part.program().steps
-        )
+        private, reports = self.domain.private, self.private_reports
+        moved: list[Step] = []
+        for part, names in zip(self.parts, self.report_names, strict=True):
+            own = [private.index(name) for name in part.domain.names]
+            shown = [reports.index(names[name]) for name in part.reports.names]
+            moved += [moved_step(step, own, shown) for step in part.program().steps]
+        return tuple(moved)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         private = self.domain.private

@@ -40,7 +40,7 @@ from sfumato.mechanisms.bitflip import (
     value_shares,
 )
 from sfumato.mechanisms.options import Option
-from sfumato.mechanisms.steps import Cut, Step
+from sfumato.mechanisms.steps import CutStep, Step
 from sfumato.mechanisms.steps.baskets import boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
@@ -161,7 +161,7 @@ class CutAndPaste(Mechanism):
     def steps(self) -> tuple[Step, ...]:
         private = self.domain.private
         return (
-            Cut(
+            CutStep(
                 columns=tuple(range(len(private))),
                 reports=tuple(range(len(self.private_reports))),
                 items=private.attributes[0].size if private.baskets else None,

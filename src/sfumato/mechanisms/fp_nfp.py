@@ -32,7 +32,8 @@ class FrequencyFlip(ItemFlips):
 
     >>> from sfumato.domain import Items
     >>> pair = Domain((Items("items", ("bread", "caviar")),))
-    >>> FrequencyFlip.from_supports(pair, [0.6, 0.001], fp=0.75, nfp=0.5, min_support=0.01).thresholds.tolist()
+    >>> rates = {"fp": 0.75, "nfp": 0.5, "min_support": 0.01}
+    >>> FrequencyFlip.from_supports(pair, [0.6, 0.001], **rates).thresholds.tolist()
     [[49152, 65536], [49152, 32768]]
     """
 
@@ -43,6 +44,7 @@ class FrequencyFlip(ItemFlips):
         Option("nfp", "how often a zero of an item that is not frequent stays"),
         Option("min_support", "from which support on an item is frequent"),
     )
+    promises = False
     domain: Domain
     frequent: tuple[str, ...]
     fp: float

@@ -14,9 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Retain
-from sfumato.domain import Columns, Domain, Items, code_dtype
+from sfumato.domain import Columns, Domain, Items, code_dtype, codes_of
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.sequential import DiagonalSums
@@ -116,7 +115,7 @@ class GammaDiagonal(Mechanism):
         for start in range(0, rows, CHUNK):
             part = slice(start, min(start + CHUNK, rows))
             draw(
-                [column[part] for column in _codes(columns)],
+                [column[part] for column in codes_of(columns)],
                 [report[part] for report in reports],
                 rng,
             )
@@ -204,7 +203,3 @@ def check_cells(name: str, domain: Domain) -> None:
                 f"{name} perturbs records, and '{attribute.name}' holds baskets",
                 hint="use the mask mechanism",
             )
-
-
-def _codes(columns: Columns) -> list[NDArray[Any]]:
-    return [column for column in columns if not isinstance(column, Bits)]

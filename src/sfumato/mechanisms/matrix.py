@@ -17,21 +17,21 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Dense
 from sfumato.channels.dense import check_stochastic
-from sfumato.domain import Columns, Domain, code_dtype
-from sfumato.errors import FileError, ParameterError, PrivacyError
+from sfumato.domain import Columns, Domain, code_dtype, codes_of
+from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import MATRIX, Supports
 from sfumato.mechanisms.sequential import DenseSums
-from sfumato.mechanisms.steps import Step, Table
+from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import Received
+from sfumato.received import Received, read_text
 
+MOST_MATRIX_BYTES = 1 << 25  # of a file that holds a matrix
 MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is known in a second
 
 
@@ -44,7 +44,8 @@ class UserMatrix(Mechanism):
     channel are those of the rounded matrix.
 
     >>> from sfumato.domain import Category
-    >>> coin = UserMatrix(Domain((Category("coin", ("heads", "tails")),)), [[0.75, 0.125], [0.25, 0.875]])
+    >>> sides = Domain((Category("coin", ("heads", "tails")),))
+    >>> coin = UserMatrix(sides, [[0.75, 0.125], [0.25, 0.875]])
     >>> coin.guarantee, round(coin.private_channel.condition, 2)
     (Guarantee(gamma=6), 1.64)
     """
@@ -52,6 +53,7 @@ class UserMatrix(Mechanism):
     name = "matrix"
     summary = "any matrix of yours over the joint domain"
     options = (MATRIX,)
+    promises = False
     domain: Domain
     matrix: NDArray[Any]  # (reports, records): kept as multiples of 2^-32
 
@@ -157,13 +159,11 @@ class UserMatrix(Mechanism):
     def steps(self) -> tuple[Step, ...]:
         sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))
         places = tuple(range(len(sizes)))
-        return (Table(columns=places, reports=places, sizes=sizes, weights=laws),)
+        return (TableStep(columns=places, reports=places, sizes=sizes, weights=laws),)
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         shape = self.domain.private.shape
-        records = tuple(
-            column.astype(np.intp) for column in columns if not isinstance(column, Bits)
-        )
+        records = tuple(column.astype(np.intp) for column in codes_of(columns))
         joint = np.ravel_multi_index(records, shape).astype(np.uint64)
         places = joint * np.uint64(ONE) + rng.uint32(len(joint))
         drawn = np.searchsorted(self._cumulative, places, side="right") - joint.astype(
@@ -187,9 +187,11 @@ def read_matrix(path: str | Path) -> NDArray[np.float64]:
         matrix = np.asarray(readers[path.suffix.lower()](path), dtype=np.float64)
     except FileNotFoundError:
         raise FileError(f"no matrix file '{path}'") from None
+    except SfumatoError:
+        raise
     except OSError as error:
         raise FileError(f"cannot read matrix '{path}': {error.strerror or error}") from None
-    except (ValueError, TypeError, EOFError):
+    except (ValueError, TypeError, EOFError, OverflowError, RecursionError, MemoryError):
         raise FileError(
             f"'{path}' does not hold a matrix of numbers",
             hint="one line a report, one number a record",
@@ -211,15 +213,18 @@ def _read_txt(path: Path) -> NDArray[Any]:
 
 
 def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    text = read_text(path, f"matrix file '{path}'", MOST_MATRIX_BYTES)
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _read_npy(path: Path) -> NDArray[Any]:
-    return np.load(path, allow_pickle=False)
+    # Mapped, a header that promises more than the file holds is found out before anything is
+    # allocated.
+    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(read_text(path, f"matrix file '{path}'", MOST_MATRIX_BYTES))
 
 
 def _check_shape(matrix: NDArray[Any], private: Domain) -> None:

@@ -206,7 +206,8 @@ class Program:
             raise FileError("a client program has a version and a list of steps, and nothing else")
         if data["version"] != VERSION:
             raise FileError(
-                f"this client program is of version {data['version']}; this software runs {VERSION}",
+                f"this client program is of version {data['version']}; this software runs "
+                f"{VERSION}",
                 hint="update it",
             )
         return cls(tuple(map(step_from, data["steps"])))

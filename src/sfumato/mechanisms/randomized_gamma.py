@@ -14,9 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Retain
-from sfumato.domain import Columns, Domain, code_dtype
+from sfumato.domain import Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
@@ -108,13 +107,18 @@ class RandomizedGamma(Mechanism):
 
     @property
     def revealed(self) -> Guarantee:
-        """What would be promised to a client whose r became known: (γx+α)/(x-α/(n-1)) at the worst
-        r.
+        """What would be promised to a client whose r became known, at the worst r.
+
+        The larger of (γx+α)/(x-α/(n-1)) at r = α and (x+α/(n-1))/(γx-α) at r = -α: near α = γx the
+        second one wins, because a report then rules out its own value.
         """
         stay, total, reach = self._weights
-        others = total - stay - reach
+        others = self._cells - 1
+        most, least = stay + reach, stay - reach
+        if most == total or least == 0:
+            return Guarantee(math.inf)
         return Guarantee(
-            Fraction((stay + reach) * (self._cells - 1), others) if others else math.inf
+            max(Fraction(most * others, total - most), Fraction(total - least, least * others))
         )
 
     def posterior_range(self, prior: float) -> tuple[float, float]:
@@ -179,7 +183,7 @@ class RandomizedGamma(Mechanism):
         )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        records = [column for column in columns if not isinstance(column, Bits)]
+        records = codes_of(columns)
         rows = rows_of(columns)
         reports = tuple(
             np.empty(rows, dtype=code_dtype(size)) for size in self.domain.private.shape

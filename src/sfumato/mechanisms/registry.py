@@ -17,17 +17,27 @@ MECHANISMS = {
     "gamma-diagonal": "gamma_diagonal:GammaDiagonal",
     "randomized-gamma": "randomized_gamma:RandomizedGamma",
     "retention": "retention:Retention",
-    "swapping": "swapping:Swapping",
+    "permuting": "permuting:Permuting",
     "mask": "bitflip:BitFlip",
     "fp-nfp": "fp_nfp:FrequencyFlip",
     "cut-and-paste": "cut_and_paste:CutAndPaste",
     "matrix": "matrix:UserMatrix",
     "combined": "combined:Combined",
+    "questionnaire": "questionnaire:Questionnaire",
+    "unary": "unary:UnaryEncoding",
+    "subset-selection": "subset_selection:SubsetSelection",
+    "hadamard": "hadamard:HadamardResponse",
+    "piecewise": "piecewise:Piecewise",
+    "square-wave": "square_wave:SquareWave",
+    "item-set": "item_set:ItemSet",
 }
+# What version 0.1.0 called a mechanism, in its files and on its command line.
+FORMER_NAMES = {"swapping": "permuting"}
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
     """The class of a mechanism, loaded when asked for."""
+    name = FORMER_NAMES.get(name, name)
     if name not in MECHANISMS:
         raise ParameterError(
             f"no mechanism '{name}' ({listing(MECHANISMS, most=12)})",

@@ -14,9 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Law, OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain, code_dtype
+from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
@@ -90,11 +89,11 @@ class Retention(Mechanism):
         return found
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[Replaced, ...]:
         """How each private column is replaced."""
         assert isinstance(self.keep, tuple) and isinstance(self.replace, tuple)
         return tuple(
-            Column(attribute.size, Fraction(keep), law)
+            Replaced(attribute.size, Fraction(keep), law)
             for attribute, keep, law in zip(
                 self.domain.private, self.keep, self.replace, strict=True
             )
@@ -165,13 +164,12 @@ class Retention(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
             column.randomise(codes, rng)
-            for column, codes in zip(self.columns, columns, strict=True)
-            if not isinstance(codes, Bits)
+            for column, codes in zip(self.columns, codes_of(columns), strict=True)
         )
 
 
 @dataclass(frozen=True)
-class Column:
+class Replaced:
     """How one column is replaced: kept with `keep`, else drawn from `law` ("uniform", "identity",
     or weights of sum 2^32).
     """
@@ -310,7 +308,7 @@ def _shared_keep(
     excess = Fraction(math.expm1(guarantee.epsilon / shares))
     laws = _replacements(private, replacement)
     columns = [
-        Column(attribute.size, Fraction(1, 2), law)
+        Replaced(attribute.size, Fraction(1, 2), law)
         for attribute, law in zip(private, laws, strict=True)
     ]
     counts = [
@@ -333,7 +331,7 @@ def _shared_keep(
     )
 
 
-def _keep_count(name: str, column: Column, excess: Fraction) -> int:
+def _keep_count(name: str, column: Replaced, excess: Fraction) -> int:
     """keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass, in units of 2^-32
     rounded down.
     """

@@ -90,7 +90,8 @@ class DiagonalSums:
     """The gamma-diagonal matrix: one weight on the diagonal, another everywhere else (γ = diagonal
     / other).
 
-    >>> DiagonalSums((2, 3), diagonal=5, other=1).following([np.array([0]), np.array([2])], []).tolist()
+    >>> sums = DiagonalSums((2, 3), diagonal=5, other=1)
+    >>> sums.following([np.array([0]), np.array([2])], []).tolist()
     [[7, 3]]
     """
 

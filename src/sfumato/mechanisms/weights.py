@@ -45,6 +45,18 @@ def integer_weights(
     return weights.astype(np.uint64).reshape(masses.shape)
 
 
+def simple_below(gamma: Fraction, fineness: int) -> Fraction:
+    """The largest fraction not above gamma whose denominator is small: gamma itself where that is
+    at most `fineness`, which else is the denominator.
+
+    >>> simple_below(Fraction(19), 4096), simple_below(Fraction(1001, 999), 100)
+    (Fraction(19, 1), Fraction(1, 1))
+    """
+    if gamma.denominator <= fineness:
+        return gamma
+    return Fraction(math.floor(gamma * fineness), fineness)
+
+
 def check_weights(weights: NDArray[Any] | Sequence[int]) -> None:  # (codes,) or (codes, columns)
     """Refuse what is not a distribution in units of 2^-32: a weight that wrapped below 0, a sum
     that is off.

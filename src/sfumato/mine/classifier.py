@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
-from sfumato.errors import EstimationError, ParameterError, listing, near_miss
+from sfumato.errors import DataError, EstimationError, ParameterError, listing, near_miss
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
 from sfumato.table import Table
@@ -99,6 +99,11 @@ class Classifier(ABC):
         table = read_records(data, self._domain, self._wanted(data, cells))
         if table.provenance is None:
             return self._from_truths(assigned(table, cells))
+        if table.rows % table.copies:
+            raise DataError(
+                f"{table.rows:,} reports are no whole number of people with {table.copies} reports "
+                "each"
+            )
         step = CHUNK * table.copies
         parts = [
             self._from_reports(table.slice(start, start + step))
@@ -198,7 +203,8 @@ class Classifier(ABC):
             for name, value in self.get_params().items()
             if value is not defaults[name].default
         }
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in stated.items())})"
+        settings = ", ".join(f"{name}={value!r}" for name, value in stated.items())
+        return f"{type(self).__name__}({settings})"
 
 
 def mixture_posterior(

@@ -186,7 +186,7 @@ def _even_starts(counts: NDArray[Any], most: int) -> NDArray[Any]:
     """
     for _ in range(5):
         counts = np.minimum(counts, counts.sum() / most)
-    share = (np.cumsum(counts) - counts / 2) / counts.sum()
+    share = (np.cumsum(counts) - counts / 2) / (counts.sum() or 1)
     starts = np.searchsorted(share, np.arange(1, most) / most)
     return np.unique(starts[(starts > 0) & (starts < len(counts))])
 

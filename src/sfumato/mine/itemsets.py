@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,16 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
+from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets
+from sfumato.notebook import Framed, html_table
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["Itemset", "Itemsets", "Step", "Threshold", "Tier", "frequent_itemsets"]
+__all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemsets"]
 
 # Candidates counted together: bounds what is held beside the bitmaps.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
+# Candidates of a length that are measured first, where there are many.
+_PROBE, _MANY_PROBES = 256, 8
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -39,12 +44,23 @@ class HasSupports(Protocol):
         """Estimated counts of itemsets, one length after the other."""
 
 
-class Step(NamedTuple):
+class Level(NamedTuple):
     """What one level of the search did."""
 
     length: int
     candidates: int
     kept: int
+
+
+class Lost(NamedTuple):
+    """A length of which the reports say nothing."""
+
+    length: int
+    stderr: float  # of half of its counts, or more
+    rows: int
+
+    def __str__(self) -> str:
+        return noise_told(f"{self.length} items together leave", self.stderr, self.rows)
 
 
 class Itemset(NamedTuple):
@@ -62,9 +78,9 @@ class Threshold:
     """When an itemset is pruned and when it is reported, two separate decisions.
 
     Reported: estimate ≥ (1 - relax) · min_support, or, with a `level`, probability of being
-    frequent ≥ level. Pruned: estimate + prune_errors · stderr < (1 - relax) · min_support, since a
-    wrongly pruned itemset takes all its supersets with it. On exact data both are the plain
-    threshold.
+    frequent ≥ level; what is lost in its error is no finding. Pruned: estimate + prune_errors ·
+    stderr < (1 - relax) · min_support, since a wrongly pruned itemset takes all its supersets with
+    it. On exact data both are the plain threshold.
     """
 
     min_support: float
@@ -100,22 +116,40 @@ class Threshold:
             errors = max(errors, -_normal_quantile(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reports(self, measured: Measured, rows: int) -> NDArray[np.bool_]:
+    def reports(self, tier: Tier, rows: int, probability: Floats) -> NDArray[np.bool_]:
         """Which itemsets are part of the result."""
+        measured = tier.measured
         if self.level is not None:
-            return self.probability(measured, rows) >= self.level
-        return measured.count >= (1 - self.relax) * self.goal(rows)
+            reached = probability >= self.level
+        else:
+            reached = measured.count >= (1 - self.relax) * self.goal(rows)
+        # With no errors left to an itemset it is the papers' own search, which reports regardless.
+        return reached & ~is_lost(measured.stderr, rows) if self.prune_errors else reached
 
-    def probability(self, measured: Measured, rows: int) -> Floats:
-        """How probable it is that the true support reaches min_support, by the normal law of the
-        estimate.
+    def probability(self, tier: Tier, rows: int) -> Floats:
+        """How probable it is that each true support reaches min_support: by the estimate and its
+        error, by what the subsets allow, and by how common such supports are among all candidates
+        of this length.
         """
-        above = measured.count - self.goal(rows)
-        probability = (above >= 0).astype(np.float64)
-        uncertain = measured.stderr > 0
-        if uncertain.any():
-            probability[uncertain] = _normal_share(above[uncertain] / measured.stderr[uncertain])
+        measured, prior = tier.measured, tier.prior
+        probability = (measured.count >= self.goal(rows)).astype(np.float64)
+        uncertain = np.flatnonzero(measured.stderr > 0)
+        if prior is not None and len(uncertain):
+            candidates = tier.candidates(rows).take(uncertain)
+            probability[uncertain] = prior.probability(candidates, self.goal(rows) / max(rows, 1))
         return probability
+
+    def probabilities(self, tiers: Sequence[Tier], rows: int) -> list[Floats]:
+        """The same of tiers one above the other: an itemset is frequent only where all its subsets
+        are, so that it is no more probably so than any of them.
+        """
+        found: list[Floats] = []
+        for tier in tiers:
+            own = self.probability(tier, rows)
+            if found:
+                own = np.minimum(own, found[-1][tier.subsets].min(axis=1))
+            found.append(own)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +159,8 @@ class Tier:
     itemsets: NDArray[np.int32]  # (n, k), items ascending, rows in lexicographic order
     subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
+    most: Floats  # (n,): the most that each support can be, by those of the subsets
+    prior: Prior | None = None  # of the supports of all candidates; None where nothing is estimated
 
     @property
     def length(self) -> int:
@@ -133,7 +169,25 @@ class Tier:
 
     def take(self, rows: Integers) -> Tier:
         """Some of the itemsets."""
-        return Tier(self.itemsets[rows], self.subsets[rows], self.measured.take(rows))
+        return Tier(
+            self.itemsets[rows],
+            self.subsets[rows],
+            self.measured.take(rows),
+            self.most[rows],
+            self.prior,
+        )
+
+    def candidates(self, rows: int) -> Candidates:
+        """The itemsets as supports."""
+        total = max(rows, 1)
+        return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
+
+    def fitted(self, seen: list[Candidates]) -> Tier:
+        """The same itemsets with the prior of all candidates that were seen."""
+        uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
+        if not sum(len(part.stderr) for part in uncertain):
+            return self
+        return replace(self, prior=Prior.fitted(Candidates.concatenate(uncertain)))
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
@@ -142,6 +196,7 @@ class Tier:
             np.concatenate([part.itemsets for part in parts]),
             np.concatenate([part.subsets for part in parts]),
             Measured.concatenate([part.measured for part in parts]),
+            np.concatenate([part.most for part in parts]),
         )
 
 
@@ -156,7 +211,7 @@ def frequent_itemsets(
     top: int | None = None,
     prune_errors: float = 2.0,
     max_candidates: int = 10_000_000,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[Level], None] | None = None,
 ) -> Itemsets:
     """The itemsets whose estimated support reaches `min_support`, with standard errors.
 
@@ -165,7 +220,9 @@ def frequent_itemsets(
     with at least that probability. `prune_errors` is the error bar left to an itemset before its
     supersets are given up: more of it finds more long itemsets in perturbed data and costs time; 0
     prunes as the papers do. `top` keeps the itemsets of largest support only. More than
-    `max_candidates` candidates at one length are refused.
+    `max_candidates` candidates at one length are refused. The search ends where the reports say
+    nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
+    as the papers do).
 
     >>> from sfumato.bits import Bits
     >>> from sfumato.estimation.supports.flipped import FlippedSupports
@@ -236,33 +293,72 @@ class _Search:
     max_length: int | None
     top: int | None
     max_candidates: int
-    progress: Callable[[Step], None] | None
+    progress: Callable[[Level], None] | None
 
     def run(self) -> Itemsets:
         """Grow itemsets until no candidate survives."""
-        threshold, tiers = self.threshold, list[Tier]()
-        tier = Tier(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32), self.supports.empty())
+        threshold, tiers, lost = self.threshold, list[Tier](), None
+        none = np.zeros((1, 0), np.int32)
+        tier = Tier(none, none, self.supports.empty(), np.ones(1))
         while len(tier.itemsets) and (self.max_length is None or tier.length < self.max_length):
-            tier = self._grow(tier, threshold)
+            longer = self._grow(tier, threshold)
+            if isinstance(longer, Lost):
+                lost = longer
+                break
+            tier = longer
             tiers.append(tier)
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
-        chosen = tuple(np.flatnonzero(threshold.reports(tier.measured, rows)) for tier in kept)
-        return Itemsets(self.supports, kept, chosen, threshold)
+        likely = threshold.probabilities(kept, rows)
+        chosen = tuple(
+            np.flatnonzero(threshold.reports(tier, rows, each))
+            for tier, each in zip(kept, likely, strict=True)
+        )
+        return Itemsets(self.supports, kept, chosen, threshold, lost=lost)
 
-    def _grow(self, tier: Tier, threshold: Threshold) -> Tier:
-        """The surviving itemsets one item longer."""
-        parts, candidates = [], 0
+    def _grow(self, tier: Tier, threshold: Threshold) -> Tier | Lost:
+        """The surviving itemsets one item longer, or that the reports say nothing of them."""
+        parts, seen, candidates = list[Tier](), list[Candidates](), 0
+        below = tier.candidates(self.supports.rows)
         for itemsets, subsets in self._candidates(tier):
+            lost = None if parts else self._probed(itemsets, subsets, tier)
+            if lost is not None:
+                return lost
             measured = self.supports.measure(itemsets, subsets, tier.measured)
+            lost = None if parts else self._lost(measured, tier)
+            if lost is not None:
+                return lost
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
-            parts.append(Tier(itemsets, subsets, measured).take(alive))
+            most = most_by_subsets(subsets, below.support, below.stderr)
+            part = Tier(itemsets, subsets, measured, most)
+            parts.append(part.take(alive))
+            if not self.supports.exact:
+                seen.append(part.candidates(self.supports.rows).sample(FITTED))
             candidates += len(itemsets)
-        longer = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
+        longer = Tier.concatenate(parts).fitted(seen) if parts else _nothing(tier.length + 1)
         if self.progress:
-            self.progress(Step(longer.length, candidates, len(longer.itemsets)))
+            self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
+
+    def _probed(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
+    ) -> Lost | None:
+        """Whether supports of many itemsets are not worth measuring, by a few of them."""
+        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
+            return None
+        few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
+        measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
+        return self._lost(measured, tier)
+
+    def _lost(self, measured: Measured, tier: Tier) -> Lost | None:
+        """Whether half of these supports have errors beyond any use; single items are told whatever
+        they are, and the papers' own search (no errors left to an itemset) goes on regardless.
+        """
+        if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
+            return None
+        stderr, rows = float(np.median(measured.stderr)), self.supports.rows
+        return Lost(tier.length + 1, stderr, rows) if is_lost(stderr, rows) else None
 
     def _candidates(self, tier: Tier) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         if tier.length == 0:
@@ -288,7 +384,7 @@ class _Search:
 
 def _nothing(length: int) -> Tier:
     none = np.zeros((0, length), dtype=np.int32)
-    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)))
+    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0))
 
 
 def _joined(
@@ -353,7 +449,7 @@ def _check_number(length: int, number: int, limit: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Itemsets:
+class Itemsets(Framed):
     """Frequent itemsets as a table: shortest first, then in the order of the items.
 
     `tiers` holds every itemset that the search kept, reported or not, so that the support of each
@@ -365,6 +461,8 @@ class Itemsets:
     tiers: tuple[Tier, ...]
     chosen: tuple[Integers, ...]
     threshold: Threshold
+    labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source
+    lost: Lost | None = None  # the length from which on the reports say nothing
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.chosen)
@@ -388,10 +486,19 @@ class Itemsets:
         """The support from which an itemset counts as frequent."""
         return self.threshold.min_support
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each item of the source is called."""
+        return self.supports.names if self.labels is None else self.labels
+
+    def named(self, names: Mapping[str, str]) -> Itemsets:
+        """The same itemsets, their items called by these names where they have one."""
+        return replace(self, labels=tuple(names.get(item, item) for item in self.supports.names))
+
     @cached_property
     def items(self) -> list[tuple[str, ...]]:
         """The item names of each itemset, in the order of the source's items."""
-        names = np.array(self.supports.names, dtype=object)
+        names = np.array(self.names, dtype=object)
         return [tuple(row) for itemsets in self._itemsets() for row in names[itemsets].tolist()]
 
     @property
@@ -424,8 +531,27 @@ class Itemsets:
     @cached_property
     def probability(self) -> Floats:
         """The probability that each itemset's true support reaches `min_support`."""
-        measured = Measured(self.count, self.count, self._column("stderr"))
-        return self.threshold.probability(measured, self.rows)
+        likely = self.threshold.probabilities(self.tiers, self.rows)
+        parts = [each[rows] for each, rows in zip(likely, self.chosen, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    @property
+    def untold(self) -> int | None:
+        """The length from which on the reports say nothing."""
+        return None if self.lost is None else self.lost.length
+
+    @property
+    def left_out(self) -> int:
+        """How many itemsets reach the threshold, but are lost in their errors and no finding."""
+        goal = (1 - self.threshold.relax) * self.threshold.goal(self.rows)
+        found = (t.measured for t in self.tiers if self.threshold.prune_errors)
+        lost = [(m.count >= goal) & is_lost(m.stderr, self.rows) for m in found]
+        return sum(int(each.sum()) for each in lost)
+
+    @property
+    def false_discoveries(self) -> float:
+        """The share of the reported itemsets that is expected not to be frequent."""
+        return float(np.mean(1 - self.probability)) if len(self) else 0.0
 
     @cached_property
     def status(self) -> NDArray[np.str_]:
@@ -501,7 +627,7 @@ class Itemsets:
         )
         offsets = np.concatenate([[0], np.cumsum(self.length)]).astype(np.int32)
         itemsets = pa.ListArray.from_arrays(
-            offsets, pa.array(self.supports.names, pa.string()).take(pa.array(flat))
+            offsets, pa.array(self.names, pa.string()).take(pa.array(flat))
         )
         return pa.table(
             {
@@ -513,6 +639,21 @@ class Itemsets:
                 "status": pa.array(self.status.tolist(), pa.string()),
             }
         )
+
+    def _repr_html_(self) -> str:
+        """The itemsets as notebooks show them, strongest first."""
+        lines = (
+            (
+                ", ".join(row.items),
+                f"{row.support:.4f}",
+                f"{row.stderr:.2g}",
+                f"{row.probability:.2f}",
+                row.status,
+            )
+            for row in sorted(self, key=lambda row: -row.support)
+        )
+        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+        return html_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, title=title)
 
     def to_csv(self) -> str:
         """Text with one itemset a line, items written {a,b} as the R package arules does."""
@@ -572,13 +713,6 @@ def _facts(row: Itemset) -> dict[str, Any]:
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ParameterError(message)
-
-
-def _normal_share(value: Floats) -> Floats:
-    from scipy.special import ndtr
-
-    share: Floats = ndtr(value)
-    return share
 
 
 def _normal_quantile(share: float) -> float:

@@ -25,7 +25,8 @@ class Quality:
 
     >>> chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     >>> quality = Quality(("no", "yes"), np.array([0, 0, 1]), np.array([0, 1, 1]), chances)
-    >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, quality.auc
+    >>> auc = quality.auc
+    >>> quality.confusion.tolist(), round(quality.accuracy, 3), quality.balanced_accuracy, auc
     ([[1, 1], [0, 1]], 0.667, 0.75, 1.0)
     """
 
@@ -97,7 +98,7 @@ class Quality:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Concurrence:
     """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same
     label, as shares.
     """
@@ -107,7 +108,7 @@ class Agreement:
     same_label: float
 
     @classmethod
-    def between(cls, first: Quality, second: Quality) -> Agreement:
+    def between(cls, first: Quality, second: Quality) -> Concurrence:
         """The agreement of two classifiers on the same records."""
         if not np.array_equal(first.truth, second.truth):
             raise DataError(

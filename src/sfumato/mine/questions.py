@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
+from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mine.features import Problem
@@ -39,9 +40,10 @@ class NodeCounts:
     cells: Groups  # the cells of the feature that belong to the node
     value: NDArray[Any]  # (cells, classes)
     covariance: NDArray[Any]  # (cells, classes, cells, classes)
+    shrunk: bool = False  # by a law: what chance adds was taken away before
 
 
-class Questions:
+class TreeQuestions:
     """Answers to the questions of a growing tree.
 
     A node is a conjunction over a few features. Asked what one more feature would tell, it needs
@@ -59,8 +61,11 @@ class Questions:
         }
         counted = isinstance(problem.tables[0].evidence, CountEvidence)
         cells = math.prod(self.sizes) * problem.target.size
-        self._whole = counted and cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
-        self._free = False  # whether a question costs no scan
+        # Bits of few columns say more of them than those of all, summed.
+        nested = problem.tables[0].evidence.nested
+        small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        self._whole = counted and nested and small
+        self._free = not counted  # whether a question costs no scan
 
     def candidates(self, region: Region) -> list[int]:
         """The features that still have more than one cell in this node."""
@@ -81,16 +86,33 @@ class Questions:
         if not missing:
             return
         if self._whole and not self._free:
-            self.source = self.source.condensed(
-                [*(feature.cells for feature in self.problem.features), self.problem.target]
-            )
-            self._free = True
-        if levels_left > 1 and not self._free:
-            missing += self._next_needs(regions)
-        questions = list(self._shared(missing))
-        estimates = self.source.marginals([self._cells(partition) for partition in questions])
+            self._condense()
+        if levels_left > 1 and not self._free and self._ask([*missing, *self._next_needs(regions)]):
+            return
+        self._ask(missing, needed=True)
+
+    def _ask(self, needs: Sequence[Partition], needed: bool = False) -> bool:
+        """Ask these in one scan; whether they were answered, where they need not be."""
+        questions = list(self._shared(needs))
+        try:
+            estimates = self.source.marginals([self._cells(partition) for partition in questions])
+        except Unanswerable:  # reports may say nothing of the columns that children would ask about
+            if needed:
+                raise
+            return False
         for partition, estimate in zip(questions, estimates, strict=True):
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
+        return True
+
+    def _condense(self) -> None:
+        """Count the table of all columns once, where the reports say anything of all at once."""
+        every = [*(feature.cells for feature in self.problem.features), self.problem.target]
+        try:
+            self.source = self.source.condensed(every)
+            _ = self.source.marginal(every[:1]).value
+            self._free = True
+        except Unanswerable:
+            self.source, self._whole = self.problem.source, False
 
     def _next_needs(self, regions: Sequence[Region]) -> list[Partition]:
         """What the children of these nodes will ask, whatever the nodes are split by; nothing if
@@ -164,12 +186,12 @@ class Questions:
         small = estimate.coarsen(self._cells(partition))
         cells = self._cells_of_node(small.value.shape, partition, region, feature, inside)
         covariance = small.cell_covariance(cells.ravel(), sampling=True)
-        return NodeCounts(
-            feature,
-            inside,
-            small.value.ravel()[cells],
-            covariance.reshape(*cells.shape, *cells.shape),
-        )
+        value = small.value.ravel()[cells]
+        covariance = covariance.reshape(*cells.shape, *cells.shape)
+        shrunk = small.evidence.samples
+        if shrunk:
+            covariance = _given_sizes(value, covariance)
+        return NodeCounts(feature, inside, value, covariance, shrunk)
 
     def _cells_of_node(
         self,
@@ -187,6 +209,18 @@ class Questions:
             for place in sorted(partition)
         ]
         return np.arange(math.prod(shape)).reshape(shape)[tuple(places)]
+
+
+def _given_sizes(value: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:
+    """The covariance of counts (cells, classes) were the size of each cell known: n_h times that of
+    its class shares.
+
+    A law's counts are never negative, so shares are their own; and it may know well how classes
+    differ between cells whose sizes it hardly knows.
+    """
+    rows = np.maximum(value.sum(axis=1), 1e-300)
+    apart = np.eye(value.shape[1]) - (value / rows[:, None])[:, :, None]  # I - share_h·1ᵀ
+    return np.einsum("hkl,hlgm,gnm->hkgn", apart, covariance, apart, optimize=True)
 
 
 def _numbered(groups: Groups) -> Groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
+from sfumato.notebook import Framed, html_table
+from sfumato.printable import json_number
 
 if TYPE_CHECKING:
     import pandas
@@ -25,6 +27,9 @@ __all__ = ["METRICS", "Rules", "association_rules"]
 
 # Subsets of itemsets looked at together: bounds the memory, however long the itemsets.
 _CHUNK = 1 << 18
+# Two counts whose ratio is the threshold reach it: 16 of 20 is 0.8, whatever doubles make of it.
+# No two ratios of counts of people lie as close to each other as this.
+_SLACK = 1e-12
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class Rules(Framed):
     """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come
     from.
     """
@@ -163,6 +168,15 @@ class Rules:
         }
         return pa.table({**sets, **self.metrics, **self._error_columns()})
 
+    def _repr_html_(self) -> str:
+        """The rules as notebooks show them, the surest first."""
+        shown = ("support", "confidence", "lift")
+        lines = (
+            (", ".join(line["if"]), ", ".join(line["then"]), *_with_errors(line, shown))
+            for line in self.strongest().to_dicts()
+        )
+        return html_table(("if", "then", *shown), lines, title=f"{len(self)} rules")
+
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""
         columns = {**self.metrics, **self._error_columns()}
@@ -182,9 +196,9 @@ class Rules:
             {
                 "if": list(ifs),
                 "then": list(thens),
-                **{name: _json_number(value) for name, value in zip(shown, numbers, strict=False)},
+                **{name: json_number(value) for name, value in zip(shown, numbers, strict=False)},
                 "stderr": {
-                    name: _json_number(value)
+                    name: json_number(value)
                     for name, value in zip(shown, numbers[len(shown) :], strict=True)
                 },
             }
@@ -208,7 +222,7 @@ class Rules:
 
     def _named(self, mask: Integers) -> list[tuple[str, ...]]:
         """The item names that the bits of each mask stand for."""
-        names = self.itemsets.supports.names
+        names = self.itemsets.names
         width = max((tier.length for tier in self.itemsets.tiers), default=0)
         items = np.full((len(self), width), -1, dtype=np.int32)
         for position, tier in enumerate(self.itemsets.tiers):
@@ -264,7 +278,11 @@ class _Wanted:
         """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never
         does.
         """
-        reached: NDArray[np.bool_] = METRICS[self.metric](parts) >= self.threshold
+        least = self.threshold - _SLACK * abs(self.threshold)
+        if self.metric == "confidence":  # by counts, of which no quotient is rounded
+            reached = parts.both >= least * parts.antecedent
+        else:
+            reached = METRICS[self.metric](parts) >= least
         return reached & (parts.antecedent > 0) & (parts.consequent > 0)
 
     def sure(self, rules: Rules) -> Rules:
@@ -274,7 +292,8 @@ class _Wanted:
         from scipy.special import ndtri
 
         lower = rules.metrics[self.metric] - ndtri(self.level) * rules.stderr[self.metric]
-        return rules.take(np.flatnonzero(lower >= self.threshold))
+        least = self.threshold - _SLACK * abs(self.threshold)
+        return rules.take(np.flatnonzero(lower >= least))
 
 
 def _rules_of_tier(itemsets: Itemsets, position: int, wanted: _Wanted) -> Iterator[Rules]:
@@ -415,6 +434,10 @@ def _check_number(itemsets: Itemsets, limit: int) -> None:
         )
 
 
-def _json_number(value: float) -> float | None:
-    """JSON has no infinity: a rule without exceptions has no conviction to show."""
-    return value if np.isfinite(value) else None
+def _with_errors(line: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The named metrics of a rule, each with its standard error; what is undefined is a dash."""
+    pairs = ((line[name], line["stderr"][name]) for name in names)
+    return [
+        "–" if value is None else f"{value:.3g}" + (f" ± {error:.2g}" if error else "")
+        for value, error in pairs
+    ]

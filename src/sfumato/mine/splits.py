@@ -42,6 +42,7 @@ class Split:
     score: float  # the gain less what chance adds, by which splits are compared
     # the probability that chance alone gains as much, all splits tried at the node considered
     chance: float
+    shrunk: bool = False  # whether a law gave the counts
 
     @property
     def rows(self) -> Floats:
@@ -75,6 +76,8 @@ class Rule:
         (is it ordered?).
         """
         tried = sum(len(table.cells) - 1 if ordered else 1 for table, ordered in tables)
+        if any(table.shrunk for table, _ in tables):
+            tried = 1  # shrinkage has paid for the choice among many
         found = [
             self._threshold(table, tried) if ordered else self._multiway(table, tried)
             for table, ordered in tables
@@ -140,6 +143,7 @@ class Rule:
             float(gain),
             float(score),
             chance,
+            table.shrunk,
         )
 
     def _worth(
@@ -219,9 +223,11 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
 
     weight = signal/(signal + noise_g): noise_g is (twice) the variance of the shares of branch g,
     signal the variance between branches beyond that noise. A branch without enough rows has the
-    shares of its node.
+    shares of its node. What a law says is shrunken as it is.
     """
     rows = split.rows
+    if split.shrunk:
+        return np.array([project_simplex(counts, 1.0) for counts in split.counts / rows[:, None]])
     sure = rows > SURE * np.sqrt(np.maximum(np.einsum("gkgl->g", split.covariance), 0))
     result = np.repeat(node[None, :], len(rows), axis=0)
     if not sure.any():

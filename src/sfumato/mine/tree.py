@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
-from sfumato.mine.questions import Questions, Region
+from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.table import Table
 
@@ -197,12 +197,17 @@ def _narrowed(region: Region, split: Split, place: int, features: Sequence[Featu
 
 def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
     """The tree, level by level: all questions of a level are asked together."""
-    questions = Questions(problem)
+    questions = TreeQuestions(problem)
     counts = problem.tables[0].value.sum(axis=0)
     root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
     frontier = [root]
     for depth in range(max_depth):
-        questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+        try:
+            questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+        except Unanswerable:
+            if not depth:
+                raise
+            break  # the next level would ask about more columns at once than the source can answer
         for sprout in frontier:
             tables = [
                 questions.counts(sprout.region, place)

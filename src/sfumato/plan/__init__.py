@@ -2,7 +2,7 @@
 takes.
 """
 
-from sfumato.plan.options import Option, Plan
+from sfumato.plan.options import Offer, Plan
 from sfumato.plan.planning import PURPOSES, PrivacyCurve, plan_release, privacy_curve
 
-__all__ = ["PURPOSES", "Option", "Plan", "PrivacyCurve", "plan_release", "privacy_curve"]
+__all__ = ["PURPOSES", "Offer", "Plan", "PrivacyCurve", "plan_release", "privacy_curve"]

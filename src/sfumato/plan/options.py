@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from shlex import quote
 from typing import Any
 
 from sfumato.mechanisms.base import Mechanism
+from sfumato.notebook import html_table
+from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import ASSUMPTIONS
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
 USELESS = 0.5  # a relative error above this tells nothing
@@ -19,7 +23,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True)
-class Option:
+class Offer:
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -33,26 +37,38 @@ class Option:
     means: Mapping[str, float]  # standard error of each number's mean, in its unit
     error: float  # of what is asked for, as a share
     people: float  # how many it takes for the wanted error; infinite where no number would do
+    options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
 
     @property
     def guarantee(self) -> Guarantee:
         """What it promises each respondent."""
         return self.mechanism.guarantee
 
-    def command(self, promise: str | None = None) -> str:
+    def command(
+        self, promise: str | None = None, *, data: str = "DATA", schema: str = "SCHEMA"
+    ) -> str:
         """What to type to get it: the options behind `sfumato perturb DATA … -o OUT`."""
         stated = promise or f"--gamma {_decimal(self.guarantee.gamma)}"
-        return f"sfumato perturb DATA --schema SCHEMA --mechanism {self.name} {stated} -o OUT"
+        given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
+        return (
+            f"sfumato perturb {quote(data)} --schema {quote(schema)} --mechanism {self.name}"
+            f"{given} {stated} -o OUT"
+        )
 
     def warning(self) -> str | None:
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
-        pairs = self.supports[1] if len(self.supports) > 1 else self.supports[0]
-        people = f"; {_people(self.people)} people would do" if self.people < 1e12 else ""
+        together = len(self.supports) > 1
+        off = _figures(100 * self.supports[together])
+        what, about = (
+            ("two values together", " about columns together") if together else ("a value", "")
+        )
+        needed = self.rows * (self.error / USELESS) ** 2
+        people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
         return (
-            f"with {self.rows:,} people the support of two values together is off by "
-            f"{_figures(100 * pairs)} points: no answer about columns together will be usable"
+            f"with {self.rows:,} people the support of {what} is off by {off} points: "
+            f"no answer{about} will be usable"
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
@@ -62,17 +78,17 @@ class Option:
             "name": self.name,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
-            "gamma": _finite(rounded_up(self.guarantee.gamma)),
-            "epsilon": _finite(self.guarantee.epsilon),
+            "gamma": json_number(rounded_up(self.guarantee.gamma)),
+            "epsilon": json_number(self.guarantee.epsilon),
             "worst_posterior": {"rho1": rho1, "rho2": self.guarantee.worst_posterior(rho1)},
-            "condition": [_finite(value) for value in self.conditions],
+            "condition": [json_number(value) for value in self.conditions],
             "stderr": {
-                "support": [_finite(value) for value in self.supports],
-                "count": _finite(self.count),
-                "mean": {name: _finite(value) for name, value in self.means.items()},
+                "support": [json_number(value) for value in self.supports],
+                "count": json_number(self.count),
+                "mean": {name: json_number(value) for name, value in self.means.items()},
             },
-            "error": _finite(self.error),
-            "people": _finite(self.people),
+            "error": json_number(self.error),
+            "people": json_number(self.people),
             "command": self.command(),
             "caveats": list(self.mechanism.caveats),
         }
@@ -84,7 +100,7 @@ class Plan:
     cannot.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[Offer, ...]
     refused: Mapping[str, str]  # mechanism -> why
     rows: int
     purpose: str
@@ -94,9 +110,10 @@ class Plan:
     guarantee: Guarantee | None
     accuracy_asked: bool
     rho1: float = 0.05
+    outlook: Outlook | None = None  # where a questionnaire is best
 
     @property
-    def best(self) -> Option:
+    def best(self) -> Offer:
         """The option with the smallest error, or the strongest promise where only an accuracy was
         asked for.
         """
@@ -110,7 +127,10 @@ class Plan:
     def promise(self) -> str:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
-        return f"someone who believed {_percent(self.rho1)} before sees at most {_percent(after, up=True)} after"
+        return (
+            f"someone who believed {_percent(self.rho1)} before sees at most "
+            f"{_percent(after, up=True)} after"
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """The plan in plain words: the best choice, its promise, and whether the wish is met."""
@@ -126,7 +146,12 @@ class Plan:
         """What is said where even the best answer tells nothing."""
         if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
             return ()
-        people = self.best.people * (self.wanted_error / USELESS) ** 2
+        if self.outlook is not None:
+            remedies = "; or ".join(self.outlook.remedies())
+            return (
+                f"not usable: an error above half of what is measured tells nothing; {remedies}",
+            )
+        people = self.rows * (self.best.error / USELESS) ** 2
         return (
             "not usable: an error above half of what is measured tells nothing. What would do: "
             f"fewer columns, coarser cells, {_people(people)} people, or a weaker promise "
@@ -221,6 +246,10 @@ class Plan:
             for option in self.options
         ]
 
+    def _repr_html_(self) -> str:
+        """The options as notebooks show them, best first, with what is to be said of them."""
+        return html_table(self.header(), self.table(), notes=self.sentences())
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as one JSON object."""
         return {
@@ -233,13 +262,14 @@ class Plan:
             "guarantee": None
             if self.guarantee is None
             else {
-                "gamma": _finite(rounded_up(self.guarantee.gamma)),
+                "gamma": json_number(rounded_up(self.guarantee.gamma)),
                 "epsilon": self.guarantee.epsilon,
             },
             "met": self.met if self.accuracy_asked else None,
             "mechanisms": [option.to_dict(self.rho1) for option in self.options],
             "refused": dict(self.refused),
             "words": list(self.sentences()),
+            "outlook": None if self.outlook is None else self.outlook.to_dict(),
             "assumptions": list(ASSUMPTIONS),
         }
 
@@ -254,10 +284,6 @@ def _decimal(gamma: Gamma) -> str:
         return "inf"
     scaled = math.floor(Fraction(gamma) * 10**6)
     return f"{scaled // 10**6}.{scaled % 10**6:06d}".rstrip("0").rstrip(".")
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _percent(share: float, *, up: bool = False) -> str:
@@ -285,6 +311,8 @@ def _parameter(value: Any) -> str:
         if len(value) > 1 and len(same) == 1:
             return same.pop()
         return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
+    if isinstance(value, list | tuple):
+        return f"{len(value)} parts" if len(value) > 3 else "; ".join(map(_parameter, value))
     if isinstance(value, str) and value.replace("/", "").isdigit():
         return f"{float(Fraction(value)):.4g}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -5,19 +5,28 @@ is to be expected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sfumato.domain import Domain, Items, Numeric
-from sfumato.errors import ParameterError, PrivacyError, SfumatoError, listing, near_miss
+from sfumato.errors import (
+    EstimationError,
+    ParameterError,
+    PrivacyError,
+    SfumatoError,
+    listing,
+    near_miss,
+)
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
-from sfumato.plan.options import Option, Plan
-from sfumato.plan.questions import Questions
+from sfumato.plan.options import Offer, Plan
+from sfumato.plan.outlook import Outlook
+from sfumato.plan.questions import Demand, has_mean
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
-PURPOSES = ("itemsets", "counts", "means", "classes")
+PURPOSES = ("itemsets", "pairs", "counts", "means", "classes")
 LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
 MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
@@ -37,6 +46,7 @@ def plan_release(
     purpose: str = "itemsets",
     length: int | None = None,
     target: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
     rho1: float = 0.05,
 ) -> Plan:
     """The mechanisms for these columns and people: under a guarantee, for a wanted error, or both,
@@ -45,19 +55,22 @@ def plan_release(
     The error that is wanted and sorted by is relative: to `at_support` for itemsets of one length
     (2 unless stated), to half of the people for range counts, to the column's range for means, to
     its share for a cell of the tables a classifier reads. With a wanted error alone, each mechanism
-    is tuned to the least gamma that reaches it.
+    is tuned to the least gamma that reaches it. A questionnaire asks what the purpose needs: the
+    target with every other column, the named pairs, single columns.
 
     >>> from sfumato.domain import Category
-    >>> coins = Domain((Category("first", ("heads", "tails")), Category("second", ("heads", "tails"))))
+    >>> sides = ("heads", "tails")
+    >>> coins = Domain((Category("first", sides), Category("second", sides)))
     >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
     'gamma-diagonal'
     """
     _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
-    questions = Questions(domain, at_support, target)
+    questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     wanted = USUAL_ERROR if wanted_error is None else wanted_error
+    suited = questions.suited(purpose, length)
     options, refused = [], {}
-    for name, make in candidates(domain):
+    for name, make in candidates(domain, suited):
         try:
             mechanism = (
                 make(guarantee) if guarantee is not None else _least(make, asking, rows, wanted)
@@ -66,8 +79,8 @@ def plan_release(
             refused[name] = str(error)
             continue
         try:
-            options.append(asking.option(name, mechanism, rows, wanted))
-        except SfumatoError as error:  # it can be made, and not answer this
+            options.append(asking.option(name, mechanism, rows, wanted, suited.get(name, {})))
+        except EstimationError as error:  # it can be made, and not answer this
             refused[name] = str(error)
     if not options:
         raise _nothing_fits(domain, guarantee, wanted, asking, refused)
@@ -87,6 +100,18 @@ def plan_release(
         guarantee,
         wanted_error is not None,
         rho1,
+        _outlook(options[0], asking),
+    )
+
+
+def _outlook(best: Offer, asking: _Asking) -> Outlook | None:
+    """What to expect of the best option, where it is a questionnaire."""
+    if not isinstance(best.mechanism, Questionnaire):
+        return None
+    sets = asking.questions.sets(asking.purpose)
+    length = 1 if asking.purpose in ("counts", "means") else asking.length
+    return Outlook(
+        best.mechanism, best.rows, asking.questions.at_support, length, sets, best.options
     )
 
 
@@ -108,16 +133,17 @@ def privacy_curve(
     purpose: str = "itemsets",
     length: int | None = None,
     target: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> PrivacyCurve:
     """How the error of what is asked falls as epsilon grows, for every mechanism: what
     `plots.error_by_privacy` draws.
     """
     _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
-    questions = Questions(domain, at_support, target)
+    questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     errors = {
         name: tuple(_error_at(make, asking, rows, value) for value in epsilon)
-        for name, make in candidates(domain)
+        for name, make in candidates(domain, questions.suited(purpose, length))
     }
     drawn = {
         name: line for name, line in errors.items() if any(math.isfinite(value) for value in line)
@@ -133,9 +159,11 @@ def _error_at(make: Make, asking: _Asking, rows: int, epsilon: float) -> float:
     return error if math.isfinite(error) else math.nan
 
 
-def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
-    """Every mechanism by name; `combined` is retention of every binned column, which pays where a
-    fine grid costs retention much of the guarantee.
+def candidates(
+    domain: Domain, suited: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[tuple[str, Make]]:
+    """Every mechanism by name, with the options suited to what is asked; `combined` is retention of
+    every binned column, which pays where a fine grid costs retention much of the guarantee.
     """
     mixed = not domain.private.baskets and any(
         isinstance(attribute, Items) for attribute in domain.private
@@ -143,26 +171,24 @@ def candidates(domain: Domain) -> Iterator[tuple[str, Make]]:
     for name in MECHANISMS:
         # On records the combination is retention of each binned column: shown once.
         if name != "combined" or mixed:
-            yield name, _maker(name, domain)
+            yield name, _maker(name, domain, (suited or {}).get(name, {}))
     if not mixed and any(
         isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private
     ):
         yield "combined", _maker("combined", domain)
 
 
-def _maker(name: str, domain: Domain | Callable[[], Domain]) -> Make:
+def _maker(name: str, domain: Domain, options: Mapping[str, str] | None = None) -> Make:
     # A domain that cannot be binned is refused when the mechanism is made, with the others still
     # planned.
-    return lambda guarantee: mechanism_class(name).promising(
-        guarantee, domain() if callable(domain) else domain
-    )
+    return lambda guarantee: mechanism_class(name).promising(guarantee, domain, **(options or {}))
 
 
 @dataclass(frozen=True)
 class _Asking:
     """What the error is an error of."""
 
-    questions: Questions
+    questions: Demand
     purpose: str
     length: int
 
@@ -172,6 +198,10 @@ class _Asking:
             "itemsets": (
                 f"an itemset of length {self.length} and support "
                 f"{100 * self.questions.at_support:.3g} %"
+            ),
+            "pairs": (
+                "a support of "
+                f"{100 * self.questions.at_support:.3g} % in the pairs of columns named"
             ),
             "counts": "the count of a range that holds half of the people",
             "means": "a mean, as a share of its column's range,",
@@ -183,6 +213,8 @@ class _Asking:
         questions = self.questions
         if self.purpose == "itemsets":
             return questions.itemset_spread(mechanism, self.length) / questions.at_support
+        if self.purpose == "pairs":
+            return questions.pair_spread(mechanism) / questions.at_support
         if self.purpose == "counts":
             return questions.range_spread(mechanism) / 0.5
         return (
@@ -194,12 +226,19 @@ class _Asking:
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)
 
-    def option(self, name: str, mechanism: Mechanism, rows: int, wanted: float) -> Option:
+    def option(
+        self,
+        name: str,
+        mechanism: Mechanism,
+        rows: int,
+        wanted: float,
+        options: Mapping[str, str] | None = None,
+    ) -> Offer:
         questions, root = self.questions, math.sqrt(rows)
         spread = self.spread(mechanism)
         lengths = range(1, min(LENGTHS, questions.longest) + 1)
         figures = [questions.itemset_figures(mechanism, length) for length in lengths]
-        return Option(
+        return Offer(
             name,
             mechanism,
             rows,
@@ -209,9 +248,11 @@ class _Asking:
             means={
                 column.name: questions.mean_spread(mechanism, column) / root
                 for column in questions.numbers
+                if has_mean(mechanism, column)
             },
             error=spread / root,
             people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,
+            options=options or {},
         )
 
 
@@ -308,7 +349,7 @@ def _reasons(refused: dict[str, str]) -> str:
     return listing((f"{name}: {reason}" for name, reason in refused.items()), most=2)
 
 
-def _length(questions: Questions, length: int | None) -> int:
+def _length(questions: Demand, length: int | None) -> int:
     longest = questions.longest
     if length is not None and not 1 <= length <= longest:
         raise ParameterError(f"length={length} is no itemset of this schema; use 1 to {longest}")

@@ -2,8 +2,8 @@
 before any data are seen.
 
 With g = A⁻ᵀw, the estimate of w·x has the variance Σ_v y_v g_v² - Σ_u x_u w_u² (rows held fixed,
-THEORY §3). For a truth x of one person, y = A x, this is what each person adds; N people leave a
-share with the standard error √(that / N).
+docs/theory.md). For a truth x of one person, y = A x, this is what each person adds; N people leave
+a share with the standard error √(that / N).
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def observed_variance(
     """What one person adds to the variance of Σ weights·shares over these cells, the truth being
     `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
+    foretold = mechanism.foretold(cells, weights, shares)
+    if foretold is not None:
+        return foretold
     seen = mechanism.observe(cells)
     fine_weights, truth = weights, shares
     if len(seen.cells) != len(cells) or any(

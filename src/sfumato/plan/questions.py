@@ -17,8 +17,10 @@ from itertools import combinations, islice
 import numpy as np
 
 from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, SfumatoError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.questionnaire import are_few
+from sfumato.mechanisms.shares import Workload, best_shares
 from sfumato.plan.prediction import (
     Item,
     column_variance,
@@ -29,6 +31,7 @@ from sfumato.plan.prediction import (
 )
 
 SAMPLED = 16  # itemsets of each length that stand for all
+BESIDE_PAIRS = 0.1  # the share of single columns beside named pairs, so that each is asked
 FINE_CELLS = 64  # cells of a number whose mean is predicted
 
 ASSUMPTIONS = (
@@ -40,7 +43,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True)
-class Questions:
+class Demand:
     """What will be asked of a release with these columns, and how well a mechanism
     would answer it.
     """
@@ -48,6 +51,7 @@ class Questions:
     domain: Domain
     at_support: float = 0.02
     target: str | None = None
+    pairs: tuple[tuple[str, str], ...] = ()  # named, where these are asked about
 
     @cached_property
     def columns(self) -> tuple[Attribute, ...]:
@@ -81,11 +85,11 @@ class Questions:
         every = max(1, choices // SAMPLED)
         sets = list(islice(combinations(self.columns, length), 0, None, every))
         for turn in range(len(sets) * -(-SAMPLED // len(sets))):
-            chosen = sets[turn % len(sets)]
-            # A different stride for each column walks through all combinations of their values.
-            yield tuple(
-                Item(a.name, (turn * (step + 1)) % value_count(a)) for step, a in enumerate(chosen)
-            )
+            chosen, rest, items = sets[turn % len(sets)], turn, list[Item]()
+            for column in chosen:  # as the digits of a number, through all combinations of values
+                rest, place = divmod(rest, value_count(column))
+                items.append(Item(column.name, place))
+            yield tuple(items)
 
     def itemset_spread(self, mechanism: Mechanism, length: int) -> float:
         """√N times the standard error of the support of an itemset of this length, infinite where
@@ -101,10 +105,71 @@ class Questions:
         itemsets = self.itemsets(length)
         try:
             variances = [itemset_variance(mechanism, items, shares) for items in itemsets]
-            conditions = [itemset_condition(mechanism, items) for items in itemsets]
         except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
             return math.inf, math.inf
+        try:
+            conditions = [itemset_condition(mechanism, items) for items in itemsets]
+        except SfumatoError:  # nothing is inverted: a model's answer
+            return _root_mean(variances), math.inf
         return _root_mean(variances), max(conditions)
+
+    def suited(self, purpose: str, length: int | None) -> dict[str, dict[str, str]]:
+        """The options, by mechanism, that suit what is asked: so far a questionnaire's."""
+        if self.domain.private.baskets:
+            return {}
+        if purpose == "classes":
+            return {"questionnaire": {"target": self.class_column.name}}
+        if purpose == "pairs":
+            return {"questionnaire": {"questions": self._pairs_text()}}
+        if purpose in ("counts", "means") or length == 1:
+            return {"questionnaire": {"questions": "singles:1"}}
+        few = are_few(self.domain.binned().private)
+        pairs = length == 2 and few and len(self.columns) > 1
+        return {"questionnaire": {"questions": "pairs:1"}} if pairs else {}
+
+    def _pairs_text(self) -> str:
+        """The named pairs with the shares that tell most of them, and every column now and then."""
+        axes = self.sets("pairs")
+        shape = self.domain.binned().private.shape
+        shares = best_shares(axes, Workload.marginals(shape, axes), 19.0)
+        rounded = np.maximum(1, np.rint(shares * (1 - BESIDE_PAIRS) * 1000)).astype(int)
+        names = self.domain.private.names
+        parts = [
+            f"{names[a]}+{names[b]}:{share / 1000:g}"
+            for (a, b), share in zip(axes, rounded.tolist(), strict=True)
+        ]
+        return ",".join([*parts, f"singles:{1 - int(rounded.sum()) / 1000:g}"])
+
+    def sets(self, purpose: str) -> tuple[tuple[int, ...], ...]:
+        """The sets of private columns that are asked about; none where it is all of a length."""
+        private = self.domain.private
+        if purpose == "classes":
+            axis = private.index(self.class_column.name)
+            others = (place for place in range(len(private)) if place != axis)
+            return tuple((min(axis, other), max(axis, other)) for other in others)
+        if purpose != "pairs":
+            return ()
+        if not self.pairs:
+            raise ParameterError(
+                "no pair of columns is named", hint="name them, as in --pairs age+sex,sex+smoker"
+            )
+        found = {tuple(sorted((private.index(a), private.index(b)))) for a, b in self.pairs}
+        if any(a == b for a, b in found):
+            raise ParameterError("a pair of columns names one twice", hint="name two")
+        return tuple(sorted(found))
+
+    def pair_spread(self, mechanism: Mechanism) -> float:
+        """√N times the standard error of a support within the named pairs of columns."""
+        shares = [math.sqrt(self.at_support)] * 2
+        variances = []
+        for turn, axes in enumerate(self.sets("pairs")):
+            columns = [self.columns[axis] for axis in axes]
+            items = [Item(a.name, turn % value_count(a)) for a in columns]
+            try:
+                variances.append(itemset_variance(mechanism, items, shares))
+            except SfumatoError:
+                return math.inf
+        return _root_mean(variances)
 
     def class_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error, relative to its share, of a cell of the tables target ×
@@ -187,8 +252,17 @@ class Questions:
                 "this schema has no private number, so no mean can be planned; plan for counts "
                 "instead"
             )
+        binned = [a.name for a in self.numbers if not has_mean(mechanism, a)]
+        if binned:
+            names = listing([f"'{name}'" for name in binned])
+            raise Unanswerable(f"perturbs {names} in bins, of which nothing tells a mean")
         shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
         return _root_mean([share**2 for share in shares])
+
+
+def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
+    """Whether the reports tell a number's mean: a number that was perturbed in bins has none."""
+    return isinstance(mechanism.domain[column.name], Numeric)
 
 
 def _root_mean(variances: Sequence[float]) -> float:

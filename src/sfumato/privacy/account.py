@@ -41,7 +41,9 @@ class Account:
     """What a ledger holds: its entries, and the budget of epsilon that no key may exceed (infinite
     when none is set).
 
-    >>> seen = Account((Entry("k", "spring", 1.25, ("age",), ""), Entry("k", "autumn", 0.4, ("age", "sex"), "")), budget=2.0)
+    >>> spring = Entry("k", "spring", 1.25, ("age",), "")
+    >>> autumn = Entry("k", "autumn", 0.4, ("age", "sex"), "")
+    >>> seen = Account((spring, autumn), budget=2.0)
     >>> round(seen.spent("k"), 2), round(seen.left("k"), 2), round(seen.spent_on("k", ["sex"]), 2)
     (1.65, 0.35, 0.4)
     """

@@ -18,9 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.errors import ParameterError
 from sfumato.privacy.probability import (
     check_breach,
-    check_count,
     check_probability,
-    check_strictly_between,
     distribution,
     probabilities,
 )
@@ -67,7 +65,8 @@ def posterior(prior: ArrayLike, channel: Appliable | NDArray[Any], holds: ArrayL
     column-stochastic matrix or an object with `apply`; prior and holds have its input shape, the
     answer its output shape.
 
-    >>> posterior([0.5, 0.25, 0.25], np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]), [False, True, True])
+    >>> posterior([0.5, 0.25, 0.25], np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1,
+    ...     0.8]]), [False, True, True])
     array([0.11111111, 0.81818182, 0.81818182])
     """
     truth = distribution("prior", prior)
@@ -102,7 +101,8 @@ def relative_prior(prior: ArrayLike, law: ArrayLike, holds: ArrayLike) -> float:
     Its median over all sets is 1 (OLAP theorem 3). Under identity replacement, where the law is the
     prior, every set has 1.
 
-    >>> relative_prior([0.5, 0.25, 0.25, 0.0], [0.25, 0.25, 0.25, 0.25], [True, False, False, False])
+    >>> relative_prior([0.5, 0.25, 0.25, 0.0], [0.25, 0.25, 0.25, 0.25], [True, False, False,
+    ...     False])
     2.0
     """
     chosen = np.asarray(holds, dtype=bool)
@@ -111,65 +111,6 @@ def relative_prior(prior: ArrayLike, law: ArrayLike, holds: ArrayLike) -> float:
     if mass == 0:
         return math.inf if share else math.nan
     return share / mass
-
-
-def retention_posterior(share: float, keep: float, mass: float) -> float:
-    """The probability that the true value lies in a set, given that the reported one does, for one
-    replaced column.
-
-    (p_S(1-p)m_S + p·p_S) / ((1-p)m_S + p·p_S), from the proof of OLAP theorem 4: keep p, share p_S
-    of the truth in the set, mass m_S that the replacement law (uniform, identity or stated) gives
-    it.
-
-    >>> round(retention_posterior(share=0.1, keep=0.2, mass=0.001), 3)
-    0.965
-    """
-    check_probability("share", share)
-    check_probability("mass", mass)
-    check_probability("keep", keep)
-    redrawn = (1 - keep) * mass
-    reported = redrawn + keep * share
-    return (share * redrawn + keep * share) / reported if reported else math.nan
-
-
-def safe_relative_prior(keep: float, rho1: float, rho2: float) -> float:
-    """The relative prior below which one replaced column has no rho1-to-rho2 breach.
-
-    s = (ρ2-ρ1)(1-p) / ((1-ρ2)p), OLAP theorem 4, for uniform or any stated replacement.
-
-    >>> round(safe_relative_prior(keep=0.2, rho1=0.1, rho2=0.95), 9)
-    68.0
-    """
-    check_breach(rho1, rho2)
-    check_strictly_between("keep", keep)
-    return (rho2 - rho1) * (1 - keep) / ((1 - rho2) * keep)
-
-
-def safe_prior(relative_prior: float, keep: float, rho2: float) -> float:
-    """The prior below which one replaced column has no breach to rho2, for sets below the given
-    relative prior.
-
-    ρ1 = ρ2 - s(1-ρ2)p / (1-p), OLAP theorem 4 solved for ρ1. Negative when no prior is safe.
-
-    >>> round(safe_prior(relative_prior=1, keep=0.2, rho2=0.95), 9)
-    0.9375
-    """
-    check_strictly_between("keep", keep)
-    check_strictly_between("rho2", rho2)
-    return rho2 - relative_prior * (1 - rho2) * keep / (1 - keep)
-
-
-def safe_identity_prior(keep: float, rho2: float) -> float:
-    """The prior below which identity replacement has no breach to rho2, whatever the set.
-
-    ρ1 = (ρ2-p) / (1-p), OLAP lemma 1: theorem 4 at relative prior 1. Someone who knows that a value
-    is rare enough to belong to one person is not covered: a report of that value then names its
-    owner.
-
-    >>> round(safe_identity_prior(keep=0.2, rho2=0.95), 9)
-    0.9375
-    """
-    return safe_prior(1.0, keep, rho2)
 
 
 def safe_relative_prior_of_columns(
@@ -192,20 +133,6 @@ def safe_relative_prior_of_columns(
     if most == 0:
         return math.inf
     return rho2 * (1 - rho1) * (1 - keep) ** sides.size / ((1 - rho2) * most)
-
-
-def largest_keep(relative_prior: float, rho1: float, rho2: float) -> float:
-    """The largest retention at which one replaced column still has no rho1-to-rho2 breach.
-
-    p = (ρ2-ρ1) / (ρ2-ρ1 + s(1-ρ2)), OLAP theorem 4 solved for p; s = 1 for identity replacement.
-    The theorem's inequality is strict: stay below this value.
-
-    >>> round(largest_keep(relative_prior=68, rho1=0.1, rho2=0.95), 9)
-    0.2
-    """
-    check_breach(rho1, rho2)
-    _check_relative_prior(relative_prior)
-    return (rho2 - rho1) / (rho2 - rho1 + relative_prior * (1 - rho2))
 
 
 def largest_keep_of_columns(
@@ -232,63 +159,6 @@ def largest_keep_of_columns(
             safe = middle
         else:
             unsafe = middle
-
-
-def determinable_range(
-    prior: float, gamma: float, cells: int, spread: float
-) -> tuple[float, float]:
-    """The posteriors between which a miner cannot choose while a client's own RAN-GD matrix stays
-    unknown.
-
-    ρ2(r) = P(γx+r) / (P(γx+r) + (1-P)(x - r/(n-1))) at r = ∓spread, x = 1/(γ+n-1), FRAPP section
-    6.1. This is no stronger promise: to a miner who knows the law of r, the average over r is the
-    gamma-diagonal matrix, and the posterior is the one at r = 0.
-
-    >>> [round(end, 3) for end in determinable_range(prior=0.05, gamma=19, cells=2000, spread=19 / 2018 / 2)]
-    [0.332, 0.601]
-    """
-    check_probability("prior", prior)
-    low, high = (
-        _worst_posterior(prior, *_entries(gamma, cells, shift, spread))
-        for shift in (-spread, spread)
-    )
-    return low, high
-
-
-def revealed_gamma(gamma: float, cells: int, spread: float) -> float:
-    """The gamma that RAN-GD would offer if each client's draw of r were revealed, infinite when an
-    entry can be 0.
-
-    The larger of (γx+α)/(x-α/(n-1)) at r = α and (x+α/(n-1))/(γx-α) at r = -α, where α is the
-    spread: near α = γx the second one wins, because a report then rules out its own value.
-
-    >>> round(revealed_gamma(gamma=19, cells=2000, spread=19 / 2018 / 2), 2)
-    28.64
-    """
-    ends = [_entries(gamma, cells, shift, spread) for shift in (-spread, spread)]
-    return max(_ratio(max(entries), min(entries)) for entries in ends)
-
-
-def _entries(gamma: float, cells: int, shift: float, spread: float) -> tuple[float, float]:
-    """The diagonal and off-diagonal entry of RAN-GD's matrix at r = shift (FRAPP eq. 19)."""
-    check_count("cells", cells, least=2)
-    off_diagonal = 1 / (gamma + cells - 1)
-    widest = min(gamma * off_diagonal, (cells - 1) * off_diagonal)
-    if not 0 <= spread <= widest:
-        raise ParameterError(
-            f"spread={spread} would make a probability negative; use 0 <= spread <= {widest:.6g}",
-            spread=spread,
-        )
-    return gamma * off_diagonal + shift, off_diagonal - shift / (cells - 1)
-
-
-def _worst_posterior(prior: float, diagonal: float, off_diagonal: float) -> float:
-    held, absent = prior * diagonal, (1 - prior) * off_diagonal
-    return held / (held + absent)
-
-
-def _ratio(larger: float, smaller: float) -> float:
-    return larger / smaller if smaller > 0 else math.inf
 
 
 def _masses(masses: Sequence[float]) -> Vector:

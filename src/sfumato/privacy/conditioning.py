@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import check_count, check_probability, check_strictly_between
+from sfumato.privacy.probability import check_count, check_probability
 
 Matrix = NDArray[np.float64]
 
@@ -155,21 +155,6 @@ def cut_and_paste_condition(size: int, length: int, cutoff: int, insert: float) 
     inf
     """
     return _condition(cut_and_paste_partial_supports(size, length, cutoff, insert))
-
-
-def cut_and_paste_gamma(size: int, cutoff: int, insert: float) -> float:
-    """The amplification of cut-and-paste on baskets that all have `size` items: Σ_j P(j) ρ^(-j) /
-    P(0).
-
-    The report that holds the whole of one basket and nothing of another is the most telling one; K
-    = 3 and ρ = 0.494, FRAPP's choice for γ = 19 on CENSUS, gives 15.4 in this account.
-
-    >>> round(cut_and_paste_gamma(size=6, cutoff=3, insert=0.494), 2)
-    15.42
-    """
-    check_strictly_between("insert", insert)
-    law = cut_law(size, cutoff)
-    return float((law * insert ** -np.arange(size + 1.0)).sum() / law[0])
 
 
 def _kept_inside(size: int, length: int, cutoff: int) -> Matrix:

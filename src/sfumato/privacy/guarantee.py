@@ -11,6 +11,7 @@ from fractions import Fraction
 from sfumato.errors import ParameterError
 
 Gamma = Fraction | float
+WRITABLE_BITS = 1 << 23
 
 
 @dataclass(frozen=True, order=True)
@@ -105,12 +106,18 @@ class Guarantee:
         return Guarantee(gamma)
 
     def repeated(self, copies: int) -> Guarantee:
-        """The guarantee of `copies` independent reports by the same mechanism: gamma^copies."""
+        """The guarantee of `copies` independent reports by the same mechanism: gamma^copies.
+
+        Where that would take a megabyte to write, infinity stands for it: a promise of e^(5
+        million) is none.
+        """
         if copies < 1:
             raise ParameterError(f"copies={copies}; a record is reported at least once")
         if not _finite(self.gamma):
             return self
         exact = self.gamma if isinstance(self.gamma, Fraction) else Fraction(self.gamma)
+        if exact.numerator.bit_length() * copies > WRITABLE_BITS:
+            return Guarantee(math.inf)
         return Guarantee(exact**copies)
 
     def allows(self, other: Guarantee) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sfumato.errors import FileError
+from sfumato.printable import json_number
 from sfumato.privacy.account import Account, Entry
 from sfumato.privacy.json_ledger import read_json_ledger
 
@@ -179,16 +180,12 @@ def _row_of(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.key,
         entry.release,
-        _written(entry.epsilon),
+        json_number(entry.epsilon),
         json.dumps(entry.attributes),
         entry.at,
         None if entry.report is None else json.dumps(entry.report),
         entry.state,
     )
-
-
-def _written(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _bounded(epsilon: Any, place: Path) -> float:
@@ -214,7 +211,7 @@ def _write(place: Path, account: Account) -> None:
     """Make an empty file a ledger, in one transaction."""
     with connected(place) as connection:
         connection.executescript(f"BEGIN;{SCHEMA}")
-        connection.execute("INSERT INTO budget VALUES (?)", (_written(account.budget),))
+        connection.execute("INSERT INTO budget VALUES (?)", (json_number(account.budget),))
         insert(connection, account.entries)
         connection.execute("COMMIT")
         # The file remembers it: readers do not wait for a spender, nor it for them.

@@ -115,38 +115,6 @@ def recovered_ones_over(
     )
 
 
-def recovered_zeros_over(
-    supports: ArrayLike, keep_ones: ArrayLike, keep_zeros: ArrayLike | None = None
-) -> float:
-    """The probability that a zero drawn at random from all baskets is guessed back: Σ (1-s_i) R0_i
-    / Σ (1-s_i).
-
-    >>> round(recovered_zeros_over([0.01, 0.01], 0.9), 4)
-    0.9907
-    """
-    share = probabilities("supports", supports)
-    zeros = recovered_zeros(share, keep_ones, keep_zeros)
-    return _average(
-        zeros, 1 - share, "every item occurs in every basket, so there is no zero to guess"
-    )
-
-
-def recovered_bits_over(
-    supports: ArrayLike, keep_ones: ArrayLike, keep_zeros: ArrayLike | None = None, *, weight: float
-) -> float:
-    """The probability that a bit is guessed back over a whole distribution of supports, ones
-    weighing `weight`.
-
-    a·R1 + (1-a)·R0 with both averaged over the items (MASK eq. 1 and 3).
-
-    >>> round(100 * (1 - recovered_bits_over([0.01, 0.01], 0.9, weight=0.9)), 1)
-    83.3
-    """
-    check_probability("weight", weight)
-    ones = recovered_ones_over(supports, keep_ones, keep_zeros)
-    return weight * ones + (1 - weight) * recovered_zeros_over(supports, keep_ones, keep_zeros)
-
-
 def _flips(
     support: ArrayLike, keep_ones: ArrayLike, keep_zeros: ArrayLike | None
 ) -> tuple[Vector, Vector, Vector]:

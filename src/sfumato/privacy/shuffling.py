@@ -2,8 +2,8 @@
 
 Whoever reads an export or a dashboard, and not the operator who saw the reports come, must find one
 among many. The others act as clones of it (Feldman, McMillan and Talwar 2021, "Hiding among the
-clones", theorem 3.1): with probability e^-ε0 a report is drawn as if from one of the two truths that
-are to be told apart, by a fair coin.
+clones", theorem 3.1): with probability e^-ε0 a report is drawn as if from one of the two truths
+that are to be told apart, by a fair coin.
 """
 
 from __future__ import annotations

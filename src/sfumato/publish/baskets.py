@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
+from sfumato.domain import Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.publish.restriction import Restriction, read_restrictions
 from sfumato.table import Table, propose, read_items, reader_of
@@ -46,9 +46,7 @@ def item_names(table: Table) -> tuple[str, ...]:
 
 def bits_of(table: Table) -> Bits:
     """The baskets as bits."""
-    bits = table.columns[0]
-    assert isinstance(bits, Bits)
-    return bits
+    return as_bits(table.columns[0])
 
 
 def _read(data: Any, items: str | Path | None) -> Table:
@@ -57,9 +55,10 @@ def _read(data: Any, items: str | Path | None) -> Table:
         raise ParameterError(
             f"{reader.where} is itself a perturbed file", hint="give the true baskets"
         )
-    if items is not None and not isinstance(reader, BasketReader):
-        raise ParameterError("an items file is for basket files (.dat)", hint="leave it out")
-    domain = propose(reader).domain if items is None else read_items(items)
+    if items is not None and not reader.baskets:
+        raise ParameterError("an items file is for basket files", hint="leave it out")
+    named = not isinstance(reader, BasketReader)
+    domain = propose(reader).domain if items is None else read_items(items, named=named)
     if not domain.baskets:
         raise ParameterError(
             f"{reader.where} holds records, not baskets", hint="swap is for records"

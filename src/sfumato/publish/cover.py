@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.errors import EstimationError
 from sfumato.publish.removal import Entries
 from sfumato.publish.restriction import Restriction
 from sfumato.publish.telling import Telling, silent
@@ -286,6 +287,8 @@ def _choose(
         ratio = (cost[able] + 1e-6) / gain[able]
         order = able[np.argsort(ratio, kind="stable")[: 4 * portion]]
         taken = _portion(problem, order, serves, need, portion)
+        if not len(taken):
+            raise EstimationError("no removal is left that would hide the patterns")
         chosen.append(taken)
         free[taken] = False
         _strike(lawful, taken, lawful_alive, slack)

@@ -308,7 +308,8 @@ def _swap_remains(report: SwapReport) -> list[str]:
         if worst is not None:
             found.append(
                 f"{intruder.confidential}: of the {worst.records:,} unique records that show "
-                f"'{worst.shown}', {worst.posterior:.1%} truly have '{worst.likeliest}', the surest "
+                f"'{worst.shown}', {worst.posterior:.1%} truly have '{worst.likeliest}', the "
+                "surest "
                 "guess that knowing the method allows."
             )
         if (intruder.weighing_keys or 0) > (intruder.informed or 0) + 0.005:

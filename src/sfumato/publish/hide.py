@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.notebook import html_facts
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
@@ -32,6 +35,7 @@ from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, save
+from sfumato.table.baskets import ITEMS_NAME
 
 __all__ = [
     "HIDING_METHODS",
@@ -140,6 +144,20 @@ class HideRelease:
         """The JSON form of the report."""
         return self.report.to_dict()
 
+    def _repr_html_(self) -> str:
+        """What was hidden and at what cost, as notebooks show it."""
+        report = self.report
+        facts = [
+            ("baskets", f"{report.rows:,}"),
+            ("method", report.method),
+            ("hidden patterns still seen", f"{report.hiding_failure:.2%}"),
+            ("other frequent itemsets lost", f"{report.misses_cost:.2%}"),
+            ("itemsets that became frequent", f"{report.artifactual:.2%}"),
+            ("entries removed", f"{report.removed:,}"),
+            ("entries added", f"{report.added:,}"),
+        ]
+        return html_facts("Baskets to hand out", facts, report.notes)
+
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the baskets to hand out: .dat, .dat.gz or .parquet, by the name."""
         save(self.table, path, force=force)
@@ -190,7 +208,7 @@ class _Hiding:
 def hide(
     baskets: Any,
     patterns: Any,
-    *,
+    *former: Any,
     min_support: float | None = None,
     min_count: int | None = None,
     min_confidence: float | None = None,
@@ -215,11 +233,14 @@ def hide(
     Where removals would hide the reverse of a rule as well, cover puts the antecedent into other
     baskets instead.
 
-    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"], min_count=3)
+    >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"],
+    ...     min_count=3)
     >>> release.report.patterns[0].count_after, release.report.misses_cost
     (2, 0.0)
     """
     started = time.perf_counter()
+    if former:
+        baskets, patterns, min_count = _as_before(baskets, patterns, former)
     table = baskets_of(baskets, items)
     bits, names = bits_of(table), item_names(table)
     restrictions = patterns_of(patterns, names)
@@ -245,6 +266,22 @@ def hide(
         seconds=time.perf_counter() - started,
     )
     return HideRelease(Table(table.domain, (released,)), report, removed, added)
+
+
+def _as_before(bits: Any, names: Any, former: tuple[Any, ...]) -> tuple[Any, Any, int | None]:
+    """The call of version 0.1.0, hide(bits, names, restrictions, min_count), in today's words."""
+    if not isinstance(bits, Bits) or len(former) != 2:
+        raise ParameterError(
+            f"hide takes baskets and patterns, and {len(former)} argument(s) more were given",
+            hint="name the others, as in min_support=0.01",
+        )
+    warn(
+        "hide(bits, names, restrictions, min_count) is now hide(baskets, patterns, min_count=…)",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    restrictions, min_count = former
+    return Table(Domain((Items(ITEMS_NAME, tuple(names)),)), (bits,)), restrictions, min_count
 
 
 def hide_disclosures(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
+from sfumato.notebook import html_table
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.publish.telling import Telling, silent
@@ -114,6 +116,14 @@ class Identification:
         """The risk of the only confidential column, or of their combination."""
         return self.risks[-1]
 
+    def _repr_html_(self) -> str:
+        """The columns by what they give away, as notebooks show them."""
+        lines = (
+            (role.name, f"{role.values:,}", f"{role.saved_by_dropping:,}") for role in self.columns
+        )
+        heads = ("column", "values", "fewer identifiable records without it")
+        return html_table(heads, lines, title=f"Confidential: {', '.join(self.confidential)}")
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""
         by_name = {
@@ -132,7 +142,7 @@ def identify(
     *,
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
-    bins: Mapping[str, Binning | str] | None = None,
+    bins: Mapping[str, Binning | str] | int | None = None,
     nulls: Literal["value", "error"] = "value",
     weights: str | None = None,
     population: float | None = None,
@@ -149,11 +159,15 @@ def identify(
     population too.
 
     >>> import pyarrow as pa
-    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]}
+    >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
+    ...     "no"]}
     >>> found = identify(pa.table(people), confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
     (1, 0.01)
     """
+    if isinstance(bins, int):  # as version 0.1.0 called what is try_bins now
+        warn("identify(bins=…) is now try_bins=…", DeprecationWarning, stacklevel=2)
+        try_bins, bins = bins, None
     microdata = microdata_of(
         data,
         confidential,

@@ -141,7 +141,8 @@ class Microdata:
         """The records of a file, an Arrow table or a data frame; a column that is not confidential
         is a key, unless `keys` names them or it stands `beside` (a sampling weight).
 
-        >>> people = pa.table({"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes", "no"]})
+        >>> people = pa.table({"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"],
+        ...     "ill": ["no", "yes", "no"]})
         >>> data = Microdata.read(people, "ill", bins={"age": "40"})
         >>> [(key.name, key.values) for key in data.keys]
         [('age', ('[31,40)', '[40,52]')), ('town', ('Lyon', 'Turin'))]

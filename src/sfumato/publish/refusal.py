@@ -53,7 +53,10 @@ def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None)
     by_totals = drift is not None and (free is None or free > 2 * drift)
     stay = "stay" if not drift else f"move by only {drift:,} records"
     if by_totals:
-        message = f"changing a share {proportion:g} of the unique records, the totals of '{name}' cannot {stay}"
+        message = (
+            f"changing a share {proportion:g} of the unique records, the totals of '{name}' "
+            f"cannot {stay}"
+        )
     else:
         totals = "" if drift is None else f" while its totals {stay}"
         message = (
@@ -71,7 +74,7 @@ def _other_proportion(holdings: Holdings, proportion: float, drift: int | None) 
     near = [step for step in grid if abs(step - proportion) < _NEAR or round(step * 20, 9) % 1 == 0]
     for other in sorted(near, key=lambda step: abs(step - proportion)):
         changes = math.ceil(other * unique - 1e-9)
-        if _fits(holdings.changing(changes), drift):
+        if fitting_changes(holdings.changing(changes), drift) is not None:
             return f"proportion={other:.2g}"
         if time.monotonic() > until:
             break

@@ -97,7 +97,8 @@ def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restr
     """The restrictions of a patterns file: one a line, `39 48` an itemset, `39 48 -> 41` a rule,
     `#` starts a remark.
 
-    >>> read_restrictions(["tea milk", "tea -> jam  # not the other way round"], ["jam", "milk", "tea"])
+    >>> read_restrictions(["tea milk", "tea -> jam  # not the other way round"], ["jam", "milk",
+    ...     "tea"])
     (Restriction(antecedent=(1, 2), consequent=()), Restriction(antecedent=(2,), consequent=(0,)))
     """
     number = {name: position for position, name in enumerate(names)}

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError, PrivacyError
+from sfumato.errors import ParameterError, PrivacyError, listing
+from sfumato.notebook import html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, measure
@@ -112,6 +113,23 @@ class SwapRelease:
             return {**together, "attributes": attributes, "notes": list(self.notes)}
         only = self.reports[0].to_dict()
         return {**only, **together, "notes": [*self.notes, *only["notes"]]}
+
+    def _repr_html_(self) -> str:
+        """What was done and what can still be guessed, as notebooks show it."""
+        lines = (
+            (
+                report.confidential,
+                report.method,
+                f"{report.changed:,} of {report.records:,}",
+                f"{report.objective:,.2f}",
+                "yes" if report.optimal else "no",
+                f"{report.marginal_drift:,}",
+            )
+            for report in self.reports
+        )
+        heads = ("column", "method", "changed", "objective", "optimal", "totals moved by")
+        notes = (*self.notes, *(note for report in self.reports for note in report.notes))
+        return html_table(heads, lines, notes=notes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
@@ -327,8 +345,10 @@ def _assigned(
         if changes is None:
             raise refusal(name, settings.proportion, holdings, settings.drift)
         if changes != exchange.changes:
+            kept = "can stay" if not settings.drift else "move no further than was allowed"
             notes = (
-                f"{changes} unique records were changed, not {exchange.changes}: so the totals can stay",
+                f"{changes} unique records were changed, not {exchange.changes}: so the totals "
+                f"{kept}",
             )
             exchange = replace(exchange, changes=changes)
     found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
@@ -343,7 +363,8 @@ def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Se
     rows = np.arange(exchange.units)
     if exchange.barred is not None and exchange.barred[rows, found.assigned].any():
         raise PrivacyError(
-            f"method {settings.method} leaves a column of '{name}' as it is in groups that share it",
+            f"method {settings.method} leaves a column of '{name}' as it is in groups that share "
+            "it",
             hint="use method optimal, or swap the columns in turn",
         )
     if settings.drift is not None and moved > settings.drift:
@@ -467,8 +488,9 @@ def _as_released(
     again = Microdata.read(table, names, keys=[column.name for column in microdata.keys])
     risks = {column.name: risk_of(again.keys, column) for column in again.confidential}
     finer = [column.name for column in microdata.binned if column.name not in columns]
+    beside = _told_beside(table, again)
     if not raw or not finer:
-        return risks, ()
+        return risks, beside
     unique = status_of(again.keys, again.confidential[0]).unique
     true = np.ones(len(unique), dtype=bool)
     for name in names:
@@ -477,6 +499,26 @@ def _as_released(
         f"{', '.join(finer)} was cut for matching but is released as it is: {int(unique.sum()):,} "
         f"records are unique in the file as released, {int((unique & true).sum()):,} of them with "
         "their true value; leave release_raw out to release bins",
+        *beside,
+    )
+
+
+def _told_beside(table: pa.Table, released: Microdata) -> tuple[str, ...]:
+    """A word where columns that are no keys, and so were not looked at, tell more records apart."""
+    names = [column.name for column in released.confidential]
+    keys = [column.name for column in released.keys]
+    others = [name for name in table.column_names if name not in {*names, *keys}]
+    if not others:
+        return ()
+    by_all = Microdata.read(table, names, keys=[*keys, *others])
+    unique, known = (
+        int(status_of(view.keys, view.confidential[0]).unique.sum()) for view in (by_all, released)
+    )
+    if unique <= known:
+        return ()
+    return (
+        f"{listing(others)} {'is no key and is' if len(others) == 1 else 'are no keys and are'} "
+        f"released as before: whoever knows them too tells {unique:,} records apart, not {known:,}",
     )
 
 

@@ -13,11 +13,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
+from sfumato.plots import Series, errors_by_length
 from sfumato.report import Block, Heading, Listing, Note, Page, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FEWEST_SEEDS = 10  # that tell a spread well enough to mark a printed number
 LEVEL = 0.99  # of the interval outside which a paper's number is marked
 LENGTH = "length"  # the label that makes a reproduction drawable
 WIDTH = 120  # of a line of text
@@ -38,7 +40,7 @@ class Settings:
     """
 
     data: str | Path | None = None
-    seeds: int = 3
+    seeds: int = 10
     quick: bool = False
 
     def __post_init__(self) -> None:
@@ -56,6 +58,22 @@ class Settings:
         return "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
 
 
+class Printed(float):
+    """A number as a paper prints it, with all its digits: 91.30 is not 91.3.
+
+    >>> Printed("91.30") == 91.3, Printed("91.30").text
+    (True, '91.30')
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> Printed:
+        """The number of a text that is kept beside it."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
 @dataclass(frozen=True)
 class Runs:
     """One quantity measured once a seed; None where a run did not define it (no itemset found,
@@ -63,9 +81,9 @@ class Runs:
 
     `grain` is the step in which it can change: one itemset more or less.
 
-    >>> runs = Runs((4.0, 5.0, 6.0))
-    >>> runs.mean, runs.spread, runs.excludes(5.5), runs.excludes(50)
-    (5.0, 1.0, False, True)
+    >>> runs = Runs((4.0, 5.0, 6.0) * 4)
+    >>> runs.mean, round(runs.spread or 0, 2), runs.excludes(5.5), runs.excludes(50)
+    (5.0, 0.85, False, True)
     """
 
     values: tuple[float | None, ...]
@@ -98,6 +116,8 @@ class Runs:
         """
         mean, spread, count = self.mean, self.spread, len(self.defined)
         if mean is None or spread is None or not (spread or self.grain):
+            return False
+        if count < FEWEST_SEEDS:  # three would let anything within 11 deviations pass
             return False
         from scipy.special import stdtrit
 
@@ -164,11 +184,13 @@ class Reproduction:
     """A table of a paper beside ours.
 
     >>> row = Row((1,), (Cell(249, 249), Cell(5.89, Runs((6.1, 6.4, 6.3)))))
-    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"), (row,)).to_text())
+    >>> print(Reproduction("demo", "A table", (LENGTH,), ("|F|", "support error (%)"),
+    ...     (row,)).to_text())
     A table
              |F|          support error (%)
     length   paper ours   paper ours
     1          249  249    5.89 6.27 ± 0.15
+      · verdict: not judged: 3 seed(s), 10 tell a spread (--seeds)
     """
 
     name: str
@@ -190,6 +212,23 @@ class Reproduction:
                     f"where {len(self.labels)} and {len(self.quantities)} are named"
                 )
 
+    @property
+    def verdict(self) -> str:
+        """How the paper's numbers stand beside ours, in a few words."""
+        cells = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
+        if not cells:
+            return "shape only: the paper prints no numbers here"
+        runs = [cell.ours for cell in cells if isinstance(cell.ours, Runs)]
+        missed = sum(cell.differs for cell in cells)
+        if missed:
+            return f"misses {missed} of {len(cells)} printed numbers; the notes say what is known"
+        if not runs:
+            return f"exact: all {len(cells)} printed numbers"
+        fewest = min(len(run.values) for run in runs)
+        if fewest < FEWEST_SEEDS:
+            return f"not judged: {fewest} seed(s), {FEWEST_SEEDS} tell a spread (--seeds)"
+        return f"within error: all {len(cells)} printed numbers"
+
     def column(self, quantity: str) -> list[Cell]:
         """The cells of one quantity, row by row."""
         place = self.quantities.index(quantity)
@@ -202,7 +241,13 @@ class Reproduction:
             | {name: cell.to_dict() for name, cell in zip(self.quantities, row.cells, strict=True)}
             for row in self.rows
         ]
-        return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "verdict": self.verdict,
+            "rows": rows,
+            "notes": list(self.notes),
+        }
 
     def to_text(self) -> str:
         """A plain text table: for each quantity the paper's number (where it prints
@@ -214,7 +259,8 @@ class Reproduction:
             if any(cell.differs for row in self.rows for cell in row.cells)
             else []
         )
-        return "\n".join([self.title, *lines, *(_note(note) for note in [*marked, *self.notes])])
+        notes = [f"verdict: {self.verdict}", *marked, *self.notes]
+        return "\n".join([self.title, *lines, *map(_note, notes)])
 
     def blocks(self) -> list[Block]:
         """The same for an HTML page."""
@@ -222,14 +268,13 @@ class Reproduction:
         for quantity, printed, _ in self._groups():
             columns += [f"{quantity}: paper", "ours"] if printed else [quantity]
         rows = [[*row.labels, *self._entries(row)] for row in self.rows]
-        return [Heading(self.title), Listing(columns, rows), *(Note(note) for note in self.notes)]
+        notes = [f"Verdict: {self.verdict}.", *self.notes]
+        return [Heading(self.title), Listing(columns, rows), *map(Note, notes)]
 
     def draw(self) -> list[Axes] | None:
         """The errors by length as a figure; None where rows are not lengths."""
         if self.labels[-1] != LENGTH or not self.rows:
             return None
-        from sfumato.plots import errors_by_length
-
         lengths = sorted({int(row.labels[-1]) for row in self.rows})
         lines = {
             quantity: self._lines(quantity, lengths)
@@ -249,8 +294,6 @@ class Reproduction:
         """Our means with their standard errors, a line for each set of the other labels; the
         paper's where there is one set.
         """
-        from sfumato.plots import Series
-
         place = self.quantities.index(quantity)
         lines = []
         for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
@@ -329,6 +372,8 @@ def _note(text: str) -> str:
 
 
 def _decimals(printed: float) -> int:
+    if isinstance(printed, Printed):
+        return len(printed.text.partition(".")[2])
     return 0 if printed == round(printed) else len(repr(float(printed)).partition(".")[2])
 
 

@@ -12,7 +12,7 @@ from sfumato.datasets import salary
 from sfumato.domain import Domain
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.classifier import Classifier
-from sfumato.mine.quality import Agreement, Quality
+from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.reconstructed import Reconstructed
 from sfumato.mine.tree import DecisionTree
 from sfumato.privacy.guarantee import Guarantee
@@ -93,7 +93,7 @@ def _lines(way: str, truth: Exact, release: Release, test: Table) -> list[list[f
         _classifier(way).fit(release).quality(test),
         _classifier(way).fit(truth).quality(test),
     )
-    both = Agreement.between(private, direct)
+    both = Concurrence.between(private, direct)
     majority: list[float | None] = [
         100 * private.baseline,
         100 * (1 - private.baseline),

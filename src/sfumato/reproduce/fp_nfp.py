@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items
 from sfumato.estimation.supports.base import Supports
@@ -22,8 +21,9 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.reconstruction import recovered_ones_over
+from sfumato.publish.baskets import bits_of
 from sfumato.randomness import Keystream, seeded
-from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.base import Cell, Printed, Reproduction, Row, Runs, Settings
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table, read
 
@@ -42,7 +42,7 @@ QUANTITIES = (
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedColumns:
     """The privacy and accuracy columns of one distortion, from 0.95 down to 0.70."""
 
     distortion: str
@@ -56,7 +56,7 @@ class Comparison:
     """One of tables 1 to 5."""
 
     data: str
-    columns: tuple[Printed, ...]
+    columns: tuple[PrintedColumns, ...]
     notes: tuple[str, ...]
 
 
@@ -64,17 +64,17 @@ TABLES: dict[str, Comparison] = {
     "fp-nfp-table-1": Comparison(
         "bms-webview-1",
         (
-            Printed(
+            PrintedColumns(
                 NORMAL,
                 None,
-                (79.14, 88.52, 92.53, 94.74, 96.10, 96.99),
-                (85.51, 83.51, 67.57, 62.64, 54.70, 50.9),
+                (79.14, 88.52, 92.53, 94.74, Printed("96.10"), 96.99),
+                (85.51, 83.51, 67.57, 62.64, Printed("54.70"), 50.9),
             ),
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.95,
                 (79.14, 79.21, 79.23, 79.74, 80.12, 81.76),
-                (86.80, 85.18, 82.67, 80.94, 81.31, 81.80),
+                (Printed("86.80"), 85.18, 82.67, 80.94, 81.31, Printed("81.80")),
             ),
         ),
         (
@@ -85,13 +85,13 @@ TABLES: dict[str, Comparison] = {
     "fp-nfp-table-2": Comparison(
         "retail",
         (
-            Printed(
+            PrintedColumns(
                 NORMAL,
                 None,
                 (81.09, 85.63, 88.07, 89.72, 90.93, 91.83),
-                (85.04, 71.61, 60.11, 50.60, 43.07, 36.33),
+                (85.04, 71.61, 60.11, Printed("50.60"), 43.07, 36.33),
             ),
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.95,
                 (81.09, 81.68, 81.88, 81.97, 82.03, 82.07),
@@ -103,16 +103,16 @@ TABLES: dict[str, Comparison] = {
     "fp-nfp-table-3": Comparison(
         "bms-webview-2",
         (
-            Printed(
+            PrintedColumns(
                 NORMAL,
                 None,
                 (90.44, 95.12, 96.93, 97.88, 98.45, 98.82),
-                (73.37, 56.58, 45.48, 38.53, 32.10, 27.58),
+                (73.37, 56.58, 45.48, 38.53, Printed("32.10"), 27.58),
             ),
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.95,
-                (90.44, 91.07, 91.28, 91.30, 91.45, 91.48),
+                (90.44, 91.07, 91.28, Printed("91.30"), 91.45, 91.48),
                 (75.47, 68.71, 69.82, 70.85, 70.56, 69.52),
             ),
         ),
@@ -121,13 +121,13 @@ TABLES: dict[str, Comparison] = {
     "fp-nfp-table-4": Comparison(
         "bms-webview-2",
         (
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.98,
                 (83.69, 88.52, 89.97, 91.16, 92.53, 93.44),
-                (84.71, 85.18, 82.67, 80.94, 81.31, 81.80),
+                (84.71, 85.18, 82.67, 80.94, 81.31, Printed("81.80")),
             ),
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.90,
                 (79.78, 83.93, 86.42, 90.02, 91.77, 92.85),
@@ -145,13 +145,13 @@ TABLES: dict[str, Comparison] = {
     "fp-nfp-table-5": Comparison(
         "retail",
         (
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.98,
-                (82.75, 82.90, 83.46, 84.91, 85.13, 87.28),
+                (82.75, Printed("82.90"), 83.46, 84.91, 85.13, 87.28),
                 (85.07, 84.33, 82.95, 80.72, 79.82, 78.86),
             ),
-            Printed(
+            PrintedColumns(
                 IMPROVED,
                 0.90,
                 (80.03, 81.17, 81.88, 81.97, 82.03, 82.05),
@@ -187,7 +187,7 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
 
 
 @dataclass(frozen=True, eq=False)
-class Baskets:
+class Market:
     """A basket file, its frequent itemsets, and the same baskets with only the items that are in
     them.
     """
@@ -198,7 +198,7 @@ class Baskets:
     @cached_property
     def supports(self) -> NDArray[Any]:
         """The true support of every item."""
-        return _bits(self.table).counts() / self.table.rows
+        return bits_of(self.table).counts() / self.table.rows
 
     @cached_property
     def frequent(self) -> NDArray[np.bool_]:
@@ -214,7 +214,7 @@ class Baskets:
         labels = self.table.domain.attributes[0].labels
         return Table(
             Domain((Items("items", tuple(labels[item] for item in kept)),)),
-            (_bits(self.table).select(kept),),
+            (bits_of(self.table).select(kept),),
         )
 
     @cached_property
@@ -230,15 +230,15 @@ class Baskets:
         return 100 * float((~self.frequent).sum() / self.frequent.sum())
 
 
-def read_baskets(data: str, settings: Settings) -> Baskets:
+def read_baskets(data: str, settings: Settings) -> Market:
     """A basket file of the paper with its benchmark support."""
     table = read(basket_path(data, settings.data))
-    return Baskets(
+    return Market(
         table.slice(0, QUICK_BASKETS) if settings.quick else table, BENCHMARK_SUPPORT[data]
     )
 
 
-def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Baskets]) -> Reproduction:
+def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Market]) -> Reproduction:
     """Privacy and accuracy of each distortion, from the paper's formula and pseudo-code, and as
     they should be.
     """
@@ -263,7 +263,7 @@ def accuracy_table(name: str, settings: Settings, opened: Callable[[str], Basket
     return Reproduction(name, title, ("distortion", "nfp"), QUANTITIES, tuple(rows), notes)
 
 
-def privacy(baskets: Baskets, printed: Printed, keep: float) -> tuple[float, float]:
+def privacy(baskets: Market, printed: PrintedColumns, keep: float) -> tuple[float, float]:
     """The paper's privacy, from a symmetric flip of every item, and that of the channel its
     pseudo-code is.
     """
@@ -295,7 +295,7 @@ def accuracy(supports: Supports, truth: Itemsets, min_support: float) -> float:
     return 100 * hits / len(truth)
 
 
-def _row(baskets: Baskets, printed: Printed, place: int, settings: Settings) -> Row:
+def _row(baskets: Market, printed: PrintedColumns, place: int, settings: Settings) -> Row:
     keep = KEEPS[place]
     as_printed, true = privacy(baskets, printed, keep)
     releases = [
@@ -317,14 +317,14 @@ def _row(baskets: Baskets, printed: Printed, place: int, settings: Settings) -> 
     return Row((label, keep), cells)
 
 
-def _mechanism(baskets: Baskets, printed: Printed, keep: float) -> Mechanism:
+def _mechanism(baskets: Market, printed: PrintedColumns, keep: float) -> Mechanism:
     domain = baskets.narrow.domain
     if printed.fp is None:
         return BitFlip(domain, keep, keep)
     return FrequencyFlip(domain, domain.attributes[0].labels, printed.fp, keep)
 
 
-def _removed(baskets: Baskets, keep: float, place: int, settings: Settings) -> Runs:
+def _removed(baskets: Market, keep: float, place: int, settings: Settings) -> Runs:
     """The accuracy of normal distortion had it only removed items."""
     mechanism = BitFlip(baskets.narrow.domain, keep, 1.0)
     releases = (perturb(baskets.narrow, mechanism, _rng(seed, place)) for seed in settings.runs)
@@ -332,7 +332,7 @@ def _removed(baskets: Baskets, keep: float, place: int, settings: Settings) -> R
 
 
 def _accuracies(
-    baskets: Baskets, how: Callable[[Release], Supports], releases: Iterable[Release]
+    baskets: Market, how: Callable[[Release], Supports], releases: Iterable[Release]
 ) -> Runs:
     found = tuple(
         accuracy(how(release), baskets.truth, baskets.min_support) for release in releases
@@ -349,7 +349,7 @@ def _rng(seed: int, place: int) -> Keystream:
     return seeded(seed).derive(place)
 
 
-def _common_notes(comparison: Comparison, baskets: Baskets) -> list[str]:
+def _common_notes(comparison: Comparison, baskets: Market) -> list[str]:
     notes = [
         "accuracy is |F∩R|/|F| and counts no false positives: mined as they are, the distorted "
         "data make every infrequent "
@@ -374,7 +374,7 @@ def _common_notes(comparison: Comparison, baskets: Baskets) -> list[str]:
     return notes
 
 
-def table_6(opened: Callable[[str], Baskets]) -> Reproduction:
+def table_6(opened: Callable[[str], Market]) -> Reproduction:
     """Seconds and megabytes of normal distortion on bitmaps and on item lists."""
     rows = [_storage_row(data, opened(data).table) for data in SECONDS]
     notes = (
@@ -398,7 +398,7 @@ def table_6(opened: Callable[[str], Baskets]) -> Reproduction:
 
 
 def _storage_row(data: str, table: Table) -> Row:
-    bits, mechanism = _bits(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
+    bits, mechanism = bits_of(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
     offsets, items = bits.to_csr()
     before = offsets.nbytes + items.nbytes
     on_bitmaps, _ = _timed(lambda: mechanism.randomise(table.columns, seeded(1)))
@@ -462,9 +462,3 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = perf_counter()
     result = work()
     return perf_counter() - start, result
-
-
-def _bits(table: Table) -> Bits:
-    column = table.columns[0]
-    assert isinstance(column, Bits)
-    return column

@@ -1,5 +1,5 @@
-"""FRAPP's table 3 and the quantities of its figures 2 and 4 to 7: four mechanisms under one γ on
-CENSUS.
+"""FRAPP's table 3 and the quantities of its figures 2 to 7: four mechanisms under one γ on CENSUS
+and on a stand-in for HEALTH.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ from sfumato.privacy.conditioning import (
     mask_keep,
 )
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.siblings import record_account
+from sfumato.privacy.siblings import (
+    attribute_account,
+    guess_bound_as_printed,
+    outright_guess_bound,
+    record_account,
+    record_stays,
+)
 from sfumato.randomness import seeded
 from sfumato.reproduce.base import LENGTH, Cell, Reproduction, Row, Runs, Settings
 from sfumato.reproduce.classification import table_5
+from sfumato.reproduce.curves import Curves
 from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
@@ -40,13 +47,29 @@ PRINTED_FREQUENT = {
     "CENSUS": (19, 102, 203, 165, 64, 10),
     "HEALTH": (23, 123, 292, 361, 250, 86, 12),
 }
-FIGURES = {"frapp-figure-2": "19", "frapp-figure-4": "13.28", "frapp-figure-5": "9"}
+FIGURES = {
+    "frapp-figure-2": ("CENSUS", "19"),
+    "frapp-figure-3": ("HEALTH", "19"),
+    "frapp-figure-4": ("CENSUS", "13.28"),
+    "frapp-figure-5": ("CENSUS", "9"),
+}
 BREACHES = {"19": (5, 50), "13.28": (5, 41), "9": (5, 32)}
+FIGURE_1_VERSIONS = (1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 SPREADS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FIGURE_6_LENGTH = 4
 QUANTITIES = ("|F|", "support error (%)", "σ- (%)", "σ+ (%)")
 DET, RAN, MASK, CUT_PASTE = "DET-GD", "RAN-GD", "MASK", "C&P"
-FOUND_UP_TO = {MASK: 4, CUT_PASTE: 3}  # §9.1.5: what they find on CENSUS at γ = 19
+# §9.1.5: the longest itemsets that they find at γ = 19
+FOUND_UP_TO = {
+    ("CENSUS", MASK): 4,
+    ("CENSUS", CUT_PASTE): 3,
+    ("HEALTH", MASK): 5,
+    ("HEALTH", CUT_PASTE): 3,
+}
+STAND_IN = (
+    "HEALTH's file is not public: these are BRFSS 2015 answers cut to its seven columns, so that "
+    "shapes can be compared and numbers cannot"
+)
 
 NO_NUMBERS = (
     "the paper draws these errors and prints no numbers; its text is quoted where it states one"
@@ -60,6 +83,8 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
             yield table_3(settings)
         elif name == "frapp-table-5":
             yield table_5(settings)
+        elif name == "frapp-figure-1":
+            yield figure_1()
         elif name == "frapp-figure-6":
             yield figure_6(settings)
         elif name == "frapp-figure-7":
@@ -103,6 +128,47 @@ def table_3(settings: Settings) -> Reproduction:
     )
 
 
+def figure_1() -> Reproduction:
+    """How often the most frequent of m versions is the truth, at most: whole records and single
+    attributes.
+    """
+    promise, cells = Guarantee(19), 2_000
+    rows = [
+        Row(("whole record", copies), (Cell(None, _record_guess(promise, cells, copies)),))
+        for copies in FIGURE_1_VERSIONS
+    ]
+    for values in (2, 4, 8):
+        rows += [
+            Row(
+                (f"attribute of {values} values", copies),
+                (Cell(None, attribute_account(promise, cells, values, copies).guess_bound),),
+            )
+            for copies in FIGURE_1_VERSIONS
+        ]
+    at_50 = guess_bound_as_printed(record_stays(promise, cells), cells, 50)
+    whole = [f"{_record_guess(promise, cells, copies):.2f}" for copies in (50, 100)]
+    notes = (
+        f"the text: below 0.1 at 50 versions and 0.25 at 100; the bound drawn gives {whole[0]} and "
+        f"{whole[1]}: it is that of a truth seen more often than every other report",
+        f"eq. 17 to the letter, whose sum starts at k = 1, would give {at_50:.2f} at 50 versions",
+        f"both speak of one attacker; against all of them 50 versions promise epsilon "
+        f"{promise.repeated(50).epsilon:.0f}",
+    )
+    return Curves(
+        "frapp-figure-1",
+        "FRAPP figure 1: guessing from m versions, γ = 19, 2,000 possible records",
+        ("what is guessed", "versions"),
+        ("guessing probability",),
+        tuple(rows),
+        notes,
+        error="guessing probability, at most",
+    )
+
+
+def _record_guess(promise: Guarantee, cells: int, copies: int) -> float:
+    return outright_guess_bound(record_stays(promise, cells), cells, copies)
+
+
 @dataclass(frozen=True)
 class Case:
     """A line of a figure: a mechanism and how many versions of each record it reports."""
@@ -114,14 +180,19 @@ class Case:
 
 def errors_figure(name: str, settings: Settings) -> Reproduction:
     """Support and identity errors of the four mechanisms by length, under the figure's γ."""
-    gamma, versions = FIGURES[name], QUICK_VERSIONS if settings.quick else VERSIONS
-    table = _census(settings)
+    versions = QUICK_VERSIONS if settings.quick else VERSIONS
+    data, gamma = FIGURES[name]
+    table = _people(data, settings)
     truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
     cases = _cases(table, gamma, versions)
-    rows = [row for case in cases for row in _case_rows(case, table, truth, settings, gamma)]
-    title = f"FRAPP figure {name[-1]}: CENSUS at 2 %, γ = {gamma}, {versions} versions ({settings.counted})"
+    rows = [row for case in cases for row in _case_rows(case, table, truth, settings, name)]
+    title = (
+        f"FRAPP figure {name[-1]}: {data} at 2 %, γ = {gamma}, {versions} versions "
+        f"({settings.counted})"
+    )
     notes = (
         *_notes(gamma, versions, cases),
+        *((STAND_IN,) if data == "HEALTH" else ()),
         *(("quick run: fewer versions than the paper's 50",) if settings.quick else ()),
     )
     return Reproduction(
@@ -147,46 +218,45 @@ def mechanism_errors(
 
 
 def figure_6(settings: Settings) -> Reproduction:
-    """RAN-GD by its randomisation: the range of the posterior, and the support error at
+    """RAN-GD by its randomisation: the range of the posterior, and the support errors at
     length 4.
     """
-    table = _census(settings)
-    truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
     versions = QUICK_VERSIONS if settings.quick else VERSIONS
-    printed = {0.0: (50, 50), 0.5: (33, None)}
-    rows = []
-    for spread in SPREADS:
-        mechanism = RandomizedGamma(table.domain.binned(), 19, spread)
-        runs = [
-            mechanism_errors(table, truth, mechanism, seed, versions)[FIGURE_6_LENGTH]
-            for seed in settings.runs
-        ]
-        papers = printed.get(spread, (None, None))
-        posterior = [
-            Cell(paper, 100 * bound)
-            for paper, bound in zip(papers, mechanism.posterior_range(0.05), strict=True)
-        ]
-        rows.append(
-            Row(
-                (spread,),
-                (*posterior, Cell(None, Runs(tuple(errors.support_error for errors in runs)))),
-            )
-        )
+    rows = [
+        _figure_6_row(data, spread, settings) for data in PRINTED_FREQUENT for spread in SPREADS
+    ]
     notes = (
         "§9.1.5 prints a worst determinable breach of 33 % at α = γx/2 against 50 % without "
         "randomisation",
         "the miner who knows the law of r faces DET-GD whatever α is, so the guarantee stays γ = "
         "19 (posterior 50 %)",
-        "the caption gives panel b to HEALTH and c to CENSUS, the text the other way round; "
-        "CENSUS here",
+        "the caption gives panel b to HEALTH and c to CENSUS, the text the other way round",
+        STAND_IN,
     )
-    title = f"FRAPP figure 6: RAN-GD on CENSUS, γ = 19, {versions} versions ({settings.counted})"
+    title = f"FRAPP figure 6: RAN-GD, γ = 19, {versions} versions ({settings.counted})"
     quantities = (
         "least posterior (%)",
         "largest posterior (%)",
         f"support error at length {FIGURE_6_LENGTH} (%)",
     )
-    return Reproduction("frapp-figure-6", title, ("α/γx",), quantities, tuple(rows), notes)
+    return Reproduction("frapp-figure-6", title, ("data", "α/γx"), quantities, tuple(rows), notes)
+
+
+def _figure_6_row(data: str, spread: float, settings: Settings) -> Row:
+    table = _people(data, settings)
+    truth = frequent_itemsets(Exact(table), MIN_SUPPORT)
+    mechanism = RandomizedGamma(table.domain.binned(), 19, spread)
+    versions = QUICK_VERSIONS if settings.quick else VERSIONS
+    errors = [
+        mechanism_errors(table, truth, mechanism, seed, versions)[FIGURE_6_LENGTH].support_error
+        for seed in settings.runs
+    ]
+    papers = {0.0: (50, 50), 0.5: (33, None)}.get(spread, (None, None))
+    posterior = [
+        Cell(paper, 100 * bound)
+        for paper, bound in zip(papers, mechanism.posterior_range(0.05), strict=True)
+    ]
+    return Row((data, spread), (*posterior, Cell(None, Runs(tuple(errors)))))
 
 
 def figure_7() -> Reproduction:
@@ -225,6 +295,10 @@ def _census(settings: Settings) -> Table:
     return Table.from_arrow(*census(settings.data))
 
 
+def _people(data: str, settings: Settings) -> Table:
+    return Table.from_arrow(*(census if data == "CENSUS" else health)(settings.data))
+
+
 def _cases(table: Table, gamma: str, versions: int) -> list[Case]:
     promise, domain = Guarantee(Fraction(gamma)), table.domain
     cut_paste = (
@@ -244,19 +318,21 @@ def _cases(table: Table, gamma: str, versions: int) -> list[Case]:
 
 
 def _case_rows(
-    case: Case, table: Table, truth: Itemsets, settings: Settings, gamma: str
+    case: Case, table: Table, truth: Itemsets, settings: Settings, figure: str
 ) -> Iterator[Row]:
+    data, gamma = FIGURES[figure]
     runs = [
         mechanism_errors(table, truth, case.mechanism, seed, case.versions)
         for seed in settings.runs
     ]
-    known = FOUND_UP_TO.get(case.label) if gamma == "19" else None
+    known = FOUND_UP_TO.get((data, case.label)) if gamma == "19" else None
+    printed = dict(enumerate(PRINTED_FREQUENT[data] if data == "CENSUS" else (), start=1))
     for length, frequent in truth.by_length().items():
         errors = [run[length] for run in runs]
         yield Row(
             (case.label, length),
             (
-                Cell(PRINTED_FREQUENT["CENSUS"][length - 1], Runs((float(frequent),))),
+                Cell(printed.get(length), Runs((float(frequent),))),
                 Cell(None, Runs(tuple(one.support_error for one in errors))),
                 Cell(
                     100.0 if known is not None and length > known else None,

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.bits import Bits
 from sfumato.datasets import Quest, basket_path
+from sfumato.domain import as_bits
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.reconstruction import recovered_ones_over
 from sfumato.randomness import seeded
-from sfumato.reproduce.base import LENGTH, Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.base import LENGTH, Cell, Printed, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.mask_privacy import FIGURES as PRIVACY_FIGURES
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table, read
 
@@ -26,7 +27,7 @@ QUICK_LENGTH = 2
 DATA_SEED = 1_000  # Quest baskets of a run are drawn from another stream than their noise
 
 Errors = tuple[float | None, float | None, float | None, float | None]  # in the order of QUANTITIES
-Printed = tuple[Errors, ...]  # one a length, from 1 on
+PrintedErrors = tuple[Errors, ...]  # one a length, from 1 on
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Experiment:
     keep: float  # the paper's p
     percent: float  # minimum support
     relax: float  # the paper's r
-    printed: Printed
+    printed: PrintedErrors
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +53,7 @@ QUEST: dict[str, Experiment] = {
             (1418, 1.28, 3.67, 0.22),
             (730, 1.27, 5.89, 0),
             (212, 1.36, 4.25, 5.19),
-            (35, 1.40, 0, 0),
+            (35, Printed("1.40"), 0, 0),
             (3, 0.99, 0, 0),
         ),
     ),
@@ -67,7 +68,7 @@ QUEST: dict[str, Experiment] = {
             (1418, 1.29, 0, 25.81),
             (730, 1.32, 0, 16.44),
             (212, 1.37, 0, 25.47),
-            (35, 1.40, 0, 51.43),
+            (35, Printed("1.40"), 0, 51.43),
             (3, 0.99, 0, 66.67),
         ),
     ),
@@ -76,14 +77,14 @@ QUEST: dict[str, Experiment] = {
         0.5,
         0.0,
         (
-            (560, 2.60, 1.25, 0.89),
+            (560, Printed("2.60"), 1.25, 0.89),
             (470, 2.13, 5.53, 4.89),
             (326, 1.22, 3.07, 0.31),
             (208, 1.34, 1.44, 0.48),
             (125, 1.81, 0, 0),
             (43, 2.62, 0, 0),
             (10, 3.44, 10, 0),
-            (1, 4.50, 0, 0),
+            (1, Printed("4.50"), 0, 0),
         ),
     ),
     "mask-table-5": Experiment(
@@ -96,9 +97,9 @@ QUEST: dict[str, Experiment] = {
             (326, 1.26, 0, 42.64),
             (208, 1.35, 0, 51.44),
             (125, 1.81, 0, 22.4),
-            (43, 2.62, 0, 18.60),
+            (43, 2.62, 0, Printed("18.60")),
             (10, 3.47, 0, 10),
-            (1, 4.50, 0, 0),
+            (1, Printed("4.50"), 0, 0),
         ),
     ),
     "mask-table-6": Experiment(
@@ -126,15 +127,20 @@ BMS: dict[str, Experiment] = {
         (
             (249, 5.89, 4.02, 2.81),
             (239, 3.87, 6.69, 7.11),
-            (73, 2.60, 10.96, 9.59),
-            (4, 1.41, 0, 25.0),
+            (73, Printed("2.60"), 10.96, 9.59),
+            (4, 1.41, 0, Printed("25.0")),
         ),
     ),
     "mask-table-8": Experiment(
         0.9,
         0.25,
         0.1,
-        ((249, 6.12, 1.2, 0.40), (239, 4.04, 1.26, 23.43), (73, 2.93, 0, 45.21), (4, 1.41, 0, 75)),
+        (
+            (249, 6.12, 1.2, Printed("0.40")),
+            (239, 4.04, 1.26, 23.43),
+            (73, 2.93, 0, 45.21),
+            (4, 1.41, 0, 75),
+        ),
         (
             "σ+ of single items is printed as 0.40, below the 2.81 of table 7, although relaxing "
             "the threshold can only add "
@@ -193,6 +199,9 @@ def reproduce(names: Sequence[str], settings: Settings) -> Iterator[Reproduction
         basket_path(
             "bms-webview-1", settings.data
         )  # a missing file is told before the synthetic baskets are drawn
+    for name in names:
+        if name in PRIVACY_FIGURES:
+            yield PRIVACY_FIGURES[name]()
     for data, experiments in (("quest", QUEST), ("bms", BMS)):
         wanted = {name: experiments[name] for name in names if name in experiments}
         if wanted:
@@ -287,7 +296,7 @@ def _mined(release: Release, case: Experiment, longest: int | None) -> Itemsets:
     )
 
 
-def _rows(table: Printed, runs: Sequence[Sequence[LengthErrors]]) -> tuple[Row, ...]:
+def _rows(table: PrintedErrors, runs: Sequence[Sequence[LengthErrors]]) -> tuple[Row, ...]:
     found = [{errors.length: _errors(errors) for errors in run} for run in runs]
     rows = []
     for length, printed in enumerate(table, start=1):
@@ -309,9 +318,8 @@ def _errors(errors: LengthErrors) -> Errors:
 
 
 def _privacy(truth: Table, keep: float) -> float:
-    column = truth.columns[0]
-    assert isinstance(column, Bits)
-    return 100 * (1 - recovered_ones_over(column.counts() / truth.rows, keep))
+    shares = as_bits(truth.columns[0]).counts() / truth.rows
+    return 100 * (1 - recovered_ones_over(shares, keep))
 
 
 def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
@@ -321,4 +329,7 @@ def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
     else:
         source = "BMS-WebView-1" + ("" if settings.quick else f" ×{REPEATS}")
     relaxed = f", relaxed by {case.relax:.0%}" if case.relax else ""
-    return f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} %{relaxed} ({settings.counted})"
+    return (
+        f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} "
+        f"%{relaxed} ({settings.counted})"
+    )

@@ -7,9 +7,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,11 +22,12 @@ from sfumato.privacy.breach import largest_keep_of_columns
 from sfumato.privacy.conditioning import retention_condition
 from sfumato.randomness import Keystream, seeded
 from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.curves import Curves
 from sfumato.source import Exact, perturb
 from sfumato.table import Table, read
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 ADULT = Domain(
     (
@@ -65,58 +65,16 @@ TOLERANCE, STEPS = (
 
 RANDOMIZED, ITERATIVE, INVERSION, UNFINISHED = "randomized", "iterative", "inversion", "unfinished"
 NO_NUMBERS = "the paper draws these curves and prints no numbers; its sentences are tested instead"
-ITERATED = "iterative Bayes is run to its fixed point (accelerated), where the paper stops once two iterates 'do not differ much'"
+ITERATED = (
+    "iterative Bayes is run to its fixed point (accelerated), where the paper stops once "
+    "two iterates 'do not differ much'"
+)
 ZIPF_NOTE = (
     "values are the ranks; a predicate takes the commonest values up to half of the rows, a "
     "quarter of the domain (the paper "
     "states the selectivity of 0.5, not which values have it)"
 )
 QUICK_NOTE = "quick run on fewer rows or columns than the paper's"
-
-
-@dataclass(frozen=True)
-class Curves(Reproduction):
-    """A figure as a table: the last label goes along the axis, every quantity is a line for each
-    set of the others.
-    """
-
-    error: str = field(default="reconstruction error", kw_only=True)
-    drawn: tuple[str, ...] = field(default=(), kw_only=True)  # all quantities, unless stated
-
-    def draw(self) -> list[Axes] | None:
-        """The curves, on logarithmic axes where the quantities are."""
-        from sfumato.plots import Series, curves
-
-        places = sorted({float(row.labels[-1]) for row in self.rows})
-        lines = []
-        for labels, rows in groupby(self.rows, key=lambda row: row.labels[:-1]):
-            cells = {float(row.labels[-1]): row.cells for row in rows}
-            for quantity in self.drawn or self.quantities:
-                number = self.quantities.index(quantity)
-                words = [
-                    f"{name} {label:g}"
-                    for name, label in zip(self.labels, labels, strict=False)
-                    if not isinstance(label, str)
-                ]
-                values = [
-                    cells[place][number].value if place in cells else None for place in places
-                ]
-                shown = [quantity] if len(self.drawn or self.quantities) > 1 or not words else []
-                lines.append(
-                    Series(
-                        " ".join(words + shown),
-                        [math.nan if value is None else value for value in values],
-                    )
-                )
-        return [
-            curves(
-                places,
-                lines,
-                across=self.labels[-1],
-                up=self.error,
-                logarithmic=bool(self.logarithmic),
-            )
-        ]
 
 
 Errors = Mapping[str, float]
@@ -439,7 +397,10 @@ def safe_retention(table: Table, columns: int) -> Reproduction:
     for rho1 in PRIORS:
         keeps = (largest_keep_of_columns(share, rho1, RHO2, masses) for share in shares.values())
         rows.append(Row((rho1,), tuple(Cell(None, keep) for keep in keeps)))
-    title = f"OLAP figure {columns + 11}: the largest retention without a breach to {RHO2:g}, {columns} columns of Adult"
+    title = (
+        f"OLAP figure {columns + 11}: the largest retention without a breach to {RHO2:g}, "
+        f"{columns} columns of Adult"
+    )
     notes = tuple(_safe_notes(table, columns, found))
     name = f"olap-figure-{columns + 11}"
     return Curves(
@@ -460,8 +421,14 @@ def _safe_notes(table: Table, columns: int, found: float) -> Iterator[str]:
         f"give {found:.1f}, others {every[0]:.1f} to {every[-1]:.1f}, none {printed:g}"
     )
     common, rare = (largest_keep_of_columns(share, 0.5, RHO2, masses) for share in (printed, 0.1))
-    yield f"'for rare properties (s <= 0.1) and ρ1 > 0.5 p can be as high as 0.8': {rare:.2f} at ρ1 = 0.5 by theorem 5"
-    yield f"'even for the largest s … as high as p = 0.3': {common:.2f} at ρ1 = 0.5 and the printed s = {printed:g}"
+    yield (
+        f"'for rare properties (s <= 0.1) and ρ1 > 0.5 p can be as high as 0.8': {rare:.2f} at "
+        "ρ1 = 0.5 by theorem 5"
+    )
+    yield (
+        f"'even for the largest s … as high as p = 0.3': {common:.2f} at ρ1 = 0.5 and the "
+        f"printed s = {printed:g}"
+    )
 
 
 def largest_relative_prior(table: Table, columns: int) -> float:

@@ -35,6 +35,11 @@ PAPERS: dict[str, Paper] = {
         "MASK (Rizvi and Haritsa 2002)",
         "mask",
         {
+            "mask-figure-1": "how often a one is guessed back, by p and support",
+            "mask-table-1": "privacy by p at support 0.01, a = 0.9",
+            "mask-figure-2": "privacy by p and by the weight of ones",
+        }
+        | {
             f"mask-table-{first + place}": f"{data}, {setting}"
             for first, data in ((2, "Quest T10.I4.D1M.N1K"), (7, "BMS-WebView-1 ×10"))
             for place, setting in enumerate(_MASK_SETTINGS)
@@ -46,12 +51,19 @@ PAPERS: dict[str, Paper] = {
         {
             "frapp-table-3": "frequent itemsets of CENSUS and HEALTH at 2 %",
             "frapp-table-5": "classification accuracy, γ = 19",
+            "frapp-figure-1": "how often the record is guessed from m versions, γ = 19",
             "frapp-figure-2": "errors on CENSUS, γ = 19, four mechanisms",
+            "frapp-figure-3": "errors on HEALTH (a stand-in), γ = 19",
             "frapp-figure-4": "errors on CENSUS, γ = 13.28",
             "frapp-figure-5": "errors on CENSUS, γ = 9",
             "frapp-figure-6": "RAN-GD over its randomisation parameter",
             "frapp-figure-7": "condition numbers, γ = 19",
         },
+    ),
+    "one-report": Paper(
+        "One report is enough (FRAPP's fifty beside one)",
+        "one_report",
+        {"one-report": "errors on CENSUS, γ = 19, one report of each person"},
     ),
     "fp-nfp": Paper(
         "FP/NFP (Rao and Chiranjeevi 2012)",

@@ -142,10 +142,16 @@ def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
     return Domain((Items(name, tuple(map(str, ids.tolist()))),))
 
 
-def read_items(path: str | Path) -> Domain:
-    """The universe of items that a file names: whole numbers separated by blanks or line ends."""
-    text = read_text(Path(path), f"items file '{path}'", MOST_ITEMS_BYTES).encode()
-    ids = np.unique(parse_baskets(text, where=f"'{path}'").ids)
+def read_items(path: str | Path, *, named: bool = False) -> Domain:
+    """The universe of items that a file names: whole numbers separated by blanks or line ends; for
+    baskets that name their items (`named`) a name a line.
+    """
+    text = read_text(Path(path), f"items file '{path}'", MOST_ITEMS_BYTES)
+    if named:
+        names = dict.fromkeys(word for line in text.splitlines() if (word := line.strip()))
+        if names:
+            return Domain((Items(ITEMS_NAME, tuple(names)),))
+    ids = np.unique(parse_baskets(text.encode(), where=f"'{path}'").ids)
     if not len(ids):
         raise FileError(f"items file '{path}' names no item")
     return basket_domain(ids)

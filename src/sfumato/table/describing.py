@@ -7,17 +7,18 @@ another it speaks of both: whatever a kill leaves behind is the old release or t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sfumato.errors import FileError
-from sfumato.files import sync_folder, write_whole
+from sfumato.files import alone_in, sync_folder, write_whole
 from sfumato.received import parsed_json, read_text
 
 ALGORITHM = "sha256"
@@ -113,6 +114,7 @@ class Switch:
 
     path: Path
     force: bool
+    _alone: ExitStack = field(default_factory=ExitStack, init=False)
     _before: bytes | None = field(default=None, init=False)
     _announced: dict[str, Any] | None = field(default=None, init=False)
 
@@ -123,10 +125,13 @@ class Switch:
 
     def announce(self, description: Mapping[str, Any] | None, digest: str) -> None:
         """Have the side file speak of the new bytes and of those that are still there; a truth that
-        replaces no release has none.
+        replaces no release has none. From here on no other writer is at it.
         """
+        self._alone.enter_context(alone_in(self.path.absolute().parent))
         if os.path.exists(self.side):
             self._before = self.side.read_bytes()
+        if not self.force and os.path.lexists(self.path):  # somebody was faster
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         if description is None and self._before is None:
             return
         announced = {**(description or {"format": 2}), DIGEST: digest}
@@ -184,12 +189,13 @@ class Switch:
 def switching(path: Path, *, force: bool) -> Iterator[Switch]:
     """A change of a side file that is undone where the block does not end well."""
     switch = Switch(path, force)
-    try:
-        yield switch
-    except BaseException:
-        switch.undo()
-        raise
-    switch.conclude()
+    with switch._alone:
+        try:
+            yield switch
+        except BaseException:
+            switch.undo()
+            raise
+        switch.conclude()
 
 
 def unfinished(path: Path) -> bool:

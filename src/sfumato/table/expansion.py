@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 from sfumato.errors import FileError
 
 SMALL_TEXT = 1 << 25  # bytes that any file may unzip to
-MOST_UNZIPPED = 500  # times its size; rows of zeros unzip to 350 times, an attack to 1,000 times
+MOST_UNZIPPED = 400  # times its size; rows of zeros unzip to 350 times, an attack to 1,000 times
 SMALL_TABLE = 1 << 27  # bytes that the table of any file may hold in memory
-MOST_HELD = 256  # times its size; the basket file kosarak takes 160 times
+MOST_HELD = 175  # times its size; the basket file kosarak takes 160 times
 SMALL_ROWS = 10_000_000  # rows that any Parquet file may say it has
 MOST_ROWS = 1000  # rows a byte
 
@@ -40,9 +40,14 @@ class Unzipped(io.RawIOBase):
         return len(text)
 
 
+def most_unzipped(zipped: int) -> int:
+    """The bytes that a gzip file of so many may unfold to."""
+    return max(SMALL_TEXT, MOST_UNZIPPED * zipped)
+
+
 def check_unzipped(text: int, zipped: int, where: str) -> None:
     """Refuse a gzip stream of which so few bytes gave so many."""
-    if text > max(SMALL_TEXT, MOST_UNZIPPED * zipped):
+    if text > most_unzipped(zipped):
         raise FileError(
             f"{where} unzips to more than {MOST_UNZIPPED} times its size",
             hint="if it is meant so, unzip it first",

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
-from sfumato.domain import Columns, Domain
+from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure
+from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
-from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of, reader_of
+from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
 from sfumato.table.writing import Writer, check_free, writer_to
@@ -109,7 +109,7 @@ def perturb_file(
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
     The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism
-    that must see all rows at once (swapping) is given them all. The reports come in a random order
+    that must see all rows at once (permuting) is given them all. The reports come in a random order
     unless `keep_order`; the file `order` is told which record each came from.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
@@ -226,11 +226,5 @@ def _interleaved(copies: Sequence[Columns]) -> Columns:
     if len(copies) == 1:
         return copies[0]
     order = np.arange(len(copies) * rows_of(copies[0])).reshape(len(copies), -1).T.ravel()
-    joined = (_joined(column) for column in zip(*copies, strict=True))
-    return tuple(
-        column.take(order) if isinstance(column, Bits) else column[order] for column in joined
-    )
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    return Bits.concatenate(parts) if isinstance(parts[0], Bits) else np.concatenate(parts)
+    columns = (one_after_another(column) for column in zip(*copies, strict=True))
+    return tuple(column.take(order) for column in columns)

@@ -5,6 +5,7 @@ should check.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +16,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
+from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError
-from sfumato.received import MOST_ATTRIBUTES
-from sfumato.table.readers import BasketReader, Reader, RecordReader, number_words, reader_of
+from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
+from sfumato.table.baskets import ITEMS_NAME
+from sfumato.table.long import LongReader
+from sfumato.table.opening import reader_of
+from sfumato.table.readers import FLAG_WORDS, BasketReader, Reader, RecordReader
 from sfumato.table.table import plain_array
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
 # a column of words with more different values than this keeps the most frequent and lumps the rest
 FEW_WORDS = 20
 KEPT_WORDS = 12
+FEWEST_FLAGS = 3  # columns of yes and no that are the items of baskets, not answers of records
+ZERO_HEAVY = 0.4  # of a column: with so many zeros the first cut parts them from the rest
+# A column of nearly as many values as rows names its rows; so many rows show it without a name.
+ALL_DIFFERENT, ROWS_TO_TELL, ID_SHARE = 0.95, 1000, 0.5
+ID_WORDS = ("id", "nbr", "no", "nr", "key", "uuid", "guid", "ssn", "index", "number", "code")
 COUNTED_WORDS = (
     10_000  # different words counted a column; beyond, the rarest are forgotten now and then
 )
@@ -55,11 +65,24 @@ def propose(data: Any) -> Proposal:
             reader.provenance.mechanism.reports,
             (f"{reader.where} was perturbed; this is its own domain",),
         )
-    if isinstance(reader, BasketReader):
-        return Proposal(reader.domain)
+    if reader.found is not None:
+        return Proposal(reader.found, _basket_notes(reader, reader.found))
     if not isinstance(reader, RecordReader):
         raise DataError(f"cannot propose a schema for {reader.where}")
     return _propose_records(reader)
+
+
+def _basket_notes(reader: Reader, domain: Domain) -> tuple[str, ...]:
+    """How baskets were told from records, where the kind of the file does not say so."""
+    if isinstance(reader, BasketReader):
+        return ()
+    way = "the items of one basket a line"
+    if isinstance(reader, LongReader):
+        way = f"an item a row, its basket in column '{reader.basket}'"
+    return (
+        f"{reader.where} was read as baskets of {domain.attributes[0].size} items ({way}); "
+        "--form records reads it otherwise",
+    )
 
 
 def _propose_records(reader: RecordReader) -> Proposal:
@@ -73,16 +96,37 @@ def _propose_records(reader: RecordReader) -> Proposal:
     for batch in reader.arrow_batches(names):
         for name, summary in summaries.items():
             summary.add(batch.column(name))
+    if reader.flags or (reader.flags is None and _all_flags(summaries)):
+        return _propose_flags(reader, summaries)
     attributes, notes = [], []
     for summary in summaries.values():
         attribute, note = summary.attribute()
         attributes += [attribute] if attribute is not None else []
-        notes += [note] if note else []
+        notes += [each for each in (note, summary.unsaid_note(attribute)) if each]
     if not attributes:
         raise SchemaError(
             f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None
         )
     return Proposal(Domain(tuple(attributes)), tuple(notes))
+
+
+def _all_flags(summaries: dict[str, Summary]) -> bool:
+    """Whether every column says yes or no, and at least one says both."""
+    columns = summaries.values()
+    return len(summaries) >= FEWEST_FLAGS and all(column.flags for column in columns)
+
+
+def _propose_flags(reader: RecordReader, summaries: dict[str, Summary]) -> Proposal:
+    strange = [name for name, column in summaries.items() if not column.flags]
+    if strange:
+        raise DataError(
+            f"column '{strange[0]}' of {reader.where} holds more than yes and no, so it is no item",
+            hint="a column of flags holds 0 and 1, or true and false; leave --form out for records",
+        )
+    note = f"{reader.where} was read as baskets of {len(summaries)} items, a column each; --form "
+    return Proposal(
+        Domain((Items(ITEMS_NAME, tuple(summaries)),)), (f"{note}records reads it otherwise",)
+    )
 
 
 @dataclass
@@ -92,6 +136,9 @@ class Summary:
     name: str
     rows: int = 0
     nulls: int = 0
+    unsaid: Counter[str] = field(default_factory=Counter)  # words that stand for nothing
+    told: int = 0  # rows of which every different word was counted
+    different: int = 0  # words among them
     words: Counter[str] = field(default_factory=Counter)
     forgotten: bool = False  # whether there were too many different words to count them all
     numeric: bool = True
@@ -114,14 +161,25 @@ class Summary:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         self.rows += len(column)
-        self.nulls += column.null_count
-        self._count(column.cast(pa.string()))
+        self._count(self._said(column.cast(pa.string())))
         if self.numeric:
             self._measure(column)
+
+    def _said(self, words: pa.Array) -> pa.Array:
+        """The words without those that stand for nothing, which are counted with the nulls."""
+        plain = pc.utf8_trim_whitespace(words)
+        nothing = pc.or_(pc.is_in(plain, value_set=pa.array(NO_VALUE)), plain.is_null())
+        for entry in pc.value_counts(plain.filter(nothing).drop_null()).to_pylist():
+            self.unsaid[entry["values"]] += entry["counts"]
+        said = words.filter(pc.invert(nothing))
+        self.nulls += len(words) - len(said)
+        return said
 
     def _count(self, words: pa.Array) -> None:
         for entry in pc.value_counts(words.drop_null()).to_pylist():
             self.words[entry["values"]] += entry["counts"]
+        if not self.forgotten:
+            self.told, self.different = self.told + len(words), len(self.words)
         if len(self.words) > COUNTED_WORDS and not self.baskets:
             self.words = Counter(dict(self.words.most_common(COUNTED_WORDS // 2)))
             self.forgotten = True
@@ -151,6 +209,11 @@ class Summary:
             return None, f"column '{self.name}' is empty and was left out"
         if self.baskets:
             return Items(self.name, tuple(sorted(self.words, key=_numeric_order))), None
+        if self.names_rows:
+            return None, (
+                f"column '{self.name}' has nearly as many different values as rows: it names the "
+                "rows (an identifier), and was left out"
+            )
         if len(self.words) == 1 and not self.nulls:
             return self._category(
                 list(self.words)
@@ -167,13 +230,45 @@ class Summary:
             )
         return self._words()
 
+    @property
+    def flags(self) -> bool:
+        """Whether the column says yes or no of each row, and nothing else."""
+        plain = not (self.nulls or self.strange or self.baskets)
+        return plain and bool(self.words) and set(self.words) <= set(FLAG_WORDS)
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether the values tell the rows apart and no more: whole numbers or words, nearly all
+        different, or mostly so under a name that says it.
+        """
+        if (self.numeric and self.decimals) or self.told <= FEW_WORDS:
+            return False
+        words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", self.name).casefold())
+        share = self.different / self.told
+        if words and words[-1] in ID_WORDS:
+            return share > ID_SHARE
+        return share >= ALL_DIFFERENT and self.told >= ROWS_TO_TELL
+
+    def unsaid_note(self, attribute: Attribute | None) -> str | None:
+        """Which words were taken for missing."""
+        if attribute is None or not self.unsaid:
+            return None
+        found = ", ".join(f"'{word}'" for word in sorted(self.unsaid))
+        return (
+            f"column '{self.name}' has {sum(self.unsaid.values())} fields of {found}, read as "
+            "missing"
+        )
+
     def _words(self) -> tuple[Attribute, str | None]:
         if len(self.words) <= FEW_WORDS:
             return self._category(sorted(self.words, key=_numeric_order)), None
         kept = [word for word, _ in self.words.most_common(KEPT_WORDS)]
         other = next((word for word in self.words if word.casefold() == "other"), "other")
         values = [*sorted(set(kept) - {other}, key=_numeric_order), other]
-        note = f"column '{self.name}' has {len(self.words)} different values; the rarer ones are '{other}'"
+        note = (
+            f"column '{self.name}' has {len(self.words)} different values; the rarer ones are "
+            f"'{other}'"
+        )
         return self._category(values, other), note
 
     def _category(self, values: list[str], other: str | None = None) -> Category:
@@ -183,7 +278,14 @@ class Summary:
             values = [*values, missing]
         return Category(self.name, tuple(values), other, missing)
 
-    def _number(self) -> tuple[Attribute, str | None]:
+    def _number(self) -> tuple[Attribute | None, str | None]:
+        if max(-self.low, self.high) > MOST_WHOLE or (
+            self.decimals == 0 and self.high - self.low >= 1 << 32
+        ):
+            return (
+                None,
+                f"column '{self.name}' holds numbers too large or too far apart and was left out",
+            )
         numbers = np.sort(np.concatenate(self.sample))
         low, high, step = self._grid()
         cuts = _cuts(numbers, low, high, whole=step is None and isinstance(low, int))
@@ -191,7 +293,10 @@ class Summary:
             return Numeric(self.name, low, high, cuts, step), None
         middle = numbers[len(numbers) // 2]
         missing = int(middle) if isinstance(low, int) and step is None else float(middle)
-        note = f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its median; see `missing`"
+        note = (
+            f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its "
+            "median; see `missing`"
+        )
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
 
     def _grid(self) -> tuple[float, float, float | None]:
@@ -246,8 +351,13 @@ def _cuts(
     numbers: NDArray[np.float64], low: float, high: float, *, whole: bool
 ) -> tuple[float, ...]:
     """Two to four cuts at round numbers near the quantiles; of the different values, where most are
-    the same.
+    the same, and behind the zeros, where they are many.
     """
+    above = numbers[numbers > 0]
+    if low == 0 and len(above) and 1 - len(above) / len(numbers) >= ZERO_HEAVY:
+        first = int(above.min()) if whole else float(above.min())
+        rest = _round_quantiles(above, first, high, whole=whole)
+        return (first, *(cut for cut in rest if cut > first))
     for values in (numbers, np.unique(numbers), np.linspace(low, high, 101)):
         cuts = _round_quantiles(values, low, high, whole=whole)
         if len(cuts) >= 2:

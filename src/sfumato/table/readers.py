@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -15,15 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
-from sfumato.errors import DataError, FileError, SfumatoError, listing, near_miss
+from sfumato.domain.attributes import number_words
+from sfumato.errors import DataError, FileError, SfumatoError, listing
 from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
 from sfumato.table.describing import description_of, parts_digest
@@ -34,6 +35,7 @@ from sfumato.table.expansion import (
     check_rows,
     check_unpacked,
     check_unzipped,
+    most_unzipped,
 )
 from sfumato.table.table import (
     METADATA_KEY,
@@ -58,14 +60,15 @@ RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".dat", ".dat.gz")
-# What spreadsheets and data frames write for a number that is not there.
-NO_NUMBER = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+# What data frames write for no and yes, in turn: a column of them is one item of a basket.
+FLAG_WORDS = ("0", "1", "false", "true", "False", "True", "FALSE", "TRUE", "0.0", "1.0")
 
 
 class Reader(ABC):
     """Something that records can be read from, as often as needed, in batches."""
 
     where: str  # how messages call it
+    baskets: ClassVar[bool] = False  # whether it holds baskets and nothing else, by its form
 
     # What every reader must say.
 
@@ -79,6 +82,11 @@ class Reader(ABC):
         """What a perturbed file says about itself; None for the truth."""
 
     # What may be overridden.
+
+    @property
+    def found(self) -> Domain | None:
+        """The items of data that hold baskets and nothing else; None where a domain is proposed."""
+        return None
 
     def notes(self, domain: Domain) -> tuple[str, ...]:
         """What the owner should know about how these data were read over this domain."""
@@ -129,10 +137,7 @@ class Reader(ABC):
         """The batches, as long as together they stay in proportion to what they are read from."""
         held = 0
         for batch in batches:
-            held += sum(
-                column.words.nbytes if isinstance(column, Bits) else column.nbytes
-                for column in batch
-            )
+            held += sum(column.nbytes for column in batch)
             check_held(held, self.size, self.where)
             yield batch
 
@@ -155,6 +160,8 @@ class Reader(ABC):
 
 class RecordReader(Reader):
     """Records in named columns that Arrow can read."""
+
+    flags: bool | None = None  # whether each column says if an item is there; None: the data tell
 
     @property
     @abstractmethod
@@ -186,11 +193,26 @@ class RecordReader(Reader):
         return dropped_notes(domain, [name for name in self.names if name not in wanted])
 
     def _columns_of(self, domain: Domain) -> list[str]:
-        check_names(domain.names, self.names, self.where)
-        return list(domain.names)
+        wanted = [name for attribute in domain for name in self._names_of(attribute)]
+        check_names(wanted, self.names, self.where)
+        return wanted
+
+    def _names_of(self, attribute: Attribute) -> tuple[str, ...]:
+        """The columns that hold an attribute: one, or for baskets that no column lists one
+        an item.
+        """
+        return (attribute.name,) if attribute.name in self.names else flat_names(attribute)
 
     def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
-        return encode_batch(batch, domain, first_row)
+        flags = {a.name: a for a in domain if isinstance(a, Items) and a.name not in self.names}
+        if not flags:
+            return encode_batch(batch, domain, first_row)
+        return tuple(
+            _bits_of_flags(batch, flags[attribute.name], first_row)
+            if attribute.name in flags
+            else encode_batch(batch, Domain((attribute,)), first_row)[0]
+            for attribute in domain
+        )
 
 
 @dataclass(eq=False)
@@ -208,7 +230,7 @@ class FrameReader(RecordReader):
     def names(self) -> Sequence[str]:
         return self.frame.schema.names
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self.frame.schema.metadata, self.where)
         if found is None:
@@ -269,10 +291,14 @@ class ParquetReader(RecordReader):
     def rows(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    @property
+    @cached_property
     def description(self) -> Mapping[str, Any] | None:
         found = _from_metadata(self._file.schema_arrow.metadata, self.where)
         return None if found is None else {**found, "rows": self.rows}
+
+    def table(self, domain: Domain) -> Table:
+        check_held(self.rows * len(domain), self.size, self.where)  # a code takes a byte or more
+        return super().table(domain)
 
     @property
     def release(self) -> str | None:
@@ -459,6 +485,19 @@ class TextReader(Reader):
     def description(self) -> Mapping[str, Any] | None:
         return None if isinstance(self.path, bytes) else description_of(self.path)
 
+    @property
+    def described_rows(self) -> int:
+        rows = super().described_rows
+        with self._opened() as stream:
+            most = most_unzipped(self.size) if isinstance(stream, Unzipped) else self.size
+        if rows > most:  # a row takes a byte or more
+            raise FileError(
+                f"{self.where} has {self.size:,} bytes, but its description speaks of {rows:,} "
+                "rows",
+                hint="it was cut short or changed after it was perturbed",
+            )
+        return rows
+
     def _check_rows(self, rows: int) -> None:
         if self.description is not None and rows != self.described_rows:
             raise _other_rows(self.where, rows, self.described_rows)
@@ -516,10 +555,8 @@ class CsvReader(RecordReader, TextReader):
                 yield batch
         self._check_rows(rows)
 
-    def _columns_of(self, domain: Domain) -> list[str]:
-        wanted = [name for attribute in domain for name in flat_names(attribute)]
-        check_names(wanted, self.names, self.where)
-        return wanted
+    def _names_of(self, attribute: Attribute) -> tuple[str, ...]:
+        return flat_names(attribute)
 
     def _encode(self, batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
         return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
@@ -552,19 +589,9 @@ def encode_words(batch: pa.RecordBatch, attribute: Attribute, first_row: int) ->
     if isinstance(attribute, Items):
         return _bits_of_flags(batch, attribute, first_row)
     words = batch.column(attribute.name)
-    if isinstance(attribute, Numeric):
-        words = number_words(words)
-    elif isinstance(attribute, Bins):
+    if isinstance(attribute, Bins):
         words = words if words[0].as_py() in attribute.labels else _numbers_or_labels(words)
     return attribute.encode(words, first_row)
-
-
-def number_words(words: pa.Array) -> pa.Array:
-    """Numbers as written, without blanks around them, and what stands for no number as null."""
-    trimmed = pc.utf8_trim_whitespace(words)
-    return pc.if_else(
-        pc.is_in(trimmed, value_set=pa.array(NO_NUMBER)), pa.scalar(None, pa.string()), trimmed
-    )
 
 
 def _numbers_or_labels(words: pa.Array) -> pa.Array:
@@ -578,17 +605,24 @@ def _bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> B
     flags = np.empty((batch.num_rows, attribute.size), dtype=bool)
     for place, name in enumerate(attribute.labels):
         column = batch.column(name)
-        codes = (
-            pc.index_in(column, value_set=pa.array(["0", "1"]))
-            .fill_null(-1)
-            .to_numpy(zero_copy_only=False)
-        )
+        codes = _flags(column)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            message = f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is neither 0 nor 1"
+            message = (
+                f"row {row + first_row}, column '{name}': '{column[row].as_py()}' is "
+                "neither 0 nor 1"
+            )
             raise DataError(message, row=row + first_row)
         flags[:, place] = codes
     return Bits.from_dense(flags)
+
+
+def _flags(column: pa.Array) -> NDArray[Any]:
+    """1 where a column of flags says yes, 0 where it says no, -1 where it says something else."""
+    words = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)
+    codes = np.asarray(places.to_numpy(zero_copy_only=False))
+    return np.where(codes < 0, -1, codes % 2)
 
 
 @contextmanager
@@ -645,9 +679,11 @@ def _not_utf8(where: str) -> FileError:
 class BasketReader(TextReader):
     """A FIMI file of baskets."""
 
+    baskets = True
+
     @cached_property
-    def domain(self) -> Domain:
-        """The items found, by a first pass over the file."""
+    def found(self) -> Domain:
+        """The items of the baskets, by a first pass over the file."""
         with self._opened() as stream:
             ids = ids_in(iterate_baskets(stream, self.where))
         if not len(ids):
@@ -679,28 +715,6 @@ def batch_rows_of(attribute: Attribute) -> int:
     return min(BATCH_ROWS, max(BATCH_BITS // attribute.size // WORD_BITS, 1) * WORD_BITS)
 
 
-def reader_of(source: Any) -> Reader:
-    """The reader for a file name ('-' is standard input), or for a data frame."""
-    if not isinstance(source, str | Path):
-        return FrameReader.of(source)
-    if str(source) == STANDARD_STREAM:
-        return _reader_of_bytes(sys.stdin.buffer.read(), "standard input")
-    path = Path(source)
-    where = f"'{source}'"
-    try:
-        if path.is_dir():
-            return FolderReader(path, where)
-        kind = kind_of(path)
-        _check_readable(path)
-    except OSError as error:
-        if isinstance(error, SfumatoError):
-            raise
-        raise FileError(f"cannot read {where}: {error.strerror or error}") from None
-    if kind == "parquet":
-        return ParquetReader(path, where)
-    return CsvReader(path, where) if kind == "csv" else BasketReader(path, where)
-
-
 def kind_of(path: Path) -> str:
     """csv, parquet or dat, by the file's name."""
     name = path.name.lower()
@@ -711,29 +725,6 @@ def kind_of(path: Path) -> str:
         f"'{path}' has a name of an unknown kind",
         hint=f"Sfumato reads and writes {listing(SUFFIXES)}",
     )
-
-
-def _check_readable(path: Path) -> None:
-    if not path.exists():
-        folder = path.parent
-        known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
-    if not path.is_file():  # a pipe or a device may never end
-        raise FileError(f"'{path}' is not a file", hint="give - to read from standard input")
-    if not path.stat().st_size:
-        raise FileError(f"'{path}' is empty")
-
-
-def _reader_of_bytes(data: bytes, where: str) -> Reader:
-    """The reader for bytes whose kind must be told by their beginning."""
-    if not data:
-        raise FileError(f"{where} is empty")
-    if data.startswith(b"PAR1"):
-        return ParquetReader(io.BytesIO(data), where)
-    text = CsvReader(data, where)
-    with text._opened() as stream:
-        head = stream.read(1 << 12)
-    return text if head.strip(b"0123456789 \t\r\n") else BasketReader(data, where)
 
 
 def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mapping[str, Any] | None:

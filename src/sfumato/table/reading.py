@@ -6,8 +6,9 @@ from typing import Any
 
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
+from sfumato.table.opening import reader_of
 from sfumato.table.proposal import propose
-from sfumato.table.readers import Reader, reader_of
+from sfumato.table.readers import Reader
 from sfumato.table.table import Table
 
 

@@ -22,11 +22,13 @@ from sfumato.domain import (
     Bins,
     Cells,
     Codes,
+    Column,
     Columns,
     Domain,
     Items,
     Numeric,
     code_dtype,
+    one_after_another,
 )
 from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
@@ -48,6 +50,7 @@ class Provenance:
 
     `release` is a random name that stands with the rows as well, so that no description is taken
     for that of other rows; None for rows that were changed, or written by version 0.1.0.
+    `told` is what the place that holds the rows adds to what the promise does not cover.
     """
 
     mechanism: Mechanism
@@ -55,6 +58,7 @@ class Provenance:
     copies: int = 1
     shuffled: bool = False
     release: str | None = None
+    told: tuple[str, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -141,7 +145,8 @@ class Table:
     Where `copies` is above 1, the reports of one record stand in consecutive rows.
 
     >>> from sfumato.domain import Category
-    >>> table = Table.from_arrow(pa.table({"sex": ["F", "M"], "name": ["Ann", "Bob"]}), Domain((Category("sex", ("F", "M")),)))
+    >>> table = Table.from_arrow(pa.table({"sex": ["F", "M"], "name": ["Ann", "Bob"]}),
+    ...     Domain((Category("sex", ("F", "M")),)))
     >>> table.rows, table.column("sex").tolist(), table.notes
     (2, [0, 1], ("column 'name' is not in the schema and was dropped",))
     """
@@ -241,10 +246,7 @@ class Table:
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
-        columns = tuple(
-            column.slice(start, stop) if isinstance(column, Bits) else column[start:stop]
-            for column in self.columns
-        )
+        columns = tuple(column[start:stop] for column in self.columns)
         return replace(
             self, columns=columns, provenance=self.provenance and self.provenance.unnamed
         )
@@ -253,10 +255,7 @@ class Table:
         """The rows with these numbers, in this order, repeats allowed."""
         return replace(
             self,
-            columns=tuple(
-                column.take(rows) if isinstance(column, Bits) else column[rows]
-                for column in self.columns
-            ),
+            columns=tuple(column.take(rows) for column in self.columns),
             provenance=self.provenance and self.provenance.unnamed,
         )
 
@@ -390,18 +389,15 @@ def plain_array(array: pa.Array) -> pa.Array:
 
 def join_columns(domain: Domain, parts: Sequence[Columns]) -> Columns:
     """The columns of all batches, one after the other."""
-    joined: list[Codes | Bits] = []
-    for place, attribute in enumerate(domain):
-        pieces = [part[place] for part in parts]
-        if isinstance(attribute, Items):
-            bits = [piece for piece in pieces if isinstance(piece, Bits)]
-            joined.append(Bits.concatenate(bits) if bits else Bits.zeros(0, attribute.size))
-        else:
-            codes = [np.asarray(piece) for piece in pieces]
-            joined.append(
-                np.concatenate(codes) if codes else np.zeros(0, dtype=code_dtype(attribute.size))
-            )
-    return tuple(joined)
+    if not parts:
+        return tuple(map(_empty_column, domain))
+    return tuple(map(one_after_another, zip(*parts, strict=True)))
+
+
+def _empty_column(attribute: Attribute) -> Column:
+    if isinstance(attribute, Items):
+        return Bits.zeros(0, attribute.size)
+    return np.zeros(0, dtype=code_dtype(attribute.size))
 
 
 def check_names(wanted: Iterable[str], names: Sequence[str], where: str) -> None:

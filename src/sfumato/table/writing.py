@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Codes, Columns, Domain
+from sfumato.domain import Attribute, Codes, Columns, Domain, as_bits
 from sfumato.errors import FileError, SfumatoError
 from sfumato.files import appearing, settle
 from sfumato.mechanisms.base import rows_of
@@ -136,9 +136,8 @@ class BasketWriter(Writer):
         self._names = pa.array(self.domain.attributes[0].labels, pa.string())
 
     def _append(self, columns: Columns) -> None:
-        (bits,) = columns
-        assert isinstance(bits, Bits)
-        self.stream.write(format_baskets(self._names, bits))
+        (baskets,) = columns
+        self.stream.write(format_baskets(self._names, as_bits(baskets)))
 
 
 def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:

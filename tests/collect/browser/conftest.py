@@ -4,6 +4,7 @@ in continuous integration.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -36,6 +37,10 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
+# What of the pinned packages the tests use; all of it is there once npm is through.
+TOOLS = ("typescript/bin/tsc", "typescript/lib/tsc.js", "axe-core/axe.min.js")
+
+
 @pytest.fixture(scope="session")
 def node() -> str:
     """The command that runs JavaScript."""
@@ -49,15 +54,18 @@ def node() -> str:
 def npm_packages(node: str) -> Path:
     """The folder of the type checker and the accessibility checker, installed as pinned."""
     folder = HERE / "node_modules"
-    if not (folder / ".package-lock.json").is_file():
-        npm = shutil.which("npm")
-        command = [str(npm), "ci", "--no-audit", "--no-fund", "--prefix", str(HERE)]
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=300)
-        except (OSError, subprocess.SubprocessError):
-            missing(
-                "the test tools of package-lock.json are not installed and npm cannot fetch them"
-            )
+    with (HERE / "package-lock.json").open() as pinned:  # one process installs, the others wait
+        fcntl.flock(pinned, fcntl.LOCK_EX)
+        if not all((folder / tool).is_file() for tool in TOOLS):
+            npm = shutil.which("npm")
+            command = [str(npm), "ci", "--no-audit", "--no-fund", "--prefix", str(HERE)]
+            try:
+                subprocess.run(command, check=True, capture_output=True, timeout=300)
+            except (OSError, subprocess.SubprocessError):
+                missing(
+                    "the test tools of package-lock.json are not installed and npm cannot fetch "
+                    "them"
+                )
     return folder
 
 

@@ -13,7 +13,8 @@ def run(chromium: Any, body: str, *arguments: Any) -> Any:
     script = (
         "const done = arguments[arguments.length - 1];"
         f"(async (...given) => {{ {body} }})(...arguments)"
-        ".then((value) => done({ value }), (error) => done({ error: `${error.kind} ${error.stack}` }));"
+        ".then((value) => done({ value }), (error) => done({ error: `${error.kind} "
+        "${error.stack}` }));"
     )
     found = chromium.execute_async_script(script, *arguments)
     assert "error" not in found, found["error"]
@@ -27,9 +28,9 @@ def find(chromium: Any, selector: str) -> Any:
     )
 
 
-def wait(look: Any, what: str) -> Any:
+def wait(look: Any, what: str, seconds: float = PATIENCE) -> Any:
     """What a function finds, once it finds something."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := look():
             return found
@@ -39,7 +40,8 @@ def wait(look: Any, what: str) -> Any:
 
 def text_of(chromium: Any, selector: str = "sfumato-survey") -> str:
     """What stands in an element."""
-    return str(chromium.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))  # fmt: skip
+    return str(chromium.execute_script("return document.querySelector(arguments[0])?.innerText ?? "
+                                       "''", selector))  # fmt: skip
 
 
 def wait_for_text(chromium: Any, text: str, selector: str = "sfumato-survey") -> None:

@@ -1,5 +1,5 @@
-"""The form for everyone: axe-core finds nothing, in every view, both colour schemes, on a phone and at
-200 % zoom; by keyboard alone; targets large enough.
+"""The form for everyone: axe-core finds nothing, in every view, both colour schemes, on a phone and
+at 200 % zoom; by keyboard alone; targets large enough.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def test_axe_would_find_something(chromium: Any, npm_packages: Path) -> None:
 
 MEASURE = """
 const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-const all = [...document.querySelectorAll("a, button, summary, select, .choice, input:not([type=radio], [type=checkbox])")];
+const all = [...document.querySelectorAll(
+  "a, button, summary, select, .choice, input:not([type=radio], [type=checkbox])")];
 const small = all.filter((each) => each.checkVisibility() && !each.closest(".errors li"))
   .map((each) => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])
   .filter(([, box]) => box.height < 44 || box.width < 44);

@@ -62,7 +62,8 @@ def test_the_single_file_is_small_too() -> None:
 
 
 FORBIDDEN = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
-             "new Function", "localStorage", "sessionStorage", "sendBeacon", "document.cookie")  # fmt: skip
+             "new Function", "localStorage", "sessionStorage", "sendBeacon",
+             "document.cookie")  # fmt: skip
 
 
 def test_no_script_takes_text_for_markup_or_talks_past_the_ledger() -> None:

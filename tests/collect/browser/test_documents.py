@@ -39,7 +39,8 @@ def test_the_client_as_the_page_shows_it(chromium: Any) -> None:
                       block("js", collector))  # fmt: skip
         said = run(
             chromium,
-            f"const said = []; const console = {{ log: (...all) => said.push(...all) }};{text}; return said;",
+            f"const said = []; const console = {{ log: (...all) => said.push(...all) }};{text}; "
+            "return said;",
         )
         assert said[0] == f"sends {len(collector.posted()[0].body)} bytes, true in 63 % of cases"
         assert said[2]["id"] in collector.stored and said[3] == "stored"

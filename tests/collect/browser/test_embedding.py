@@ -50,7 +50,8 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
         body = """
         const { Survey } = await import("/static/sfumato.js");
         const survey = await Survey.open(given[0]);
-        const { values, bytes, share } = await survey.answer({ smoker: "yes", age: 40, region: "north" });
+        const { values, bytes, share } =
+          await survey.answer({ smoker: "yes", age: 40, region: "north" });
         const before = await survey.status();
         await survey.send();
         const after = await survey.status();
@@ -74,7 +75,11 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
 
 @pytest.mark.parametrize(
     "answers",
-    [{}, {"smoker": "maybe", "age": 40, "region": "north"}, {"smoker": "yes", "age": 12, "region": "north"}],
+    [
+        {},
+        {"smoker": "maybe", "age": 40, "region": "north"},
+        {"smoker": "yes", "age": 12, "region": "north"},
+    ],
     ids=["none", "no value", "out of range"],
 )  # fmt: skip
 def test_an_answer_that_does_not_fit_is_refused_and_costs_nothing(
@@ -122,7 +127,8 @@ def test_the_single_file_sends_to_its_collector_alone(
         assert [each.method for each in collector.requests] == ["POST"], "it carries the campaign"
         blocked = run(chromium, """
             const seen = [];
-            addEventListener("securitypolicyviolation", (event) => seen.push(event.violatedDirective));
+            addEventListener("securitypolicyviolation",
+              (event) => seen.push(event.violatedDirective));
             await fetch(given[0]).catch(() => {});
             try { document.body.innerHTML = "<b>x</b>"; } catch (error) { seen.push(error.name); }
             await new Promise((resolve) => setTimeout(resolve, 100));

@@ -107,12 +107,14 @@ def test_a_person_answers_sees_the_bytes_and_sends_them(chromium: Any) -> None:
 
 def test_only_the_campaign_and_the_report_are_asked_of_the_server(chromium: Any) -> None:
     """No event per question, no draft, no third party."""
+    chromium.get_log("performance")  # what earlier pages asked for is not this one's
     with opened(chromium, health()) as collector:
         find(chromium, "form")
         answer_and_send(chromium, *HEALTH)
         asked = {f"{each.method} {each.path}" for each in collector.requests}
         files = {f"GET /static/{each}" for each in (
-            "form.css", "form.js", "icon.svg", "program.js", "sfumato.js", "steps.js", "strings/en.json"
+            "form.css", "form.js", "icon.svg", "program.js", "sfumato.js", "steps.js",
+            "strings/en.json",
         )}  # fmt: skip
         assert asked - files == {
             "GET /health", "GET /v1/campaigns/health", "POST /v1/campaigns/health/reports"

@@ -1,5 +1,5 @@
-"""The JavaScript interpreter: the same reports from the same bytes in Python, Node and Chromium, the
-same γ, the same refusals; and the law, by counting in Chromium.
+"""The JavaScript interpreter: the same reports from the same bytes in Python, Node and Chromium,
+the same γ, the same refusals; and the law, by counting in Chromium.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.collect.browser.scripts import run
 from tests.collect.vectors.vectors import INTEGERS, VECTORS, integers, made, records, written
 from tests.mechanisms.acceptance import fit
 from tests.mechanisms.outcomes import report_law
-from tests.mechanisms.programs import CASES, Case
+from tests.mechanisms.programs import CASES, STEPS, Case
 from tests.mechanisms.test_program import CHANGES, COUNTED, DIAGONAL, off_by_one
 
 from sfumato.errors import SfumatoError
@@ -29,23 +29,39 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 def test_the_stored_vectors_are_those_of_the_reference() -> None:
-    assert written(made()) == VECTORS.read_text(encoding="utf-8"), (
-        "if the change is meant: python -m tests.collect.vectors"
-    )
+    """What was sent for given bytes stays so: a report drawn last year can be drawn again."""
+    now = {each["name"]: each for each in made()}
+    stored = json.loads(VECTORS.read_text(encoding="utf-8"))
+    changed = [each["name"] for each in stored if now.get(each["name"]) != each]
+    assert changed == [], "if the change is meant: python -m tests.collect.vectors"
+    assert {case.name for case in STEPS} <= {each["name"] for each in stored}
     assert integers() == json.loads(INTEGERS.read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The vectors of every mechanism that there is today, and how to run them."""
+    folder = tmp_path_factory.mktemp("of-today") / "vectors"
+    folder.mkdir()
+    (folder / "vectors.json").write_text(written(made()), encoding="utf-8")
+    for name in ("integers.json", "run.mjs"):
+        (folder / name).write_bytes((VECTORS.parent / name).read_bytes())
+    return folder
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 1024])
-def test_node_makes_the_same_reports_of_the_same_bytes(node: str, chunk: int) -> None:
-    command = [node, str(RUNNER), str(STATIC / "program.js"), str(VECTORS.parent), str(chunk)]
+def test_node_makes_the_same_reports_of_the_same_bytes(
+    node: str, vectors: Path, chunk: int
+) -> None:
+    command = [node, str(RUNNER), str(STATIC / "program.js"), str(vectors), str(chunk)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert json.loads(done.stdout) == {"records": 200 * len(CASES), "found": []}
 
 
 @pytest.fixture(scope="module")
-def page(chromium: Any) -> Iterator[Any]:
+def page(chromium: Any, vectors: Path) -> Iterator[Any]:
     """A page that may import the library and the vectors."""
-    with Collector({}, pages={"/": b"<!doctype html>"}, folders=(VECTORS.parent,)) as collector:
+    with Collector({}, pages={"/": b"<!doctype html>"}, folders=(vectors,)) as collector:
         chromium.get(collector.origin)
         yield chromium
 

@@ -1,5 +1,5 @@
-"""What an observer of the connection sees: under one keystream, two opposite truths that give the same
-report give the same requests.
+"""What an observer of the connection sees: under one keystream, two opposite truths that give the
+same report give the same requests.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The form against the real server: a person answers in Chromium, the report is in the store, can be
-asked after and withdrawn; the page loads only files whose hashes it names.
+"""The form against the real server: a person answers in Chromium, the report is in the store, can
+be asked after and withdrawn; the page loads only files whose hashes it names.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.collect.browser.test_form import WORDS, answer_and_send
 from tests.collect.speaking import CAMPAIGN, Speaker, speaking
 
 from sfumato.collect.form import MODULES, single_file
+from sfumato.mechanisms.registry import MECHANISMS
 
 pytestmark = pytest.mark.xdist_group("browser")
 ANSWERS = ((0, 0), (1, 2))  # yes, old
@@ -51,6 +52,25 @@ def test_a_person_answers_and_the_store_holds_the_report(
     wait_for_text(chromium, WORDS["withdrawn_title"])
     assert stored(tmp_path) == 0
     assert console(chromium) == []
+
+
+@pytest.mark.parametrize("name", sorted({"retention", "questionnaire"} & set(MECHANISMS)))
+def test_other_mechanisms_are_asked_and_sent(chromium: Any, tmp_path: Path, name: str) -> None:
+    """A questionnaire asks only what it dealt; whatever is asked is answered by its
+    first choice.
+    """
+    path = tmp_path / "health.toml"
+    path.write_text(CAMPAIGN.replace("gamma-diagonal", name), encoding="utf-8")
+    with speaking(path, str(tmp_path / "campaign.db")) as server:
+        chromium.get(f"{server.address}/health")
+        find(chromium, "form")
+        for field in chromium.find_elements("css selector", "fieldset"):
+            field.find_element("css selector", "input").click()
+        click(chromium, WORDS["blur"])
+        wait_for_text(chromium, WORDS["report_title"])
+        click(chromium, WORDS["send"])
+        wait_for_text(chromium, WORDS["sent_title"])
+        assert stored(tmp_path) == 1
 
 
 def test_the_page_names_the_hash_of_every_script_and_runs_no_other(

@@ -1,4 +1,6 @@
-"""Write the shared vectors again: `python -m tests.collect.vectors`, after a change that is meant."""
+"""Write the shared vectors again: `python -m tests.collect.vectors`, after a change
+that is meant.
+"""
 
 import json
 

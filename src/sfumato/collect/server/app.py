@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.collect.assets import Assets, chosen_language
+from sfumato.collect.assets import Assets, chosen_language, takes_gzip
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
@@ -129,7 +129,10 @@ class Routes:
             (b"cache-control", cache),
             *PLAIN[1:],
             (b"access-control-allow-origin", b"*"),  # for a form on someone else's page
+            (b"vary", b"accept-encoding"),
         ]
+        if takes_gzip(request.headers.get("accept-encoding", "")):
+            return answer(200, found.zipped, [*headers, (b"content-encoding", b"gzip")])
         return answer(200, found.data, headers)
 
     async def index(self, request: Request) -> Response:
@@ -224,6 +227,8 @@ def _starlette(collector: Collector, assets: Assets) -> Starlette:
             _route("/", routes.index, "GET"),
             _route("/{name}", routes.form, "GET"),
             _route("/{name}/dashboard", owner.dashboard, "GET"),
+            _route("/{name}/dashboard/figures", owner.figures, "GET"),  # for the page above
+            _route("/{name}/dashboard/export", owner.export, "GET"),
         ],
         exception_handlers={404: _not_found, 405: _not_allowed},
         lifespan=lifespan,

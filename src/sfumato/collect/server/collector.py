@@ -20,7 +20,7 @@ from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
 from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
 from sfumato.collect.tally import CampaignTally
-from sfumato.collect.writer import Writer
+from sfumato.collect.writer import ReportWriter
 from sfumato.errors import StoreError, listing
 
 HOUR = 3600.0
@@ -76,7 +76,7 @@ class Collector:
     trust_proxy: bool = False
     metrics: Metrics = field(default_factory=Metrics)
     served: dict[str, Served] = field(default_factory=dict)
-    writer: Writer = field(init=False)
+    writer: ReportWriter = field(init=False)
     _today: date = field(default_factory=utc_today)
     _tokens: dict[bytes, tuple[float, Token | None]] = field(default_factory=dict)
 
@@ -91,12 +91,13 @@ class Collector:
             self.served[file.campaign.name] = Served(file, number, tally, board)
         self.look_at_the_day()
 
-    def refresh(self, served: Served) -> None:
-        """Count all reports anew where other workers have added some; no more than a tenth of the
-        time is spent on it.
+    def refresh(self, served: Served, *, at_once: bool = False) -> None:
+        """Count all reports anew where other workers have added some; unless it must be at once, no
+        more than a tenth of the time is spent on it.
         """
         now = time.monotonic()
-        if not self.store.shared or now - served.counted < max(1.0, 10 * served.counting):
+        recent = now - served.counted < max(1.0, 10 * served.counting)
+        if not self.store.shared or (recent and not at_once):
             return
         served.tally.recount(self.store.bodies(served.number))
         served.counted = time.monotonic()
@@ -106,7 +107,7 @@ class Collector:
         """Begin to take reports."""
         if not self.served:
             await asyncio.to_thread(self.enrol)
-        self.writer = Writer(self.store, self._landed)
+        self.writer = ReportWriter(self.store, self._landed)
         self._keeping = asyncio.create_task(self._keep_house())
 
     async def stop(self) -> None:

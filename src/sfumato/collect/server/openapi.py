@@ -16,7 +16,7 @@ from sfumato.collect.server.wire import (
     Manifest,
     Receipts,
     ReceiptsAsked,
-    Reports,
+    ReportBatch,
     Taken,
     Withdrawal,
     Withdrawn,
@@ -30,7 +30,7 @@ _TYPES: tuple[Any, ...] = (
     Manifest,
     Receipts,
     ReceiptsAsked,
-    Reports,
+    ReportBatch,
     Taken,
     Withdrawal,
     Withdrawn,
@@ -88,7 +88,7 @@ def _paths() -> dict[str, Any]:
     return {
         start: {"get": _call("A campaign", CampaignDocument, (404,), named=True)},
         f"{start}/reports": {
-            "post": _call("Send reports", Taken, (*taking, 409, 410), body=Reports, named=True)
+            "post": _call("Send reports", Taken, (*taking, 409, 410), body=ReportBatch, named=True)
         },
         f"{start}/receipts": {
             "post": _call("Are they stored?", Receipts, taking, body=ReceiptsAsked, named=True)

@@ -9,26 +9,27 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from sfumato.collect.assets import Assets, chosen_language
-from sfumato.collect.dashboard import Asked, Dashboard
+from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import Figures, days_of, figures_of
 from sfumato.collect.language import LANGUAGES, Language
 from sfumato.collect.releases import export, find_campaign, release_of
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.replies import JSON, PLAIN, Headers, RefusalError, answer, page_headers
 from sfumato.collect.server.wire import encode
+from sfumato.collect.store.base import provenance
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import query
-from sfumato.table import Provenance
 
 LONGEST_SQL = 2000
 FILE_PART = 1 << 18
@@ -56,7 +57,7 @@ class OwnerPages:
     async def dashboard(self, request: Request) -> Response:
         served, owner = await self._seen(request)
         found = await asyncio.to_thread(self._figures, served, owner)
-        asked = Asked()
+        asked = Inquiry()
         if owner and (sql := request.query_params.get("sql", "").strip()):
             asked = await asyncio.to_thread(self._ask, served, sql)
         first, _, second = request.query_params.get("pair", "").partition(",")
@@ -115,29 +116,41 @@ class OwnerPages:
         """What a public dashboard shows: kept, and changed only in steps, so that no two looks
         differ by a few people; kept in the store, for a restart is no step.
         """
-        rules, rows, store = served.campaign.dashboard, served.tally.rows, self.collector.store
+        store = self.collector.store
         kept = store.shown(served.number)
-        if rows >= rules.least and (kept is None or abs(rows - kept["reports"]) >= rules.step):
+        if self._is_step(served, kept):
             found = figures_of(served.campaign, served.tally)
-            store.show(served.number, msgspec.to_builtins(found))
-            return found
+            # Whoever looks at the same moment, at this worker or another, sees one of the two.
+            if store.show(served.number, msgspec.to_builtins(found), instead_of=kept):
+                return found
+            kept = store.shown(served.number)
         if kept is not None:
             return msgspec.convert(kept, Figures)
         blank = type(served.tally)(served.campaign.mechanism)
         return figures_of(served.campaign, blank, enough=False)
 
-    def _ask(self, served: Served, sql: str) -> Asked:
+    def _is_step(self, served: Served, kept: Mapping[str, Any] | None) -> bool:
+        """Whether the reports have grown or shrunk by a step since figures were last shown."""
+        rules, tally = served.campaign.dashboard, served.tally
+        if kept is None:
+            return tally.rows >= rules.least
+        if self.collector.store.shared and tally.rows < kept["reports"]:
+            # Another worker may have counted reports that this one has not seen yet.
+            self.collector.refresh(served, at_once=True)
+        return tally.rows >= rules.least and abs(tally.rows - kept["reports"]) >= rules.step
+
+    def _ask(self, served: Served, sql: str) -> Inquiry:
         if len(sql) > LONGEST_SQL:
-            return Asked(sql[:LONGEST_SQL], error=f"more than {LONGEST_SQL} letters")
-        provenance = Provenance(served.campaign.mechanism, secure=True)
+            return Inquiry(sql[:LONGEST_SQL], error=f"more than {LONGEST_SQL} letters")
+        origin = provenance(served.campaign)
         with self._asking:  # one at a time: all reports are read for it
             try:
-                source = release_of(self.collector.store, served.number, provenance)
+                source = release_of(self.collector.store, served.number, origin)
                 found = query(source, sql)
             except SfumatoError as error:
-                return Asked(sql, error=str(error))
+                return Inquiry(sql, error=str(error))
         rows = [[_cell(row[name]) for name in found.columns] for row in found.rows]
-        return Asked(sql, found.columns, rows, found.notes)
+        return Inquiry(sql, found.columns, rows, found.notes)
 
     def _exported(self, served: Served) -> Path:
         handle, name = tempfile.mkstemp(suffix=".parquet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import httptools
@@ -25,7 +25,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     deadline = NEVER  # of what is being received
     _heading = False  # whether the headers are being received
-    _received = 0  # bytes since they began
+    _piece = 0  # bytes of the piece at hand
+    _first = 0  # bytes of the piece in which they began, some of which may be of a request before
+    _received = 0  # bytes of the pieces since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -37,7 +39,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.deadline = self.loop.time() + HEADER_SECONDS
 
     def data_received(self, data: bytes) -> None:
-        self._received += len(data)
+        self._piece = len(data)
+        self._received += self._piece
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
@@ -52,13 +55,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._heading, self._received = True, 0
+        self._heading, self._first, self._received = True, self._piece, 0
         self.deadline = self.loop.time() + HEADER_SECONDS
 
     def on_headers_complete(self) -> None:
         self._heading = False
         self.deadline = self.loop.time() + BODY_SECONDS
-        if sum(len(name) + len(value) + 4 for name, value in self.headers) > HEADER_BYTES:
+        # Most requests come in one short piece, which need not be added up.
+        if self._first + self._received > HEADER_BYTES and _size(self.headers) > HEADER_BYTES:
             self._turn_away(RefusalError(431, "headers", "the headers are larger than 8 KB"))
             return
         super().on_headers_complete()
@@ -112,6 +116,11 @@ class GuardedServer(Server):
                 if isinstance(connection, GuardedProtocol):
                     connection.end_patience(now)
         return await super().on_tick(counter)
+
+
+def _size(headers: Sequence[tuple[bytes, bytes]]) -> int:
+    """The bytes that headers take."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def _raw(error: RefusalError) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sfumato.collect.server.wire import Failure, Problem, encode
+from sfumato.collect.server.wire import Complaint, Failure, encode
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -28,6 +28,12 @@ PLAIN: Headers = [
 JSON: Headers = [(b"content-type", b"application/json"), *PLAIN]
 # On what a form on someone else's page needs, without credentials, and nowhere else.
 SHARED: Headers = [*JSON, (b"access-control-allow-origin", b"*")]
+# On the answer to reports, the one that must be quick: what only matters to pages is left out.
+TAKEN: Headers = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"access-control-allow-origin", b"*"),
+]
 PREFLIGHT: Headers = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", b"GET, POST"),
@@ -45,7 +51,7 @@ class RefusalError(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.kind, self.wait = status, kind, wait
-        self.body = encode(Failure(Problem(kind, message, hint)))
+        self.body = encode(Failure(Complaint(kind, message, hint)))
 
     def headers(self, base: Headers = JSON) -> Headers:
         """The headers of the answer: Retry-After where waiting helps, whom to ask for a token where

@@ -8,6 +8,7 @@ from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.parsing import Parsed
 from sfumato.collect.server.replies import (
     SHARED,
+    TAKEN,
     Receive,
     RefusalError,
     Scope,
@@ -47,7 +48,7 @@ class ReportRoute:
         except RefusalError as error:
             await self._refuse(send, served, error)
         else:
-            await reply(send, 200, _answer(parsed, added), SHARED)
+            await reply(send, 200, _answer(parsed, added), TAKEN)
 
     def _admit(self, scope: Scope, served: Served, parsed: Parsed) -> None:
         """Refuse reports of another version, of a closed campaign, or too many of them."""

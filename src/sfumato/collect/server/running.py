@@ -27,7 +27,7 @@ BACKLOG = 2048
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """How a server is to run."""
 
     campaigns: Sequence[str]  # files
@@ -48,7 +48,7 @@ class Settings:
             )
 
 
-def collector_of(settings: Settings) -> Collector:
+def collector_of(settings: ServerSettings) -> Collector:
     """The collector that settings describe, its campaigns entered and counted."""
     files = [CampaignFile.load(path) for path in settings.campaigns]
     names = [file.campaign.name for file in files]
@@ -62,12 +62,12 @@ def collector_of(settings: Settings) -> Collector:
     return collector
 
 
-def app_of(settings: Settings) -> App:
+def app_of(settings: ServerSettings) -> App:
     """The application of one worker."""
     return App.of(collector_of(settings))
 
 
-def serve(settings: Settings, started: Any = None) -> None:
+def serve(settings: ServerSettings, started: Any = None) -> None:
     """Serve until told to stop; `started` is called with the address once it is bound."""
     bound = _bound(settings.host, settings.port)
     if settings.workers > 1:
@@ -80,13 +80,13 @@ def serve(settings: Settings, started: Any = None) -> None:
     GuardedServer(_config(app)).run(sockets=[bound])
 
 
-def serve_at(settings: Settings, bound: socket.socket) -> None:
+def serve_at(settings: ServerSettings, bound: socket.socket) -> None:
     """Serve at a socket that listens already: what one worker does."""
     GuardedServer(_config(app_of(settings))).run(sockets=[bound])
 
 
 @contextmanager
-def serving(settings: Settings) -> Iterator[str]:
+def serving(settings: ServerSettings) -> Iterator[str]:
     """The address of a server that runs in a thread of this process for the length of a block."""
     bound = _bound(settings.host, settings.port)
     server = GuardedServer(_config(app_of(settings)))

@@ -1,4 +1,6 @@
-"""What goes over the wire, as types: they check requests, write answers and the OpenAPI document."""
+"""What goes over the wire, as types: they check requests, write answers and the OpenAPI
+document.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Report(Struct, forbid_unknown_fields=True):
     values: list[Code | list[Code]]
 
 
-class Reports(Struct, forbid_unknown_fields=True):
+class ReportBatch(Struct, forbid_unknown_fields=True):
     """Reports of one version of a campaign."""
 
     campaign: Hash
@@ -124,7 +126,7 @@ class Health(Struct):
     status: Literal["ok", "busy"]
 
 
-class Problem(Struct):
+class Complaint(Struct):
     """What was wrong, and what would do."""
 
     kind: str
@@ -135,7 +137,7 @@ class Problem(Struct):
 class Failure(Struct):
     """The one shape of all errors."""
 
-    error: Problem
+    error: Complaint
 
 
 encode = msgspec.json.Encoder().encode

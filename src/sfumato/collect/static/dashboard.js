@@ -9,7 +9,9 @@ let seen = null;
 async function look() {
   if (fresh?.checked && document.visibilityState === "visible" && !busy()) {
     const headers = seen ? { "if-none-match": seen } : {};
-    const reply = await fetch(main.dataset.figures, { headers }).catch(() => null);
+    // The page's own address may hold the token, which no address to fetch from may.
+    const figures = location.origin + main.dataset.figures;
+    const reply = await fetch(figures, { headers }).catch(() => null);
     const tag = reply?.headers.get("etag");
     if (reply?.status === 200 && seen && tag !== seen) location.reload();
     else if (tag) seen = tag;

@@ -13,10 +13,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
+from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.errors import ParameterError, StoreError, near_miss
 from sfumato.table import Provenance
@@ -73,7 +74,8 @@ class Enrolled(NamedTuple):
     @classmethod
     def of(cls, number: int, name: str, round_: int, digest: str, spec: str) -> Enrolled:
         """The campaign of a row of a store."""
-        return cls(number, name, round_, digest, Provenance.from_description(json.loads(spec)))
+        found = Provenance.from_description(json.loads(spec))
+        return cls(number, name, round_, digest, replace(found, shuffled=True))
 
 
 class Token(NamedTuple):
@@ -117,8 +119,12 @@ class Store(Protocol):
     def shown(self, campaign: int) -> dict[str, Any] | None:
         """The figures that a public dashboard shows."""
 
-    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
-        """Keep the figures that a public dashboard shows until the next step."""
+    def show(
+        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
+    ) -> bool:
+        """Keep the figures that a public dashboard shows until the next step; False where others
+        than `instead_of` are shown by now.
+        """
 
     def add_token(self, token: Token) -> None:
         """Let the bearer of a token in."""
@@ -174,6 +180,11 @@ def utc_today() -> date:
     return datetime.now(UTC).date()
 
 
+def provenance(campaign: Campaign) -> Provenance:
+    """How the reports of a campaign came about: a store keeps them in the order of random ids."""
+    return Provenance(campaign.mechanism, secure=True, shuffled=True)
+
+
 def enrolment(file: CampaignFile) -> dict[str, Any]:
     """What a store writes down about a campaign."""
     campaign = file.campaign
@@ -182,7 +193,7 @@ def enrolment(file: CampaignFile) -> dict[str, Any]:
         "round": campaign.round,
         "hash": campaign.hash,
         "frozen": json.dumps(campaign.frozen),
-        "spec": json.dumps(Provenance(campaign.mechanism, secure=True).describe()),
+        "spec": json.dumps(provenance(campaign).describe()),
     }
 
 

@@ -253,11 +253,17 @@ class PostgresStore:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = %s", (campaign,))
         return None if text is None else dict(json.loads(text))
 
-    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+    def show(
+        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
+    ) -> bool:
+        before = None if instead_of is None else json.dumps(instead_of)
         with self._transaction() as cursor:
             cursor.execute(
-                "UPDATE campaign SET shown = %s WHERE number = %s", (json.dumps(figures), campaign)
+                "UPDATE campaign SET shown = %s WHERE number = %s"
+                " AND shown IS NOT DISTINCT FROM %s",
+                (json.dumps(figures), campaign, before),
             )
+            return cursor.rowcount == 1
 
     # Tokens.
 

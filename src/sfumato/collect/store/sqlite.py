@@ -177,8 +177,7 @@ class SqliteStore:
             for batch in batches
             for identity, body in batch.reports
         ]
-        keys = {(campaign, identity) for campaign, identity, _ in rows}
-        if len(keys) < len(rows) or not self._withdrawn.isdisjoint(keys):
+        if self._withdrawn and not self._withdrawn.isdisjoint(row[:2] for row in rows):
             raise _KnownIdError
         rows.sort()
         try:
@@ -272,11 +271,16 @@ class SqliteStore:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
         return None if text is None else dict(json.loads(text))
 
-    def show(self, campaign: int, figures: Mapping[str, Any]) -> None:
+    def show(
+        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
+    ) -> bool:
+        before = None if instead_of is None else json.dumps(instead_of)
         with self._transaction() as cursor:
             cursor.execute(
-                "UPDATE campaign SET shown = ? WHERE number = ?", (json.dumps(figures), campaign)
+                "UPDATE campaign SET shown = ? WHERE number = ? AND shown IS ?",
+                (json.dumps(figures), campaign, before),
             )
+            return cursor.rowcount == 1
 
     # Tokens.
 
@@ -352,7 +356,7 @@ class _KnownIdError(Exception):
 
 def _connect(path: str) -> sqlite3.Connection:
     # Autocommit: transactions are begun by hand. Any thread may use a connection, one at a time.
-    return sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
 
 def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:

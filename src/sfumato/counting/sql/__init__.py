@@ -1,6 +1,6 @@
 """Counting where the rows are: one SQL statement a question."""
 
-from sfumato.counting.sql.counter import ItemsetCounter, Relation, SqlCounter
-from sfumato.counting.sql.writing import Writer
+from sfumato.counting.sql.counter import Relation, RelationItemsets, SqlCounter
+from sfumato.counting.sql.writing import StatementWriter
 
-__all__ = ["ItemsetCounter", "Relation", "SqlCounter", "Writer"]
+__all__ = ["Relation", "RelationItemsets", "SqlCounter", "StatementWriter"]

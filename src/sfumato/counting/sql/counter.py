@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
-from sfumato.counting.base import Baskets
 from sfumato.counting.spreads import combined
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
-from sfumato.counting.sql.writing import Tree, Writer
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError, Unanswerable
-from sfumato.observation import ItemSource
+from sfumato.observation import ItemsetCounter, ItemSource
 
 # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
 # many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
@@ -65,17 +66,25 @@ class SqlCounter:
     stated_rows: int | None = (
         None  # where the release says how many it has; every table counted is held against it
     )
+    kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
+    _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
+    _found_rows: set[int] = field(default_factory=set, repr=False)  # in the tables counted so far
 
     @cached_property
     def rows(self) -> int:
-        if self.stated_rows is not None:
-            return self.stated_rows
-        return int(self._fetch(self._writer.total()).column("n")[0].as_py())
+        if self.stated_rows is None or self.stated_rows not in self._found_rows:
+            # A description may be a stranger's: what it says is counted once.
+            self._check_rows(int(self.once(["rows"], self._total)))
+        return min(self._found_rows) if self.stated_rows is None else self.stated_rows
+
+    def _total(self) -> NDArray[Any]:
+        return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
-    def _writer(self) -> Writer:
-        return Writer(self.relation.dialect, self.relation.rows_from, self.relation.flags)
+    def _writer(self) -> StatementWriter:
+        return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
     def _fetch(self, statement: Tree) -> pa.Table:
         return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
@@ -90,9 +99,29 @@ class SqlCounter:
         question = tuple(part.key for part in cells)
         if question in self._asked:
             return self._asked[question]
-        return self._remembered(
-            question, self._counted(cells, listed_axes(cells, self.relation.dialect))
-        )
+        known = self._found(cells)
+        if known is not None:
+            return self._remembered(question, known)
+        table = self._counted(cells, listed_axes(cells, self.relation.dialect))
+        return self._keep(cells, self._remembered(question, table))
+
+    def _found(self, cells: Sequence[Cells]) -> NDArray[Any] | None:
+        return None if self.kept is None else self.kept.find_cells(cells)
+
+    def _keep(self, cells: Sequence[Cells], table: NDArray[Any]) -> NDArray[Any]:
+        if self.kept is not None:
+            self.kept.keep_cells(cells, table)
+        return table
+
+    def once(self, question: Sequence[Any], count: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What is kept for a question, else counted now and kept."""
+        if self.kept is None:
+            return count()
+        known = self.kept.find(question)
+        if known is None:
+            known = count()
+            self.kept.keep(question, known)
+        return known
 
     def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
         self._check_rows(int(table.sum()))
@@ -107,9 +136,49 @@ class SqlCounter:
                 f"{self.stated_rows:,}",
                 hint="it was cut short or changed after it was perturbed",
             )
+        self._found_rows.add(found)
+
+    def check_values(self, cells: Iterable[Cells]) -> None:
+        """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
+        stated would take it for its own.
+        """
+        columns: dict[str, Attribute] = {}
+        for part in cells:
+            lists = part.item is not None and not self.relation.flags
+            name = part.attribute.name if lists else part.name
+            if name not in self._sound:
+                columns[name] = part.attribute
+        for name in [name for name, a in columns.items() if name == a.name and _in_lists(a)]:
+            self.item_counts(columns.pop(name))
+        if columns:
+            self._check_columns(columns)
+
+    def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
+        kinds = self._fetch(self._writer.kinds(list(columns))).schema
+        found = self._fetch(self._writer.strangers(columns, kinds))
+        for name, strange in zip(columns, found.columns, strict=True):
+            if strange[0].as_py():
+                raise _outside(name)
+        self._sound.update(columns)
+
+    def item_counts(self, attribute: Attribute) -> Mapping[str, int]:
+        """How many baskets of a column of lists hold each item; one of another universe is
+        refused.
+        """
+        if attribute.name not in self._held:
+            found = self._fetch(self._writer.items(attribute))
+            names = found.column("item").to_pylist()
+            absent = self._fetch(self._writer.absent(attribute)).column("n")[0].as_py()
+            if absent or not set(map(str, names)) <= set(attribute.labels):
+                raise _outside(attribute.name)
+            counts = found.column("n").to_pylist()
+            self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
+            self._sound.add(attribute.name)
+        return self._held[attribute.name]
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
+        self.check_values(cells)
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
@@ -155,25 +224,36 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
+        question = ("powers", axis, middle, half, *_keys(cells))
+        return self.once(question, lambda: self._power_sums(cells, axis, middle, half))
+
+    def _power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
+        self.check_values(cells)
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
         )
+        self._check_rows(int(sums[:, 0].sum()))
         return self._spread(found, dict(enumerate(cells)), sums)
 
     def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
-        sizes = [part.size for part in cells]
-        found = self._fetch(self._writer.spreads(cells, cells[axis].name))
-        rows, total, centre, variance = (
-            _floats(found.column(name)) for name in ("n", "s", "m", "v")
-        )
-        places = self._places(found, dict(enumerate(cells)))
-        spreads = np.stack([rows, total, centre, rows * variance], axis=1)
-        index = np.ravel_multi_index(places, sizes)
+        question = ("spreads", axis, *_keys(cells))
+        return self.once(question, lambda: self._spreads(cells, axis))
+
+    def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+        self.check_values(cells)
+        found = self._fetch(self._writer.spreads(cells, attribute))
+        index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
+        spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
+        self._check_rows(int(spreads[:, 0].sum()))
         return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
 
-    def baskets(self, sources: Sequence[ItemSource]) -> Baskets:
-        return ItemsetCounter(
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
+        return RelationItemsets(
             [
                 pair
                 for source in sources
@@ -201,14 +281,16 @@ class SqlCounter:
             for cells in questions
             if (key := tuple(part.key for part in cells)) not in self._asked
         }
+        kept = {key: self._found(cells) for key, cells in fresh.items()}
+        known = {key: self._remembered(key, t) for key, t in kept.items() if t is not None}
+        fresh = {key: cells for key, cells in fresh.items() if key not in known}
         tables = (
             self._count_fresh(list(fresh.values()))
             if len(fresh) > 1
             else [self.count(cells) for cells in fresh.values()]
         )
-        known = {
-            key: self._remembered(key, table) for key, table in zip(fresh, tables, strict=True)
-        }
+        for (key, cells), table in zip(fresh.items(), tables, strict=True):
+            known[key] = self._keep(cells, self._remembered(key, table))
         return [
             known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key]
             for cells in questions
@@ -244,6 +326,7 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
+        self.check_values(axes)
         found = self._fetch(
             self._writer.grouping_sets(
                 axes, list({tuple(sorted(own)): own for own in sets}.values())
@@ -272,7 +355,7 @@ class SqlCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class ItemsetCounter:
+class RelationItemsets:
     """Counts of itemsets among the rows of a relation, some hundred itemsets a scan; an item is one
     cell of a column.
     """
@@ -281,7 +364,7 @@ class ItemsetCounter:
     counter: SqlCounter
 
     @classmethod
-    def of(cls, attribute: Items, counter: SqlCounter) -> ItemsetCounter:
+    def of(cls, attribute: Items, counter: SqlCounter) -> RelationItemsets:
         """The itemsets of one column of baskets."""
         return cls([(attribute.item_cells(label), 1) for label in attribute.labels], counter)
 
@@ -299,6 +382,15 @@ class ItemsetCounter:
         """The number of baskets that hold each itemset (n, k)."""
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
+        asked = (itemsets.shape, itemsets.tobytes())
+        return self.counter.once((*self._question, *asked), lambda: self._counts(itemsets))
+
+    @cached_property
+    def _question(self) -> tuple[Any, ...]:
+        pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
+        return ("itemsets", *pieces)
+
+    def _counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         if itemsets.shape[1] == 1 and not self.counter.relation.flags:
             return self._single[itemsets[:, 0]]
         return self._listed(itemsets)
@@ -307,20 +399,9 @@ class ItemsetCounter:
     def _single(self) -> NDArray[np.int64]:
         """The count of every item: those of baskets from one pass over the lists."""
         total = np.zeros(self.items, dtype=np.int64)
-        for attribute in {
-            part.attribute.name: part.attribute for part, _ in self.cells if part.item is not None
-        }.values():
-            found = self.counter._fetch(self.counter._writer.items(attribute))
-            held = dict(
-                zip(
-                    map(str, found.column("item").to_pylist()),
-                    found.column("n").to_pylist(),
-                    strict=True,
-                )
-            )
-            for place, (part, _) in enumerate(self.cells):
-                if part.item is not None and part.attribute is attribute:
-                    total[place] = held.get(part.name, 0)
+        for place, (part, _) in enumerate(self.cells):
+            if part.item is not None:
+                total[place] = self.counter.item_counts(part.attribute).get(part.name, 0)
         others = np.array(
             [place for place, (part, _) in enumerate(self.cells) if part.item is None],
             dtype=np.int32,
@@ -330,11 +411,14 @@ class ItemsetCounter:
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
+        self.counter.check_values(self.cells[item][0] for item in np.unique(itemsets).tolist())
         for start in range(0, len(itemsets), ITEMSETS):
             found = self.counter._fetch(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
             )
-            total[start : start + ITEMSETS] = [column[0].as_py() for column in found.columns]
+            *counts, rows = [column[0].as_py() for column in found.columns]
+            self.counter._check_rows(int(rows))
+            total[start : start + ITEMSETS] = counts
         return total
 
 
@@ -351,10 +435,7 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     """The cells that the keys of groups stand for."""
     if keys.null_count:
-        raise DataError(
-            f"column '{part.name}' of this release holds values that are not in its domain; it "
-            "was changed"
-        )
+        raise _outside(part.name)
     if part.size == 2:
         flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
         return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
@@ -363,14 +444,46 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     try:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
-        raise DataError(
-            f"column '{part.name}' of this release holds values that are not in its domain; it "
-            "was changed"
-        ) from None
+        raise _outside(part.name) from None
+
+
+def _in_lists(attribute: Attribute) -> bool:
+    return isinstance(attribute, Items)
+
+
+def _outside(name: str) -> DataError:
+    """The refusal of a column; the value is not told, for it may be someone's true one."""
+    return DataError(
+        f"column '{name}' of this release holds values that are not in its domain",
+        hint="it was changed after it was perturbed",
+    )
+
+
+def _keys(cells: Sequence[Cells]) -> list[Any]:
+    return [piece for part in cells for piece in part.key]
+
+
+def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (groups, 4)
+    """Rows, sum, mean and squares about it of whole numbers, each rounded once."""
+    middle = middle_of(attribute)
+    columns = (found.column(name).to_pylist() for name in ("n", "s", "q"))
+    spreads = np.zeros((found.num_rows, 4))
+    for place, (rows, first, second) in enumerate(zip(*columns, strict=True)):
+        if rows:  # a table without rows has no sums
+            about, mean = int(first), Fraction(int(first), rows)
+            squares = int(second) - about * mean
+            spreads[place] = rows, about + middle * rows, mean + middle, squares
+    return spreads
+
+
+def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
+    rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
+    return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.asarray(column.cast(pa.int64()).combine_chunks())
+    whole = column.cast(pa.int64()).fill_null(0)  # DuckDB's COUNT_IF of no rows is NULL
+    return np.asarray(whole.combine_chunks())
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.counting.sql.counter import Relation, SqlCounter
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.writing import Tree
 from sfumato.errors import EstimationError, ServerError, SfumatoError, near_miss
 from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
@@ -89,6 +90,14 @@ class Database(ABC):
     def close(self) -> None:
         """End the connection."""
 
+    # What may be overridden.
+
+    def state(self, table: TableName) -> str | None:
+        """What changes when the rows of a table do: counts that are kept are those of one state.
+        None where the database cannot tell.
+        """
+        return None
+
     # What follows.
 
     def __enter__(self) -> Self:
@@ -97,8 +106,8 @@ class Database(ABC):
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def counter(self, name: str) -> tuple[SqlCounter, Provenance]:
-        """The counter of a release, and how it was perturbed."""
+    def counter(self, name: str, *, keep: bool = False) -> tuple[SqlCounter, Provenance]:
+        """The counter of a release, and how it was perturbed; `keep` has its counts kept."""
         table = self.resolve(name)
         description = self.description(table)
         where = f"table '{table.key}' of {self.where}"
@@ -108,7 +117,10 @@ class Database(ABC):
         except SfumatoError as error:
             raise ServerError(f"{where}: {error.message}", hint=error.hint) from None
         rows = Received(description, f"the description of '{table.key}'")["rows"].whole()
-        return SqlCounter(provenance.mechanism.reports, self.relation(table), rows), provenance
+        reports, kept = provenance.mechanism.reports, None
+        if keep and (state := self.state(table)) is not None:
+            kept = KeptCounts.of(provenance.release, reports, state)
+        return SqlCounter(reports, self.relation(table), rows, kept), provenance
 
     def _release_of(self, table: TableName) -> str | None:
         """The release id that stands with a table's rows."""

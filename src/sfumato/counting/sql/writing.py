@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -18,11 +19,12 @@ from sfumato.bits import Bits
 from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
+LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
 
 @dataclass(frozen=True, eq=False)
-class Writer:
+class StatementWriter:
     """Writes the statements over one relation."""
 
     dialect: str
@@ -85,16 +87,21 @@ class Writer:
             power = exp.Mul(this=power.copy(), expression=_column("z"))
         return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
 
-    def spreads(self, cells: Sequence[Cells], name: str) -> exp.Select:
-        """Rows, sum, mean and variance of a number, for every combination of cells that occurs."""
-        number = _column("x")
-        selected = [
-            _named(_count(), "n"),
-            _named(exp.Sum(this=number.copy()), "s"),
-            _named(exp.Avg(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "m"),
-            _named(exp.VariancePop(this=exp.cast(number.copy(), exp.DataType.Type.DOUBLE)), "v"),
-        ]
-        return self._grouped(dict(enumerate(cells)), selected, [_named(self.column(name), "x")])
+    def spreads(self, cells: Sequence[Cells], attribute: Numeric) -> exp.Select:
+        """Rows, sum and sum of squares of a whole number about the middle of its range, all of them
+        whole; mean and variance of any other; for every combination of cells that occurs.
+        """
+        parts: dict[str, Tree] = {}
+        number, selected = self.column(attribute.name), [_named(_count(), "n")]
+        if attribute.whole:
+            whole = exp.cast(number, exp.DataType.Type.BIGINT)
+            number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
+            square = exp.paren(exp.Mul(this=_column("x"), expression=_column("x")))
+            parts = {"s": exp.Sum(this=_column("x")), "q": exp.Sum(this=exp.cast(square, LONG))}
+        else:
+            parts = {"m": exp.Avg(this=_column("x")), "v": exp.VariancePop(this=_column("x"))}
+        selected += [_named(part, name) for name, part in parts.items()]
+        return self._grouped(dict(enumerate(cells)), selected, [_named(number, "x")])
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
@@ -121,7 +128,7 @@ class Writer:
         self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]
     ) -> exp.Select:  # (n, k)
         """How many rows hold each itemset, an item being one cell of a column: one row, one column
-        an itemset.
+        an itemset, and one for all rows.
         """
         events = [
             _named(self.event(*items[item]), f"i{item}") for item in np.unique(itemsets).tolist()
@@ -130,7 +137,7 @@ class Writer:
             _named(self._count_where([_column(f"i{item}") for item in row]), f"n{place}")
             for place, row in enumerate(itemsets.tolist())
         ]
-        return exp.select(*counts).from_(self._inner(events))
+        return exp.select(*counts, _named(_count(), "n")).from_(self._inner(events))
 
     def items(self, attribute: Attribute) -> exp.Select:
         """How many baskets hold each item, from one pass over the lists."""
@@ -143,6 +150,38 @@ class Writer:
             .from_(self._inner([_named(unnested, "item")]))
             .group_by(_column("item"))
         )
+
+    def absent(self, attribute: Attribute) -> exp.Select:
+        """How many rows hold no list at all."""
+        absent = exp.Is(this=_column(attribute.name), expression=exp.null())
+        return exp.select(_named(_count(), "n")).from_(self.rows_from.copy()).where(absent)
+
+    def strangers(self, columns: Mapping[str, Attribute], kinds: pa.Schema) -> exp.Select:
+        """How many rows hold what no report does, column by column: a null, or a value outside the
+        domain. A column is known by the name it has among the rows.
+        """
+        counts = [
+            _named(self._strangers(name, attribute, kinds), f"s{place}")
+            for place, (name, attribute) in enumerate(columns.items())
+        ]
+        if self.dialect == "duckdb":
+            return exp.select(*counts)
+        return exp.select(*counts).from_(self.rows_from.copy())
+
+    def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
+        tests = _strange(name, attribute, kinds, self.dialect)
+        if self.dialect != "duckdb":
+            return self._count_where([exp.or_(*tests)])
+        # One at a time each is answered from the extremes that DuckDB keeps of every block.
+        counts: list[Tree] = [
+            exp.select(_count()).from_(self.rows_from.copy()).where(test).subquery()
+            for test in tests
+        ]
+        return reduce(lambda one, other: exp.Add(this=one, expression=other), counts)
+
+    def kinds(self, columns: Sequence[str]) -> exp.Select:
+        """No row of these columns, which shows of what type they are."""
+        return exp.select(*map(_column, columns)).from_(self.rows_from.copy()).limit(0)
 
     def total(self) -> exp.Select:
         """How many rows there are."""
@@ -210,6 +249,34 @@ class Writer:
             if len(codes):
                 case = case.when(self._one_of(attribute, codes), exp.Literal.number(cell))
         return case
+
+
+def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) -> list[Tree]:
+    """The ways in which a value may be none of the domain's."""
+    column = _column(name)
+    absent = exp.Is(this=column.copy(), expression=exp.null())
+    if not isinstance(attribute, Numeric):
+        labels = ("0", "1") if isinstance(attribute, Items) else attribute.labels
+        words = [exp.Literal.string(label) for label in labels]
+        return [absent, exp.not_(exp.In(this=column.copy(), expressions=words))]
+    tests: list[Tree] = [
+        absent,
+        exp.LT(this=column.copy(), expression=_number(attribute.min)),
+        exp.GT(this=column.copy(), expression=_number(attribute.max)),
+    ]
+    kind = kinds.field(name).type
+    if attribute.whole and not pa.types.is_integer(kind):
+        tests.append(exp.NEQ(this=exp.Floor(this=column.copy()), expression=column.copy()))
+    if pa.types.is_floating(kind):  # a number that is none is no extreme, so it is looked for
+        # DuckDB takes ISNAN for a comparison, and a block whose extremes are numbers for sound.
+        finite = exp.Anonymous(this="ISFINITE", expressions=[column.copy()])
+        tests.append(exp.not_(finite) if dialect == "duckdb" else exp.IsNan(this=column.copy()))
+    return tests
+
+
+def middle_of(attribute: Numeric) -> int:
+    """A whole number in the middle of a range: beside it every square has 63 bits at most."""
+    return int((attribute.min + attribute.max) // 2)
 
 
 def _run(part: Cells, attribute: Numeric, start: int, end: int) -> Tree:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.domain import Cells, Domain, Items, Numeric
+from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
@@ -113,7 +113,7 @@ def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Packing:
+class PackedBaskets:
     """Baskets as blocks of packed bits: the items of a column, then one bit a cell of each further
     partition.
     """
@@ -163,8 +163,7 @@ class Packing:
 
 def _bits(part: Items | Cells, column: Any) -> Bits:
     if isinstance(part, Items):
-        assert isinstance(column, Bits)
-        return column
+        return as_bits(column)
     cells = part.assign(column)
     return Bits.from_csr(np.arange(len(cells) + 1), cells.astype(np.int32), part.size)
 
@@ -179,7 +178,7 @@ class SparkBaskets:
     """
 
     frame: DataFrame
-    packing: Packing
+    packing: PackedBaskets
 
     @property
     def items(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
-from sfumato.engines.spark.records import Form, Records, map_in_arrow, quoted
+from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow, quoted
 from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError
@@ -32,7 +32,7 @@ ORDER = "sfumato order"  # the column of random numbers that the reports are sor
 
 
 @dataclass(frozen=True)
-class Work:
+class PartitionWork:
     """What every partition must know, all of it public."""
 
     mechanism: Mechanism
@@ -74,7 +74,7 @@ class PartitionReports:
 
     key: bytes = field(repr=False)
     secure: bool
-    work: Broadcast[Work]
+    work: Broadcast[PartitionWork]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -120,7 +120,7 @@ def perturb_with_spark(
     """Perturb a file or folder into a folder of Parquet parts; records are read by `schema`, else
     the mechanism's domain.
     """
-    return perturb_records(Records.at(session, source), target, mechanism, rng, **options)
+    return perturb_records(SparkRecords.at(session, source), target, mechanism, rng, **options)
 
 
 def perturb_frame(
@@ -131,11 +131,11 @@ def perturb_frame(
     There is no perturbed frame to be had before it is written: a frame is evaluated anew whenever
     it is read, each time with fresh noise, and the mean of such readings is the truth.
     """
-    return perturb_records(Records(frame), target, mechanism, rng, **options)
+    return perturb_records(SparkRecords(frame), target, mechanism, rng, **options)
 
 
 def perturb_records(
-    records: Records,
+    records: SparkRecords,
     target: str,
     mechanism: Mechanism,
     rng: Keystream | None = None,
@@ -155,7 +155,7 @@ def perturb_records(
     rng = secure() if rng is None else rng
     provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
-    work = Work(mechanism, domain, records.form, records.names(domain), copies, keep_order)
+    work = PartitionWork(mechanism, domain, records.form, records.names(domain), copies, keep_order)
     with appearing(place) as temporary, told(records.where):
         _write(records, work, rng, temporary, provenance.release)
         rows = records.frame.sparkSession.read.parquet(temporary.url).count()
@@ -169,7 +169,11 @@ def perturb_records(
 
 
 def _write(
-    records: Records, work: Work, rng: Keystream, temporary: Place, release: str | None
+    records: SparkRecords,
+    work: PartitionWork,
+    rng: Keystream,
+    temporary: Place,
+    release: str | None,
 ) -> None:
     public = records.frame.sparkSession.sparkContext.broadcast(work)
     # A key of its own, drawn from the stream: two frames perturbed from one stream share no noise.
@@ -184,7 +188,7 @@ def _write(
     public.destroy()
 
 
-def _schema(work: Work, release: str | None) -> Any:
+def _schema(work: PartitionWork, release: str | None) -> Any:
     """The types of the reports, the first of which carries the release id into every part."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import LongType
@@ -194,7 +198,7 @@ def _schema(work: Work, release: str | None) -> Any:
     return schema if work.keep_order else schema.add(work.order_name, LongType(), False)
 
 
-def _check_possible(records: Records, mechanism: Mechanism, order: object) -> None:
+def _check_possible(records: SparkRecords, mechanism: Mechanism, order: object) -> None:
     if order is not None:
         raise ParameterError(
             "Spark's workers see parts of the records and not their rows, so they know no order",

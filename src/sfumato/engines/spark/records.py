@@ -67,7 +67,7 @@ def _text(batch: pa.RecordBatch) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class SparkRecords:
     """A Spark frame of true records."""
 
     frame: DataFrame
@@ -75,7 +75,7 @@ class Records:
     where: str = "this frame"
 
     @classmethod
-    def at(cls, session: SparkSession, url: str) -> Records:
+    def at(cls, session: SparkSession, url: str) -> SparkRecords:
         """The records in a file or folder that Spark can reach; Parquet where the name does not say
         CSV or FIMI.
         """

@@ -164,7 +164,8 @@ def _without_option(java: Path, folder: Path) -> Path:
     command = folder / "bin" / "java"
     command.parent.mkdir()
     command.write_text(
-        f'#!/bin/sh\nfor option; do shift; [ "$option" = --add-modules={OPTIONAL_MODULE} ] || set -- "$@" "$option"; done\n'
+        f'#!/bin/sh\nfor option; do shift; [ "$option" = --add-modules={OPTIONAL_MODULE} ] || set '
+        '-- "$@" "$option"; done\n'
         f'exec "{java}" "$@"\n',
         encoding="utf-8",
     )

@@ -70,6 +70,13 @@ class Place:
         found = [status.getPath().getName() for status in self._system.listStatus(self._path)]
         return parts_digest(found)
 
+    @property
+    def state(self) -> str:
+        """What changes when the file does, or one of the folder's files, or one comes or goes."""
+        found = self._system.listStatus(self._path)
+        facts = ((s.getPath().getName(), s.getLen(), s.getModificationTime()) for s in found)
+        return ", ".join(f"{name} {size} {time}" for name, size, time in sorted(facts))
+
     def digest(self) -> str:
         """The digest of a file's bytes, as a side file notes it."""
         stream = self._system.open(self._path)

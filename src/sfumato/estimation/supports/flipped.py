@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.bits import Bits
-from sfumato.counting.base import Baskets
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.observation import ItemsetCounter
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class FlippedSupports:
     (True, 2)
     """
 
-    bits: Bits | Baskets
+    bits: Bits | ItemsetCounter
     names: tuple[str, ...]
     keep_ones: ArrayLike = 1.0  # one for all, or one an item
     keep_zeros: ArrayLike = 1.0

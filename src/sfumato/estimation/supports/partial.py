@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.cut import differences
-from sfumato.counting.base import Baskets
 from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.observation import ItemsetCounter
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class PartialSupports:
     names: tuple[str, ...]
     groups: Integers
     rows: int
-    baskets: Baskets
+    baskets: ItemsetCounter
     votes: Callable[[int, int], NDArray[Any]]  # length, size -> of a report that shows 0, 1, … k
     sizes: tuple[tuple[int, int | None], ...]  # a size, and the item that stands for it
     longest: int | None = None  # itemsets with more items leave no trace in the reports

@@ -1,18 +1,18 @@
 """Steps: what a client program is made of; each says what it reads, what it writes, and its γ."""
 
 from sfumato.mechanisms.steps.base import Action, Column, Step, Value, step_from
-from sfumato.mechanisms.steps.baskets import Collide, Cut, Flip, Symbol
-from sfumato.mechanisms.steps.cells import Diagonal, Diagonal64, Kary, KeepOrDraw, Spread, Table
+from sfumato.mechanisms.steps.baskets import Collide, CutStep, Flip, Symbol
+from sfumato.mechanisms.steps.cells import Diagonal, Diagonal64, Kary, KeepOrDraw, Spread, TableStep
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.numbers import Window
 from sfumato.mechanisms.steps.questions import Deal, Public
-from sfumato.mechanisms.steps.sets import Subset, Unary
+from sfumato.mechanisms.steps.sets import Subset, UnaryStep
 
 __all__ = [
     "Action",
     "Collide",
     "Column",
-    "Cut",
+    "CutStep",
     "Deal",
     "Diagonal",
     "Diagonal64",
@@ -25,8 +25,8 @@ __all__ = [
     "Step",
     "Subset",
     "Symbol",
-    "Table",
-    "Unary",
+    "TableStep",
+    "UnaryStep",
     "Value",
     "Window",
     "step_from",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, product
+from itertools import accumulate, product, starmap
 from math import comb
 
 from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
@@ -18,10 +18,11 @@ from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.privacy.guarantee import Gamma
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
+EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000 of them
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baskets(Action):
+class BasketStep(Action):
     """A step on a basket of `items`, or on records as baskets: one item for each value of each
     column.
     """
@@ -65,7 +66,7 @@ class Baskets(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flip(Baskets):
+class Flip(BasketStep):
     """Every item is kept or flipped on its own: ones kept with ones / 2^16, zeros with zeros / 2^16
     (MASK).
 
@@ -87,9 +88,9 @@ class Flip(Baskets):
 
     @property
     def gamma(self) -> Gamma:
-        odds = [item_odds(*pair) for pair in self.keeps]
         if self.sizes is None:
-            return power_product(Counter(max(pair) for pair in odds))
+            return _power_product(Counter(starmap(_larger_odds, self.keeps)))
+        odds = [item_odds(*pair) for pair in self.keeps]
         ends = zip(self._starts, self._starts[1:], strict=False)
         return power_product(Counter(worst_exchange(odds[start:end]) for start, end in ends))
 
@@ -101,7 +102,7 @@ class Flip(Baskets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut(Baskets):
+class CutStep(BasketStep):
     """Keep min(uniform 0..cutoff, m) of a basket's m items; put in every other with insert / 2^16
     (cut-and-paste).
 
@@ -318,9 +319,14 @@ def unflipped(held: Ints, keeps: Rows) -> Fraction:
 @lru_cache(maxsize=1 << 16)
 def item_odds(keep_ones: int, keep_zeros: int) -> tuple[Gamma, Gamma]:
     """How much likelier a report bit can be under a one than under a zero, and the reverse."""
-    bits = ((keep_ones, SCALE - keep_zeros), (SCALE - keep_ones, keep_zeros))
-    up = max(quotient(one, zero) for one, zero in bits)
-    return up, max(quotient(zero, one) for one, zero in bits)
+    p, q, not_p, not_q = keep_ones, keep_zeros, SCALE - keep_ones, SCALE - keep_zeros
+    if p == not_q:
+        return Fraction(1), Fraction(1)
+    # Where p + q > 1, a reported item speaks for a one and a missing one against it; below, the
+    # reverse.
+    if p > not_q:
+        return quotient(p, not_q), quotient(q, not_p)
+    return quotient(not_p, q), quotient(not_q, p)
 
 
 def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
@@ -335,13 +341,65 @@ def worst_exchange(odds: Sequence[tuple[Gamma, Gamma]]) -> Gamma:
     )
 
 
+def _larger_odds(keep_ones: int, keep_zeros: int) -> tuple[int, int]:
+    """The larger of the item's odds, above and below the line: of p/(1−q) and q/(1−p), where p + q
+    is less than 1 with p and q the other way round.
+    """
+    p, q = keep_ones, keep_zeros
+    if p + q == SCALE:
+        return 1, 1
+    if p + q < SCALE:
+        p, q = SCALE - p, SCALE - q
+    return (p, SCALE - q) if p * (SCALE - p) >= q * (SCALE - q) else (q, SCALE - p)
+
+
 def power_product(gammas: Counter[Gamma]) -> Gamma:
     """The product of these, each as often as counted."""
     if math.inf in gammas:
         return math.inf
-    return math.prod(
-        (Fraction(gamma) ** times for gamma, times in gammas.items()), start=Fraction(1)
+    return _power_product(
+        Counter({gamma.as_integer_ratio(): times for gamma, times in gammas.items()})
     )
+
+
+def _power_product(ratios: Counter[tuple[int, int]]) -> Gamma:
+    """The product of these, given above and below the line, each as often as counted.
+
+    It is exact, unless it takes more than EXACT_BITS to write many different ones: then rounded up
+    in its 256th binary digit, for no one reads further.
+    """
+    if any(below == 0 for _, below in ratios):
+        return math.inf
+    if len(ratios) == 1:  # powers of a shortened fraction are short: no long divisor is sought
+        ((above, below), times) = next(iter(ratios.items()))
+        return Fraction(above, below) ** times
+    powers = [(above**times, below**times) for (above, below), times in ratios.items()]
+    if len(powers) > 1 and sum(above.bit_length() for above, _ in powers) > EXACT_BITS:
+        return _rounded_up(powers)
+    # Fractions are shortened at every step; multiplied first and shortened once they are quick.
+    return Fraction(*(_multiplied(side) for side in zip(*powers, strict=True)))
+
+
+def _multiplied(factors: Sequence[int]) -> int:
+    """Their product, by halves: long numbers then meet only numbers of their own length."""
+    if len(factors) < 16:
+        return math.prod(factors)
+    middle = len(factors) // 2
+    return _multiplied(factors[:middle]) * _multiplied(factors[middle:])
+
+
+def _rounded_up(powers: Sequence[tuple[int, int]]) -> Fraction:
+    """A fraction not below their product, and equal to it in the first 256 binary digits: 512 are
+    carried along, rounded up above the line and down below it.
+    """
+    above, below, shift = 1, 1, 0  # the product so far is not above `above / below` times 2^shift
+    for power, divisor in powers:
+        above, below = above * power, below * divisor
+        if (spare := above.bit_length() - 512) > 0:
+            above, shift = (above >> spare) + 1, shift + spare
+        if (spare := below.bit_length() - 512) > 0:
+            below, shift = below >> spare, shift - spare
+    return Fraction(above << max(shift, 0), below << max(-shift, 0))
 
 
 def cut_law(cutoff: int, size: int) -> list[Fraction]:

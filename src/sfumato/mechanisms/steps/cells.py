@@ -29,7 +29,7 @@ from sfumato.privacy.guarantee import Gamma
 
 
 @dataclass(frozen=True, kw_only=True)
-class Codes(Action):
+class CodesStep(Action):
     """A step from the codes of some columns to codes of the same columns."""
 
     sizes: Ints
@@ -52,7 +52,7 @@ class Codes(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagonal(Codes):
+class Diagonal(CodesStep):
     """One integer below `total` decides: below scale·cells it names the new record, else the record
     is kept (gamma-diagonal).
 
@@ -86,7 +86,7 @@ class Diagonal(Codes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagonal64(Codes):
+class Diagonal64(CodesStep):
     """The record is kept with probability keep / 2^64, else every column is drawn on its own
     (gamma-diagonal on many cells).
     """
@@ -113,7 +113,7 @@ class Diagonal64(Codes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Codes):
+class Spread(CodesStep):
     """Stay with a weight drawn from mean-reach..mean+reach of `total`, else move to another record
     (randomised gamma).
 
@@ -205,7 +205,7 @@ class KeepOrDraw(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Codes):
+class TableStep(CodesStep):
     """Any matrix: for each record the weights of all reports, of sum 2^32."""
 
     kind = "table"

@@ -40,8 +40,8 @@ def coefficients(pool: str, seed: int, count: int) -> tuple[int, ...]:
 
 
 def buckets_of(pool: str, seed: int, items: Iterable[int], count: int, buckets: int) -> list[int]:
-    """The bucket of each item: the polynomial with `count` coefficients at the item's number, modulo
-    the buckets.
+    """The bucket of each item: the polynomial with `count` coefficients at the item's number,
+    modulo the buckets.
     """
     polynomial = coefficients(pool, seed, count)
     found = []

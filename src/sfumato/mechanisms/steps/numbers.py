@@ -1,4 +1,6 @@
-"""Window: a number is reported within its window more often than outside (square wave, piecewise)."""
+"""Window: a number is reported within its window more often than outside (square wave,
+piecewise).
+"""
 
 from __future__ import annotations
 

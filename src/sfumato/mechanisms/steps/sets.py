@@ -69,7 +69,7 @@ class Subset(Sets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unary(Sets):
+class UnaryStep(Sets):
     """Every answer on its own: the true one is reported with ones / 2^16, another left out with
     zeros / 2^16 (unary encoding).
     """

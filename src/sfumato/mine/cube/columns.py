@@ -23,7 +23,7 @@ Tells = Callable[[Codes], NDArray[Any]]  # codes -> a whole number each; differe
 
 
 @dataclass(frozen=True)
-class Axis:
+class AskedColumn:
     """One column of a question: an attribute, or one item of a basket."""
 
     name: str
@@ -31,7 +31,7 @@ class Axis:
     item: int | None = None
 
     @classmethod
-    def of(cls, domain: Domain, name: str) -> Axis:
+    def of(cls, domain: Domain, name: str) -> AskedColumn:
         """The column of this name; an unknown one is refused with its near miss."""
         axis = domain.axes[domain.axis(name)]
         return cls(name, domain.attributes[axis.attribute], axis.item)
@@ -48,12 +48,12 @@ class Cut:
     different cells. `starts` are the codes of a number at which that may change.
     """
 
-    axis: Axis
+    axis: AskedColumn
     tells: Tells
     starts: Sequence[int] | NDArray[np.int64] = ()
 
     @classmethod
-    def by_value(cls, axis: Axis) -> Cut:
+    def by_value(cls, axis: AskedColumn) -> Cut:
         """Every value a cell of its own."""
         every = np.arange(axis.size) if isinstance(axis.attribute, Numeric) else ()
         return cls(axis, lambda codes: codes, every)
@@ -65,7 +65,7 @@ class Grid:
     broadcast.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AskedColumn, ...]
     cells: tuple[Cells, ...]
     codes: tuple[Codes, ...]
 
@@ -108,7 +108,7 @@ class Grid:
         return np.full((1,) * len(self.axes), value)
 
 
-def _cells(axis: Axis, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
+def _cells(axis: AskedColumn, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
     """The partition of one column, and a code of each of its cells."""
     attribute = axis.attribute
     if isinstance(attribute, Items):
@@ -138,7 +138,7 @@ def _alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Codes]:
     return rank[group], codes[np.sort(first)]
 
 
-def check_keyed(axis: Axis) -> None:
+def check_keyed(axis: AskedColumn) -> None:
     """Refuse a group for every value of a fine number."""
     if isinstance(axis.attribute, Numeric) and axis.size > KEYED_VALUES:
         raise SchemaError(

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Bins, Category, Items, Numeric
 from sfumato.errors import DataError, QueryError
-from sfumato.mine.cube.columns import Axis, Codes, Cut, Mask
+from sfumato.mine.cube.columns import AskedColumn, Codes, Cut, Mask
 from sfumato.mine.cube.constants import is_number, plain
 
 WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?")
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "1", "y", "t"), ("no", "false", "0", "n", "f")
 
 
-def comparison(axis: Axis, operator: str, values: Sequence[Any]) -> Cut:
+def comparison(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Cut:
     """The cut that a comparison makes; what it tells of a code is 1 where the comparison holds."""
     attribute = axis.attribute
     if isinstance(attribute, Items):
@@ -33,7 +33,7 @@ def comparison(axis: Axis, operator: str, values: Sequence[Any]) -> Cut:
     return Cut(axis, lambda codes: table[codes])
 
 
-def likeness(axis: Axis, pattern: str, *, escape: str | None, folded: bool) -> Cut:
+def likeness(axis: AskedColumn, pattern: str, *, escape: str | None, folded: bool) -> Cut:
     """The cut that LIKE makes among the words of a category."""
     if not isinstance(axis.attribute, Category):
         raise QueryError(f"LIKE compares words, and '{axis.name}' holds none")
@@ -56,7 +56,7 @@ def _expression(pattern: str, escape: str | None) -> str:
     return "".join(parts)
 
 
-def _item_holds(axis: Axis, operator: str, values: Sequence[Any]) -> Callable[[Codes], Mask]:
+def _item_holds(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Callable[[Codes], Mask]:
     if operator not in ("in", "not in") or any(
         value not in (True, False, 0, 1) for value in values
     ):
@@ -137,7 +137,7 @@ def _as_number(attribute: Attribute, value: Any) -> Any:
     return value
 
 
-def _number_cut(axis: Axis, attribute: Numeric, operator: str, values: Sequence[Any]) -> Cut:
+def _number_cut(axis: AskedColumn, attribute: Numeric, operator: str, values: Sequence[Any]) -> Cut:
     """Comparisons of a number on its grid: each is a run of codes, or several."""
     runs = _runs(attribute, operator, [_as_number(attribute, value) for value in values])
     inside = operator != "not in"

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
-from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
+from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.comparing import comparison, likeness
 from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant
 from sfumato.mine.cube.derived import Derived
@@ -49,7 +49,7 @@ def everywhere(truth: bool) -> Condition:
 
 
 @dataclass(frozen=True)
-class Branch:
+class CaseBranch:
     """One result of a CASE, and where it is the one that applies."""
 
     holds: Condition
@@ -98,7 +98,9 @@ def _like(expression: exp.Expression, domain: Domain) -> Condition:
     if name is None or not isinstance(pattern, str):
         raise QueryError(f"{like.sql()} does not compare a column with a pattern in quotes")
     folded = isinstance(like, exp.ILike)
-    found = Condition.of(likeness(Axis.of(domain, name), pattern, escape=escape, folded=folded))
+    found = Condition.of(
+        likeness(AskedColumn.of(domain, name), pattern, escape=escape, folded=folded)
+    )
     return ~found if like.args.get("negate") else found
 
 
@@ -115,7 +117,7 @@ def _comparison(expression: exp.Expression, domain: Domain) -> Condition:
         listed = [constant(value) for value in expression.expressions]
         return _compared(expression.this, "in", listed, domain)
     if isinstance(expression, exp.Column):
-        return Condition.of(comparison(Axis.of(domain, expression.name), "in", [True]))
+        return Condition.of(comparison(AskedColumn.of(domain, expression.name), "in", [True]))
     if type(expression) in COMPARISONS:
         return _two_sided(expression, domain)
     raise QueryError(
@@ -149,7 +151,7 @@ def _compared(
     """A column, or a number computed from one, compared with constants."""
     name = column_name(expression, domain)
     if name is not None:
-        return Condition.of(comparison(Axis.of(domain, name), operator, values))
+        return Condition.of(comparison(AskedColumn.of(domain, name), operator, values))
     derived = Derived.of(expression, domain)
     if derived is None:
         raise QueryError(
@@ -158,7 +160,7 @@ def _compared(
     return Condition.of(derived.condition(operator, values))
 
 
-def case_branches(expression: exp.Case, domain: Domain) -> list[Branch]:
+def case_branches(expression: exp.Case, domain: Domain) -> list[CaseBranch]:
     """The results of a CASE, that of ELSE last, each with where it is the first that applies."""
     rest = everywhere(True)
     branches = []
@@ -167,9 +169,9 @@ def case_branches(expression: exp.Case, domain: Domain) -> list[Branch]:
         if expression.this is not None:
             test = exp.EQ(this=expression.this.copy(), expression=test.copy())
         holds = condition(test, domain)
-        branches.append(Branch(rest & holds, _result(branch.args["true"])))
+        branches.append(CaseBranch(rest & holds, _result(branch.args["true"])))
         rest = rest & ~holds
-    return [*branches, Branch(rest, _result(expression.args.get("default")))]
+    return [*branches, CaseBranch(rest, _result(expression.args.get("default")))]
 
 
 def _result(expression: exp.Expression | None) -> exp.Expression | None:

@@ -28,7 +28,9 @@ COMPARED_STEPS = 600
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The tables behind the outputs of a question, by their frames, and what is to be said of them."""
+    """The tables behind the outputs of a question, by their frames, and what is to be
+    said of them.
+    """
 
     tables: dict[Frame, Tables]
     notes: tuple[str, ...] = ()

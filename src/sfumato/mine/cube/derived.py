@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import KEYED_VALUES, Axis, Codes, Cut, Mask
+from sfumato.mine.cube.columns import KEYED_VALUES, AskedColumn, Codes, Cut, Mask
 from sfumato.mine.cube.constants import bare, is_constant, is_number, plain
 from sfumato.mine.cube.numbers import (
     NEAR,
@@ -40,7 +40,7 @@ Classify = Callable[[Codes], NDArray[Any]]
 class Derived:
     """A number computed from one column and constants."""
 
-    axis: Axis
+    axis: AskedColumn
     expression: exp.Expression
 
     @classmethod
@@ -50,7 +50,7 @@ class Derived:
         if len(names) != 1 or not is_arithmetic(expression):
             return None
         check_casts(expression, domain)
-        return cls(Axis.of(domain, names.pop()), expression)
+        return cls(AskedColumn.of(domain, names.pop()), expression)
 
     def at(self, codes: Codes) -> Terms:
         """The number at some codes of the column."""

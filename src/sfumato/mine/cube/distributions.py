@@ -11,7 +11,7 @@ from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube.aggregates import QUANTILES
-from sfumato.mine.cube.columns import Axis, Codes, Cut
+from sfumato.mine.cube.columns import AskedColumn, Codes, Cut
 from sfumato.mine.cube.conditions import Condition, condition
 from sfumato.mine.cube.constants import constant, is_constant, is_number
 from sfumato.mine.cube.numbers import column_name
@@ -21,7 +21,7 @@ from sfumato.mine.cube.numbers import column_name
 class Distribution:
     """A quantile of a number, among the records of a group for which a condition holds."""
 
-    axis: Axis
+    axis: AskedColumn
     wanted: Wanted
     holds: Condition | None = None  # FILTER
 
@@ -53,7 +53,7 @@ def distribution(expression: exp.Expression, domain: Domain) -> Distribution | N
     name = column_name(inner.this if ordered is None else ordered.this, domain)
     if name is None:
         raise QueryError(f"{expression.sql()} needs a column of numbers")
-    axis = Axis.of(domain, name)
+    axis = AskedColumn.of(domain, name)
     if not isinstance(axis.attribute, Numeric):
         raise QueryError(f"'{name}' has no quantiles: it was not perturbed as a number")
     holds = None if where is None else condition(where, domain)

@@ -1,4 +1,6 @@
-"""Where the rows come from: FROM one table, or WITH around a filter of it, which becomes a WHERE."""
+"""Where the rows come from: FROM one table, or WITH around a filter of it, which
+becomes a WHERE.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ WITH_HINT = "WITH is answered around one filter: WITH s AS (SELECT * FROM t WHER
 
 
 @dataclass(frozen=True)
-class Source:
+class FromClause:
     """What a SELECT reads: the name after FROM, and the names by which its columns may call it."""
 
     name: str
@@ -62,7 +64,7 @@ def _is_filter(inner: exp.Expression) -> bool:
     return plain and clauses <= {"expressions", "from_", "from", "where"}
 
 
-def _source(select: exp.Select) -> Source:
+def _source(select: exp.Select) -> FromClause:
     clause = select.args.get("from_") or select.args.get("from")
     table = None if clause is None else clause.this
     if table is None:
@@ -77,10 +79,10 @@ def _source(select: exp.Select) -> Source:
             f"FROM {table.sql()} names a file or a schema, and the rows are those of the release",
             hint="write FROM t",
         )
-    return Source(table.name, (table.alias,) if table.alias else (table.name,))
+    return FromClause(table.name, (table.alias,) if table.alias else (table.name,))
 
 
-def _check_qualified(select: exp.Select, source: Source) -> None:
+def _check_qualified(select: exp.Select, source: FromClause) -> None:
     """Refuse a column of another table."""
     known = [name.casefold() for name in source.called]
     for column in select.find_all(exp.Column):

@@ -19,6 +19,11 @@ from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, is_aggregate
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.filters import flattened
 
+LONGEST = 1_000_000  # letters of a question
+DEEPEST = 2000  # expressions inside each other, or one after the other with OR between
+MOST_CUBED = 12  # columns: 4,096 groupings
+TOO_DEEP = "this SQL is nested too deep"
+MANY = "write col IN (…) for many comparisons of a column"
 ROWS = "ask for COUNT(*), SUM, AVG, … instead"
 
 
@@ -61,7 +66,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
 
     `names` are the columns as the domain spells them; the question may spell them in other cases.
 
-    >>> [output.name for output in parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"]).outputs]
+    >>> parsed = parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"])
+    >>> [output.name for output in parsed.outputs]
     ['sex', 'count']
     """
     select = _spelt(flattened(_parsed(sql), names), names)
@@ -84,6 +90,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
 
 
 def _parsed(sql: str) -> exp.Select:
+    if len(sql) > LONGEST:
+        raise QueryError(f"this SQL has {len(sql):,} letters; at most {LONGEST:,} are read")
     try:
         statements = [
             statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None
@@ -97,8 +105,19 @@ def _parsed(sql: str) -> exp.Select:
         raise QueryError("a UNION cannot be answered", hint=NAMES[exp.Union][1])
     if not isinstance(statement, exp.Select):
         raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
+    _check_depth(statement)
     check(statement)
     return statement
+
+
+def _check_depth(statement: exp.Expression) -> None:
+    """Refuse what is nested so deep that walking through it would take for ever."""
+    level, depth = [statement], 0
+    while level:
+        level = [inner for each in level for inner in each.iter_expressions()]
+        depth += 1
+        if depth > DEEPEST:
+            raise QueryError(TOO_DEEP, hint=MANY)
 
 
 def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
@@ -235,6 +254,12 @@ def _choices(
         places = [_key(entry, keys, outputs) for entry in part.expressions]
         if isinstance(part, exp.Rollup):
             return [tuple(places[:length]) for length in range(len(places), -1, -1)]
+        if len(places) > MOST_CUBED:
+            raise QueryError(
+                f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
+                f"{MOST_CUBED} columns are taken",
+                hint="write the groupings that you need as GROUPING SETS (…)",
+            )
         return [
             chosen
             for length in range(len(places), -1, -1)

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import Axis, Cut, Grid, check_keyed
+from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, check_keyed
 from sfumato.mine.cube.comparing import are_numbers, comparison, ends, label_numbers
 from sfumato.mine.cube.conditions import Condition, case_branches, condition
 from sfumato.mine.cube.constants import constant, is_constant, is_number, number, plain
@@ -41,7 +41,7 @@ def key(expression: exp.Expression, domain: Domain) -> Key:
     """The groups that an expression of GROUP BY makes."""
     name = column_name(expression, domain)
     if name is not None:
-        return _column_key(Axis.of(domain, name))
+        return _column_key(AskedColumn.of(domain, name))
     if isinstance(expression, exp.Case):
         return _case_key(expression, domain)
     if isinstance(expression, exp.WidthBucket):
@@ -55,7 +55,7 @@ def key(expression: exp.Expression, domain: Domain) -> Key:
     return Key((False, True), holds.cuts, lambda grid: holds.holds(grid).astype(np.intp))
 
 
-def _column_key(axis: Axis) -> Key:
+def _column_key(axis: AskedColumn) -> Key:
     check_keyed(axis)
     attribute = axis.attribute
     labels: tuple[Any, ...] = attribute.labels
@@ -113,7 +113,7 @@ def _bucket_key(expression: exp.WidthBucket, domain: Domain) -> Key:
             f"{expression.this.sql()} is not a column",
             hint="WIDTH_BUCKET takes a column and constants",
         )
-    axis = Axis.of(domain, name)
+    axis = AskedColumn.of(domain, name)
     least, most = ends(axis.attribute)
     low, high, count = _buckets(expression)
     edges = [low + (high - low) * place / count for place in range(count + 1)]

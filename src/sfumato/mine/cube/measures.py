@@ -13,7 +13,7 @@ from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
 from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, Aggregate, is_aggregate
-from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
+from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.conditions import case_branches, condition
 from sfumato.mine.cube.constants import bare, constant, is_constant, number
 from sfumato.mine.cube.numbers import (
@@ -51,7 +51,7 @@ class Measure:
 
     compute: Compute
     cuts: tuple[Cut, ...]
-    fine: Axis | None
+    fine: AskedColumn | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +88,14 @@ def measure(
     return Measure(part.compute, (*whole, *part.cuts), fine)
 
 
-def _fine(axes: Iterable[Axis]) -> Axis | None:
+def _fine(axes: Iterable[AskedColumn]) -> AskedColumn | None:
     """The number with the most values, where these are too many to be counted one by one."""
     numbers = [axis for axis in axes if isinstance(axis.attribute, Numeric)]
     largest = max(numbers, key=lambda axis: axis.size, default=None)
     return largest if largest is not None and largest.size > KEYED_CELLS else None
 
 
-def _summed(expression: exp.Expression, domain: Domain) -> list[Axis]:
+def _summed(expression: exp.Expression, domain: Domain) -> list[AskedColumn]:
     """The columns whose numbers an expression sums, not only compares."""
     found = []
     for kind, aggregate in AGGREGATES.items():
@@ -106,10 +106,10 @@ def _summed(expression: exp.Expression, domain: Domain) -> list[Axis]:
     return found
 
 
-def _leaves(expression: exp.Expression, domain: Domain) -> list[Axis]:
+def _leaves(expression: exp.Expression, domain: Domain) -> list[AskedColumn]:
     inner = bare(expression)
     if isinstance(inner, exp.Column):
-        return [Axis.of(domain, inner.name)]
+        return [AskedColumn.of(domain, inner.name)]
     if isinstance(inner, exp.Case):
         branches = [branch.args["true"] for branch in inner.args["ifs"]]
         results = [*branches, inner.args.get("default")]
@@ -129,7 +129,7 @@ class _Translator:
     """Turns expressions into measures."""
 
     domain: Domain
-    fine: Axis | None
+    fine: AskedColumn | None
     keys: tuple[exp.Expression, ...]
 
     def part(self, expression: exp.Expression) -> _Part:
@@ -247,7 +247,7 @@ class _Translator:
             return
         name = column_name(counted, self.domain)
         if name is not None:
-            Axis.of(self.domain, name)
+            AskedColumn.of(self.domain, name)
         elif not _can_be_null(counted):
             raise QueryError(
                 f"{expression.sql()} counts neither rows, a column, nor a CASE",
@@ -275,7 +275,7 @@ class _Translator:
         if column_name(expression, self.domain) is None:
             check_casts(expression, self.domain)
         names = dict.fromkeys(column.name for column in expression.find_all(exp.Column))
-        axes = [Axis.of(self.domain, name) for name in names]
+        axes = [AskedColumn.of(self.domain, name) for name in names]
         for axis in axes:
             axis_numbers(axis, np.arange(1))  # a column of words or bins is refused here
             self._check_counted_values(axis)
@@ -291,7 +291,7 @@ class _Translator:
         cuts = tuple(Cut.by_value(axis) for axis in axes if axis != self.fine)
         return _Numbered(terms, cuts)
 
-    def _check_counted_values(self, axis: Axis) -> None:
+    def _check_counted_values(self, axis: AskedColumn) -> None:
         if axis != self.fine and axis.size > COUNTED_VALUES:
             assert self.fine is not None
             raise QueryError(
@@ -299,7 +299,7 @@ class _Translator:
                 hint="ask for each on its own",
             )
 
-    def _leaf(self, axis: Axis, grid: Grid) -> Terms:
+    def _leaf(self, axis: AskedColumn, grid: Grid) -> Terms:
         if axis == self.fine:
             return Terms(grid.full(0.0), Kind.DOUBLE, grid.full(1.0))
         return axis_numbers(axis, grid.axis(axis.name))

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import Axis, Codes, Mask
+from sfumato.mine.cube.columns import AskedColumn, Codes, Mask
 from sfumato.mine.cube.comparing import label_numbers
 from sfumato.mine.cube.constants import bare, is_constant, keeps, number
 
@@ -113,7 +113,7 @@ def _settled(terms: Terms) -> Terms:
     return terms
 
 
-def axis_numbers(axis: Axis, codes: Codes) -> Terms:
+def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
     """The numbers that codes of a column stand for; a category counts where all its values are
     numbers.
     """
@@ -283,7 +283,7 @@ def column_name(expression: exp.Expression, domain: Domain) -> str | None:
     inner = bare(expression)
     if isinstance(inner, exp.Cast):
         name = column_name(inner.this, domain)
-        if name is not None and not _keeps_column(inner, Axis.of(domain, name).attribute):
+        if name is not None and not _keeps_column(inner, AskedColumn.of(domain, name).attribute):
             raise changing(inner)
         return name
     return inner.name if isinstance(inner, exp.Column) else None

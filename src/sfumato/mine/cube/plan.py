@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.mine.cube.aggregates import is_aggregate
-from sfumato.mine.cube.columns import Axis, Cut, Grid, Mask
+from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.conditions import Condition, condition
 from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant, plain
 from sfumato.mine.cube.distributions import Distribution, distribution
@@ -43,7 +43,7 @@ class Frame:
     where: Condition | None
     keys: tuple[Key, ...]
     cuts: tuple[Cut, ...] = ()  # of the output itself
-    fine: Axis | None = None  # a number whose sums are needed
+    fine: AskedColumn | None = None  # a number whose sums are needed
 
     @cached_property
     def grid(self) -> Grid:
@@ -111,7 +111,7 @@ Predicate = Callable[[Values], Truth]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class QuestionPlan:
     """A question in terms of the domain: what every output is, group by group."""
 
     asked: Query
@@ -121,7 +121,7 @@ class Plan:
     conditions: tuple[Entry, ...] = ()  # what HAVING compares
 
     @classmethod
-    def of(cls, asked: Query, domain: Domain) -> Plan:
+    def of(cls, asked: Query, domain: Domain) -> QuestionPlan:
         """The plan of a question; whatever cannot be answered is refused here."""
         where = None if asked.where is None else condition(asked.where, domain)
         base = Frame(where, tuple(key(each, domain) for each in asked.keys))
@@ -180,7 +180,7 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
 
 def _not_grouped(expression: exp.Expression, domain: Domain) -> Exception:
     if isinstance(expression, exp.Column):
-        Axis.of(domain, expression.name)  # an unknown column says so, with its near miss
+        AskedColumn.of(domain, expression.name)  # an unknown column says so, with its near miss
         return QueryError(
             f"column '{expression.name}' is neither grouped nor aggregated",
             hint="add it to GROUP BY",

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.domain import Numeric
-from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.errors import ParameterError, QueryError, listing, near_miss
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.noise import is_lost, too_noisy
-from sfumato.estimation.quantiles import Counted as CountedCells
-from sfumato.estimation.quantiles import quantiles
+from sfumato.estimation.quantiles import NumberCounts, quantiles
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Mask
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
-from sfumato.mine.cube.grammar import Order, parse
+from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
@@ -29,8 +28,8 @@ from sfumato.mine.cube.plan import (
     Frame,
     Group,
     KeyEntry,
-    Plan,
     Quantile,
+    QuestionPlan,
 )
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.mine.cube.sheet import Scope, Sheet
@@ -52,8 +51,12 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     """
     if method not in METHODS:
         raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
-    plan = Plan.of(parse(sql, [axis.name for axis in source.domain.axes]), source.domain)
-    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    names = [axis.name for axis in source.domain.axes]
+    try:
+        plan = QuestionPlan.of(parse(sql, names), source.domain)
+        return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    except RecursionError:
+        raise QueryError(TOO_DEEP, hint=MANY) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ class _Answering:
     """A question whose cells have been counted, on its way to an answer."""
 
     source: Source
-    plan: Plan
+    plan: QuestionPlan
     method: str
     counted: Counted
 
@@ -173,7 +176,7 @@ class _Answering:
     def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:
         distribution = entry.distribution
 
-        def count(starts: Codes, chosen: Sequence[int]) -> CountedCells:
+        def count(starts: Codes, chosen: Sequence[int]) -> NumberCounts:
             frame = entry.frame.cut([distribution.cut(starts)])
             check_size(frame)
             (estimate,) = self.source.marginals([frame.grid.cells])
@@ -181,7 +184,7 @@ class _Answering:
             owner = np.searchsorted(starts, frame.grid.codes[place], side="right") - 1
             masks = [_filtered(frame, groups[each], entry) for each in chosen]
             weights = [np.broadcast_to(mask, frame.grid.shape).astype(float) for mask in masks]
-            return CountedCells(estimate, place, owner, weights)
+            return NumberCounts(estimate, place, owner, weights)
 
         others = max(1, entry.frame.grid.size)
         return quantiles(distribution.attribute, distribution.wanted, len(groups), others, count)
@@ -211,8 +214,16 @@ class _Answering:
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
+        yield from self._assumed()
         yield from self._rounding()
         yield from self._comparison(groups)
+
+    def _assumed(self) -> Iterator[str]:
+        """What a model supposed beyond the reports."""
+        for tables in self.counted.tables.values():
+            evidence = None if tables.counts is None else tables.counts.evidence
+            if evidence is not None and evidence.assumes:
+                yield f"model-based: it assumes {evidence.assumes}"
 
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
@@ -227,7 +238,9 @@ class _Answering:
                 )
 
     def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
-        """Say where inversion and maximum likelihood disagree, if the inversion left the simplex."""
+        """Say where inversion and maximum likelihood disagree, if the inversion left
+        the simplex.
+        """
         counts = self.counted.tables[self.plan.base].counts
         if self.method != "invert" or counts is None or not is_outside(counts):
             return
@@ -260,7 +273,7 @@ class _Answering:
 class _Totals:
     """The cells of all groups of an answer together, for windows."""
 
-    plan: Plan
+    plan: QuestionPlan
     frame: Frame
     groups: Sequence[Group]
 

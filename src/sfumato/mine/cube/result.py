@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from sfumato.errors import MissingExtraError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer
+from sfumato.notebook import as_polars
 from sfumato.privacy.samples import retention_rows
 
 Row = dict[str, Any]
@@ -78,13 +79,7 @@ class CubeResult:
 
     def to_polars(self, level: float = 0.95) -> Any:
         """A Polars data frame of the same columns."""
-        try:
-            import polars
-        except ImportError:
-            raise MissingExtraError(
-                "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
-            ) from None
-        return polars.from_arrow(self.to_arrow(level))
+        return as_polars(self.to_arrow(level))
 
     def _repr_html_(self) -> str:
         """The table as notebooks show it."""
@@ -158,10 +153,8 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 def _plain(value: Any, level: float) -> Any:
     if not isinstance(value, Answer):
         return value
-    low, high = value.interval(level) if math.isfinite(value.value) else (math.nan, math.nan)
-    parts = {"value": value.value, "stderr": value.stderr, "low": low, "high": high}
-    known = math.isfinite(value.value)
-    return {name: part if known and math.isfinite(part) else None for name, part in parts.items()}
+    known = value.to_dict(level)
+    return known if value.assumes is None else known | {"assumes": value.assumes}
 
 
 def _cells(value: Any) -> list[str]:

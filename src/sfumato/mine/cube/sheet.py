@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from sfumato.domain import Numeric
 from sfumato.estimation.estimate import Answer, Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
-from sfumato.mine.cube.columns import Axis, Grid
+from sfumato.mine.cube.columns import AskedColumn, Grid
 from sfumato.mine.cube.numbers import Terms
 from sfumato.mine.cube.quantity import Quantity
 
@@ -39,7 +39,7 @@ class Tables:
     counts: Estimate | None  # None where the question has no column at all
     value: NDArray[Any]  # of the counts: by inversion, or by maximum likelihood
     moments: PowerSums | None = None
-    fine: Axis | None = None  # the number of the moments
+    fine: AskedColumn | None = None  # the number of the moments
     errors: bool = True  # False where the values are not those of the inversion
     _terms: dict[int, Terms] = field(default_factory=dict)
 
@@ -121,8 +121,14 @@ class Sheet:
 
     def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
         """What is computed from linear estimates, with its standard error; without one where the
-        method gives none.
+        method gives none; and with what a model supposed on the way.
         """
+        found, counts = self._answer(compute), self.tables.counts
+        if counts is None:
+            return found
+        return replace(found, sampling=counts.evidence.samples, assumes=counts.evidence.assumes)
+
+    def _answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
         quantity = compute(self)
         if self.is_nothing(quantity):
             return Answer(NONE, NONE)
@@ -265,7 +271,7 @@ class GroupSums:
         return attribute.min, attribute.max
 
     @property
-    def _fine(self) -> Axis:
+    def _fine(self) -> AskedColumn:
         axis = self.scope.sheet.tables.fine
         assert axis is not None
         return axis

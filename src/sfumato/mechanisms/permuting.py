@@ -1,4 +1,4 @@
-"""Swapping: in each column, permute the values of a random part of the rows among themselves (OLAP
+"""Permuting: in each column, permute the values of a random part of the rows among themselves (OLAP
 §3).
 """
 
@@ -12,13 +12,12 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from sfumato.bits import Bits
 from sfumato.channels import OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain
+from sfumato.domain import Codes, Columns, Domain, codes_of
 from sfumato.errors import PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import KEEP
+from sfumato.mechanisms.options import KEEP, keep_of
 from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
@@ -27,7 +26,7 @@ from sfumato.received import Received
 
 
 @dataclass(frozen=True)
-class Swapping(Mechanism):
+class Permuting(Mechanism):
     """Each value stays with probability keep_j; those that do not are dealt out again among the
     rows that gave them up.
 
@@ -35,13 +34,14 @@ class Swapping(Mechanism):
     whose counts are exactly those of the truth. A data owner's method: it needs all rows.
 
     >>> from sfumato.domain import Category
-    >>> Swapping(Domain((Category("coin", ("heads", "tails")),)), keep=0.5).guarantee
+    >>> Permuting(Domain((Category("coin", ("heads", "tails")),)), keep=0.5).guarantee
     Guarantee(gamma=inf)
     """
 
-    name = "swapping"
+    name = "permuting"
     summary = "an owner's method: values change places, column by column; no guarantee"
     options = (KEEP,)
+    promises = False
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
 
@@ -50,9 +50,13 @@ class Swapping(Mechanism):
         object.__setattr__(self, "keep", thresholds(self.domain.private, self.keep))
 
     @classmethod
+    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"keep": keep_of(given["keep"])} if "keep" in given else {}
+
+    @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:
         raise PrivacyError(
-            "swapping promises no gamma: every value that is published was someone's, and a rare "
+            "permuting promises no gamma: every value that is published was someone's, and a rare "
             "one still points to its owner",
             hint="use gamma-diagonal or retention for a guarantee, or state the keep yourself",
         )
@@ -74,7 +78,7 @@ class Swapping(Mechanism):
     @property
     def caveats(self) -> tuple[str, ...]:
         return (
-            "swapping promises no gamma: a value that few people hold stays in the table, and "
+            "permuting promises no gamma: a value that few people hold stays in the table, and "
             "whoever is known to hold it is "
             "found again with the probability keep",
             "every column on its own is published as it is; only the links between columns are "
@@ -98,14 +102,12 @@ class Swapping(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        keep = Received(parameters, "the parameters of swapping")["keep"].fields()
+        keep = Received(parameters, "the parameters of permuting")["keep"].fields()
         return cls(domain, {name: value.fraction() for name, value in keep.items()})
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        pairs = zip(self.keeps, columns, strict=True)
-        return tuple(
-            _swapped(codes, keep, rng) for keep, codes in pairs if not isinstance(codes, Bits)
-        )
+        pairs = zip(self.keeps, codes_of(columns), strict=True)
+        return tuple(_swapped(codes, keep, rng) for keep, codes in pairs)
 
 
 def _swapped(codes: Codes, keep: Fraction, rng: Keystream) -> Codes:

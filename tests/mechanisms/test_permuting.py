@@ -1,4 +1,4 @@
-"""Swapping: columns keep their values, links are blurred, and nothing is promised that
+"""Permuting: columns keep their values, links are blurred, and nothing is promised that
 is not kept.
 """
 
@@ -11,7 +11,7 @@ from tests.mechanisms.examples import RECORD
 
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.swapping import Swapping
+from sfumato.mechanisms.permuting import Permuting
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 
@@ -19,7 +19,7 @@ RECORDS = (np.arange(60_000, dtype=np.uint8) % 2, np.arange(60_000, dtype=np.uin
 
 
 def test_every_column_keeps_exactly_its_values() -> None:
-    reports = Swapping(RECORD, 0.3).randomise(RECORDS, seeded(1))
+    reports = Permuting(RECORD, 0.3).randomise(RECORDS, seeded(1))
     for report, record in zip(reports, RECORDS, strict=True):
         assert (np.bincount(report) == np.bincount(record)).all()
         assert (report != record).any()
@@ -27,7 +27,7 @@ def test_every_column_keeps_exactly_its_values() -> None:
 
 @pytest.mark.parametrize("keep", [0.2, 0.9])
 def test_a_value_stays_with_keep_or_by_falling_back_to_its_own_kind(keep: float) -> None:
-    sex, pet = Swapping(RECORD, keep).randomise(RECORDS, seeded(1))
+    sex, pet = Permuting(RECORD, keep).randomise(RECORDS, seeded(1))
     for report, record, share in ((sex, RECORDS[0], 1 / 2), (pet, RECORDS[1], 1 / 3)):
         expected = keep + (1 - keep) * share
         assert (
@@ -37,7 +37,7 @@ def test_a_value_stays_with_keep_or_by_falling_back_to_its_own_kind(keep: float)
 
 
 def test_columns_are_swapped_on_their_own() -> None:
-    reports = Swapping(RECORD, 0.5).randomise(RECORDS, seeded(1))
+    reports = Permuting(RECORD, 0.5).randomise(RECORDS, seeded(1))
     moved = [
         (report != record).astype(int) for report, record in zip(reports, RECORDS, strict=True)
     ]
@@ -45,7 +45,7 @@ def test_columns_are_swapped_on_their_own() -> None:
 
 
 def test_the_channel_waits_for_the_column_and_then_knows_its_law() -> None:
-    channel = Swapping(RECORD, 0.5).private_channel
+    channel = Permuting(RECORD, 0.5).private_channel
     assert not channel.settled
     settled = channel.settle(np.array([[3.0, 1, 0], [4, 1, 1]]))
     assert settled.settled
@@ -56,13 +56,13 @@ def test_the_channel_waits_for_the_column_and_then_knows_its_law() -> None:
 
 def test_no_gamma_can_be_had_of_it() -> None:
     with pytest.raises(PrivacyError, match="promises no gamma"):
-        Swapping.promising(Guarantee(19), RECORD)
-    assert Swapping(RECORD, 0.5).needs_all_rows
-    assert "no gamma" in Swapping(RECORD, 0.5).caveats[0]
+        Permuting.promising(Guarantee(19), RECORD)
+    assert Permuting(RECORD, 0.5).needs_all_rows
+    assert "no gamma" in Permuting(RECORD, 0.5).caveats[0]
 
 
 def test_what_cannot_be_swapped_is_refused() -> None:
     with pytest.raises(ParameterError, match="keep=0 replaces every record"):
-        Swapping(RECORD, 0)
+        Permuting(RECORD, 0)
     with pytest.raises(SchemaError, match="mask"):
-        Swapping(Domain((Items("items", ("a",)),)), 0.5)
+        Permuting(Domain((Items("items", ("a",)),)), 0.5)

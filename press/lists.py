@@ -1,0 +1,249 @@
+"""Lists: the reference, read off the program itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sfumato
+from press.running import ROOT
+from sfumato import errors
+from sfumato.cli.commands import COMMANDS, loaded
+from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
+from sfumato.domain import Category, Domain, Items, Numeric, schema
+from sfumato.interruption import INTERRUPTED
+from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.privacy.guarantee import Guarantee
+
+ASKED = Guarantee(19)
+DOMAINS = {
+    "records": Domain(
+        (
+            Category("sex", ("female", "male")),
+            Category("smoker", ("no", "yes")),
+            Category("income", ("low", "middle", "high")),
+        )
+    ),
+    "numbers": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
+}
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    return "\n\n".join(
+        part for name in COMMANDS for part in command(loaded(name), f"sfumato {name}")
+    )
+
+
+def command(given: Any, path: str, depth: int = 2) -> Iterator[str]:
+    """One command, and those of its own."""
+    yield f"{'#' * depth} {path}"
+    yield words(given.help or "")
+    rows = [row(parameter) for parameter in given.params if parameter.name != "help"]
+    if rows:
+        yield table(("", "what it is", "default"), [entry for entry in rows if entry])
+    for name, inner in getattr(given, "commands", {}).items():
+        yield from command(inner, f"{path} {name}", depth + 1)
+
+
+def row(parameter: Any) -> tuple[str, str, str] | None:
+    """An argument or option: how it is typed, what it means, what it is unless stated."""
+    if getattr(parameter, "hidden", False):
+        return None
+    what = words(getattr(parameter, "help", None) or "")
+    if parameter.param_type_name == "argument":
+        return (f"`{parameter.metavar or parameter.name.upper()}`", what, needed(parameter))
+    typed = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    metavar = (
+        "" if getattr(parameter, "is_flag", False) else f" `{parameter.metavar or kind(parameter)}`"
+    )
+    return (typed + metavar, what, needed(parameter))
+
+
+def kind(parameter: Any) -> str:
+    """What is typed after an option: a number, a file, a word."""
+    stated = getattr(
+        parameter, "type_descriptor", None
+    )  # newer Typers; older ones have Click's type
+    name = str(stated.annotation) if stated else parameter.type.name
+    kinds = (("float", "NUMBER"), ("int", "N"), ("Path", "FILE"), ("path", "FILE"))
+    return next((shown for word, shown in kinds if word in name), "WORD")
+
+
+def needed(parameter: Any) -> str:
+    """The default, or that there is none."""
+    if parameter.required:
+        return "must be given"
+    value = parameter.default
+    shown = not callable(value) and value not in (None, False, (), "")
+    return f"`{value}`" if shown else ""
+
+
+def words(text: str) -> str:
+    """Help as Markdown: what Rich would have coloured is plain."""
+    text = re.sub(r"\[/?(?:bold|dim|italic|cyan|green|red|yellow|b|i)\]", "", text)
+    text = text.replace("\\[", "[").replace("\b", "")
+    return re.sub(
+        r"^Example: (.*)", r"Example: `\1`", re.sub(r"(?<!\n)\n(?!\n)", " ", text), flags=re.M
+    )
+
+
+def mechanisms() -> str:
+    """Every mechanism: what it is for and what it can be told."""
+    return table(
+        ("mechanism", "for", "can be told"),
+        [
+            (f"[`{name}`](#{name})", kept.summary, told(kept))
+            for name, kept in ((name, mechanism_class(name)) for name in MECHANISMS)
+        ],
+    )
+
+
+def told(mechanism: Any) -> str:
+    """The options of a mechanism."""
+    given = ", ".join(f"`{option.flag}`" for option in mechanism.options)
+    return given or "a guarantee"
+
+
+def mechanism_details() -> str:
+    """Every mechanism with its class, its words and its options."""
+    return "\n\n".join(part for name in MECHANISMS for part in _mechanism(name))
+
+
+def _mechanism(name: str) -> Iterator[str]:
+    kept = mechanism_class(name)
+    yield f"## {name}"
+    summary = f"{kept.summary[:1].upper()}{kept.summary[1:]}"
+    yield f"{summary}. In Python: `{kept.__module__}.{kept.__name__}`."
+    yield _prose(kept.__doc__ or "")
+    if kept.options:
+        yield table(("option", "what it is"), [(f"`{o.flag}`", o.help) for o in kept.options])
+
+
+def promises() -> str:
+    """What every mechanism promises when asked for γ = 19, and its caveats, or its refusal."""
+    return table(
+        ("mechanism", "asked on", "promises", "and says"),
+        [(f"`{name}`", *_promise(name)) for name in MECHANISMS],
+    )
+
+
+def _promise(name: str) -> tuple[str, str, str]:
+    refused = ""
+    for kind, domain in DOMAINS.items():
+        try:
+            kept = mechanism_class(name).promising(ASKED, domain)
+        except errors.SfumatoError as error:
+            refused = refused or error.message
+            continue
+        gamma = float(kept.guarantee.gamma)
+        return kind, f"γ = {gamma:.4g}, ε = {kept.guarantee.epsilon:.3f}", "; ".join(kept.caveats)
+    return "", "no γ", refused
+
+
+def _prose(docstring: str) -> str:
+    """A docstring without its example."""
+    lines = [line.strip() for line in docstring.split("\n")]
+    return "\n".join(lines).partition("\n>>> ")[0].strip()
+
+
+def python() -> str:
+    """Every public name of the package, documented from its source."""
+    found = sorted(sfumato._EXPORTS.items(), key=lambda pair: pair[0].lower())
+    return "\n\n".join(f"## `sf.{name}`\n\n::: {source(where)}" for name, where in found)
+
+
+def source(where: str) -> str:
+    """The full name of an object that is named by module:object."""
+    module, _, noun = where.partition(":")
+    kept = getattr(sfumato, noun, None)
+    home = getattr(kept, "__module__", None) or f"sfumato.{module}"
+    return f"{home}.{noun}"
+
+
+def attributes() -> str:
+    """What each type of attribute may say in a schema."""
+    rows = [
+        (
+            f"`{kind}`",
+            ", ".join(f"`{key}`" for key in schema._NEEDED[kind]),
+            ", ".join(f"`{key}`" for key in read if key not in schema._NEEDED[kind]),
+            f"{(schema._CLASSES[kind].__doc__ or '').strip().partition('.')[0]}.".replace(
+                "\n", " "
+            ),
+        )
+        for kind, read in schema._FIELDS.items()
+    ]
+    return table(("type", "needs", "may say", "what it is"), rows)
+
+
+def exit_codes() -> str:
+    """What a command's exit status means."""
+    meant = {
+        SUCCESS: "success",
+        FAULT: "a fault of Sfumato, or a pipe that was closed",
+        BAD_INPUT: "bad input or usage: one line says what was wrong; nothing half written",
+        VIOLATION: "`audit` found a violation, or `campaign verify` a difference",
+        INTERRUPTED: "interrupted (Ctrl-C); nothing was changed",
+    }
+    return table(("status", "meaning"), [(f"`{code}`", text) for code, text in meant.items()])
+
+
+def error_kinds() -> str:
+    """The kinds of error, as `--json` names them and as Python raises them."""
+    found = [
+        kept
+        for kept in vars(errors).values()
+        if isinstance(kept, type) and issubclass(kept, errors.SfumatoError)
+    ]
+    return table(
+        ("kind", "in Python", "what it is"),
+        [
+            (f"`{kept.kind}`", f"`{kept.__name__}`", " ".join((kept.__doc__ or "").split()))
+            for kept in found
+        ],
+    )
+
+
+def changes() -> str:
+    """The changelog without its title."""
+    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n")[2].strip()
+
+
+def version() -> str:
+    """The version of the package, in words."""
+    return f"This is version {sfumato.__version__}."
+
+
+def citation() -> str:
+    """How to cite this version."""
+    return (
+        "```bibtex\n@software{sfumato,\n  title   = {Sfumato: collecting, mining and publishing "
+        "sensitive records by random perturbation},\n"
+        f"  author  = {{{{The Sfumato authors}}}},\n  version = {{{sfumato.__version__}}}\n}}\n```"
+    )
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )
+
+
+LISTS: dict[str, Callable[[], str]] = {
+    "attributes": attributes,
+    "changes": changes,
+    "citation": citation,
+    "commands": commands,
+    "error-kinds": error_kinds,
+    "exit-codes": exit_codes,
+    "mechanism-details": mechanism_details,
+    "mechanisms": mechanisms,
+    "promises": promises,
+    "python": python,
+    "version": version,
+}

@@ -1,0 +1,78 @@
+"""Decoded: whether an item is held, behind symbols for whole baskets, undone by all of them
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.base import Channel, Counts, batched, unbatched
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded(Channel):
+    """From (not held, held) to the symbols reported; `own` is how often the item's symbol is
+    reported where it is held, `other` where not.
+
+    What the other symbols are depends on the other items of a basket, so they count as evenly
+    spread; `decode` undoes a whole tally, what the cap left out included.
+    """
+
+    shape: tuple[int, ...]  # of the tally
+    told: NDArray[np.bool_]  # the symbol of the item, where it is one entry of the tally
+    own: float
+    other: float
+    decode: Callable[[NDArray[Any]], tuple[float, float]]  # people who hold it, and variance
+    whole: bool = False  # whether no basket is capped, so that its own symbol's chance is `own`
+    groups: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (*self.groups, 2)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return (*self.groups, *self.shape)
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        return np.broadcast_to(self.told & self.whole, self.outputs)
+
+    def beside(self, shape: tuple[int, ...]) -> Channel:
+        return replace(self, groups=(*shape, *self.groups))
+
+    @property
+    def _matrix(self) -> NDArray[Any]:  # (entries, 2)
+        told = self.told.ravel()
+        if not told.any():
+            return np.full((told.size, 2), 1 / told.size)
+        chance = np.where(told[:, None], [self.other, self.own], 0.0)
+        return chance + np.where(told[:, None], 0.0, (1 - chance.sum(axis=0)) / (~told).sum())
+
+    def _flat(self, table: Counts, own: tuple[int, ...]) -> NDArray[Any]:
+        size = math.prod(own[len(self.groups) :])
+        return batched(table, own).reshape(math.prod(self.groups), size, -1)
+
+    def _times(
+        self, matrix: NDArray[Any], table: Counts, own: tuple[int, ...], to: tuple[int, ...]
+    ) -> Counts:
+        done = np.einsum("ij,gjb->gib", matrix, self._flat(table, own))
+        return unbatched(done, table, own, to)
+
+    def apply(self, counts: Counts) -> Counts:
+        return self._times(self._matrix, counts, self.inputs, self.outputs)
+
+    def adjoint(self, weights: Counts) -> Counts:
+        return self._times(self._matrix.T, weights, self.outputs, self.inputs)
+
+    def solve(self, counts: Counts) -> Counts:
+        return self._times(np.linalg.pinv(self._matrix), counts, self.outputs, self.inputs)
+
+    def solve_adjoint(self, weights: Counts) -> Counts:
+        return self._times(np.linalg.pinv(self._matrix).T, weights, self.inputs, self.outputs)

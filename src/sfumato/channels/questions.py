@@ -1,0 +1,488 @@
+"""Questions: each person answers one small question at the full guarantee; what the answers say of
+any columns that some question held together.
+
+A question asks for the cell of a few axes, or for the group of cells that a public map puts it in,
+and is answered by k-ary response: P(y) = β + α·p(cells of y), α = (γ−1)/(γ+g−1), β = 1/(γ+g−1) for
+g answers. So what is expected of every answer is linear in the means c of the features of the
+interactions (`contrasts`), and c comes back by generalised least squares: c = C JᵀW(n/N_q − r), C =
+(JᵀWJ)⁻¹, W = diag(N_q/ρ), with N_q the people who in fact got question q.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.errors import Unanswerable
+
+WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
+KEPT = 8  # settled tallies that are remembered: a release is asked many things
+DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
+LOWEST = 0.1  # an estimated chance is at least this part of β, so that no weight runs away
+
+
+@dataclass(frozen=True)
+class Question:
+    """Some axes (ascending) asked at once, and how their cells are answered.
+
+    `groups` is the public map from cells to answers; without it every cell is an answer. Cells are
+    numbered with the last axis changing fastest.
+    """
+
+    axes: Axes
+    answers: int
+    share: float
+    groups: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """What the answers to questions say of the interactions of some axes: P(row) = offset +
+    slope·c.
+
+    A row is an answer, or several that say the same: where each cell is an answer, a question
+    speaks of any of its axes, the others summed out; a folded question only of all its axes.
+
+    >>> coins = System((2, 2), (Question((0, 1), 4, 1.0),), 3.0)
+    >>> coins.interactions.sets, coins.offset.tolist()
+    (((0,), (1,), (0, 1)), [0.25, 0.25, 0.25, 0.25])
+    """
+
+    shape: tuple[int, ...]
+    questions: tuple[Question, ...]
+    gamma: float
+    asked: Axes | None = None  # the only axes that are looked at; None: all
+    _solved: dict[bytes, Solution] = field(default_factory=dict, init=False, repr=False)
+    _within: dict[Axes, System] = field(default_factory=dict, init=False, repr=False)
+
+    def within(self, axes: Axes) -> System:
+        """What the same answers say of a few axes, whatever the others are."""
+        if self.asked == axes:
+            return self
+        if axes not in self._within:
+            self._within[axes] = replace(self, asked=axes)
+        return self._within[axes]
+
+    @property
+    def answers(self) -> int:
+        """The most answers that a question has: rows of the tally are padded to it."""
+        return max(question.answers for question in self.questions)
+
+    @cached_property
+    def _pools(self) -> dict[tuple[Any, ...], list[int]]:
+        """The questions that say something, those together that say the same in the same way."""
+        pools: dict[tuple[Any, ...], list[int]] = {}
+        for place, question in enumerate(self.questions):
+            inside = question.axes
+            if self.asked is not None:
+                inside = tuple(axis for axis in question.axes if axis in self.asked)
+            if inside and (question.groups is None or inside == question.axes):
+                key = (inside, question.answers, question.groups)
+                pools.setdefault(key, []).append(place)
+        return pools
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """Every interaction that some question holds together."""
+        plain = (False,) * len(self.shape)
+        return Interactions.within_any(self.shape, plain, {key[0] for key in self._pools})
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """How many rows each pool has."""
+        return [
+            answers if groups else self.interactions.cells(axes)
+            for axes, answers, groups in self._pools
+        ]
+
+    @cached_property
+    def pool(self) -> NDArray[np.intp]:  # (rows,)
+        """The pool of each row."""
+        return np.repeat(np.arange(len(self._sizes)), self._sizes)
+
+    @cached_property
+    def pool_of(self) -> NDArray[np.intp]:  # (questions,)
+        """The pool of each question, -1 where it says nothing."""
+        result = np.full(len(self.questions), -1)
+        for pool, places in enumerate(self._pools.values()):
+            result[places] = pool
+        return result
+
+    @cached_property
+    def row_of(self) -> NDArray[np.intp]:  # (questions, answers)
+        """The row that each entry of the tally is counted in, -1 where in none."""
+        result = np.full((len(self.questions), self.answers), -1)
+        starts = np.concatenate([[0], np.cumsum(self._sizes)])
+        for (axes, answers, _), places, start in zip(
+            self._pools, self._pools.values(), starts, strict=False
+        ):
+            for place in places:
+                shown = _cells_within(self.questions[place], axes, self.shape)
+                result[place, :answers] = start + shown
+        return result
+
+    @cached_property
+    def alike(self) -> Floats:  # (questions, answers)
+        """How many answers of its question share each entry's row; 1 where it is in none."""
+        result = np.ones(self.row_of.shape)
+        for place, rows in enumerate(self.row_of):
+            if self.pool_of[place] >= 0:
+                known = rows >= 0
+                result[place, known] = np.bincount(rows[known])[rows[known]]
+        return result
+
+    @cached_property
+    def offset(self) -> Floats:  # (rows,)
+        """What is expected of each row where all cells are equally likely."""
+        return np.concatenate([part for part, _ in self._rows])
+
+    @cached_property
+    def slope(self) -> Floats:  # (rows, features)
+        """How each row moves with the means of the features."""
+        return np.concatenate([part for _, part in self._rows])
+
+    @cached_property
+    def stacks(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """For each set of axes, the rows that are about it and the features they move with."""
+        by_axes: dict[Axes, list[int]] = {}
+        for pool, key in enumerate(self._pools):
+            by_axes.setdefault(key[0], []).append(pool)
+        return [
+            (np.flatnonzero(np.isin(self.pool, pools)), self.interactions.features(axes).places)
+            for axes, pools in by_axes.items()
+        ]
+
+    @cached_property
+    def _rows(self) -> list[tuple[Floats, Floats]]:
+        return [self._rows_of(*key) for key in self._pools]
+
+    def _rows_of(
+        self, axes: Axes, answers: int, groups: tuple[int, ...] | None
+    ) -> tuple[Floats, Floats]:
+        cells, total = self.interactions.cells(axes), self.gamma + answers - 1
+        matrix, places = self.interactions.features(axes)
+        folded, even = matrix / cells, np.full(cells, 1 / cells)
+        summed = 1.0 if groups else answers / cells  # answers that one cell of these axes has
+        if groups:
+            folded, even = _folded(folded, groups, answers), _folded(even, groups, answers)
+        slope = np.zeros((len(even), self.interactions.size))
+        slope[:, places] = (self.gamma - 1) / total * folded
+        return (summed + (self.gamma - 1) * even) / total, slope
+
+    @cached_property
+    def shares(self) -> Floats:  # (pools,)
+        """How often each pool's questions are dealt, as planned."""
+        return np.bincount(
+            self.pool_of[self.pool_of >= 0],
+            [q.share for q, pool in zip(self.questions, self.pool_of, strict=True) if pool >= 0],
+            minlength=len(self._sizes),
+        )
+
+    def gathered(self, tally: Floats) -> Floats:  # (questions, answers) -> (rows,)
+        """A tally of questions and answers, counted by rows."""
+        known = self.row_of >= 0
+        return np.bincount(self.row_of[known], tally[known], minlength=len(self.offset))
+
+    @cached_property
+    def planned(self) -> Solution:
+        """The least squares of a tally that is not yet known: planned shares, all cells equal."""
+        return Solution(self, self.shares, self.offset)
+
+    def solved(self, tally: Floats) -> Solution:  # (questions, answers)
+        """The least squares of a tally: weights from equal cells first, then from what
+        they give.
+        """
+        key = tally.tobytes()
+        if key not in self._solved:
+            while len(self._solved) >= KEPT:
+                self._solved.pop(next(iter(self._solved)))
+            counts = self.gathered(tally)
+            people = np.bincount(self.pool, counts, minlength=len(self._sizes))
+            first = Solution(self, people, self.offset)
+            chances = self.offset + self.slope @ first.means(counts)
+            least = LOWEST / (self.gamma + self.answers - 1)
+            self._solved[key] = Solution(self, people, np.maximum(chances, least))
+        return self._solved[key]
+
+
+def _folded(cells: Floats, groups: tuple[int, ...], answers: int) -> Floats:
+    """The rows of cells summed to those of answers."""
+    result = np.zeros((answers, *cells.shape[1:]))
+    np.add.at(result, np.asarray(groups), cells)
+    return result
+
+
+def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDArray[np.intp]:
+    """For each answer of a question, its cell of some of the question's axes."""
+    if question.groups is not None or axes == question.axes:
+        return np.arange(question.answers)
+    sizes = [shape[axis] for axis in question.axes]
+    codes = np.unravel_index(np.arange(question.answers), sizes)
+    kept = [codes[question.axes.index(axis)] for axis in axes]
+    return np.ravel_multi_index(kept, [shape[axis] for axis in axes])
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Generalised least squares with these people for each pool and these chances for each row."""
+
+    system: System
+    people: Floats  # (pools,)
+    chances: Floats  # (rows,)
+
+    @cached_property
+    def _weights(self) -> Floats:  # (rows,)
+        return self.people[self.system.pool] / self.chances
+
+    @cached_property
+    def _information(self) -> Floats:  # (features, features)
+        """JᵀWJ, from the rows of each set of axes, which move with few of the features."""
+        size = self.system.interactions.size
+        result = np.zeros((size, size))
+        for rows, places in self.system.stacks:
+            slope = self.system.slope[np.ix_(rows, places)]
+            result[np.ix_(places, places)] += slope.T @ (self._weights[rows, None] * slope)
+        return result
+
+    @cached_property
+    def _inverse(self) -> tuple[Floats, Floats | None]:
+        """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
+        information = self._information
+        from scipy.linalg import cho_factor, eigh
+        from scipy.linalg.lapack import dpotri
+
+        try:
+            factor, lower = cho_factor(information, lower=True, check_finite=False)
+            pivots = np.diag(factor)
+            if pivots.min(initial=1.0) > 1e-5 * pivots.max(initial=1.0):
+                half = dpotri(factor, lower=lower)[0]
+                return half + np.tril(half, -1).T - np.triu(half, 1), None
+        except np.linalg.LinAlgError:
+            pass  # not positive definite: some direction is not determined
+        values, vectors = eigh(information, check_finite=False)
+        known = values > 1e-10 * max(values[-1], 1e-300)
+        inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
+        return inverse, vectors[:, ~known]
+
+    def means(self, counts: Floats) -> Floats:  # (rows,) -> (features,)
+        """The estimated means of the features."""
+        people = np.maximum(self.people, 1e-300)[self.system.pool]
+        pull = self._weights * (counts / people - self.system.offset)
+        return np.asarray(self._inverse[0] @ (self.system.slope.T @ pull))
+
+    def determines(self, places: NDArray[np.intp], sums: Floats) -> bool:  # (n, m)
+        """Whether the reports determine these sums of the means of some features."""
+        unknown = self._inverse[1]
+        if unknown is None:
+            return True
+        size = np.maximum(np.linalg.norm(sums, axis=0), 1e-300)
+        missed = np.linalg.norm(unknown[places].T @ sums, axis=0)
+        return bool((missed <= DETERMINED * size).all())
+
+    def influence(self, places: NDArray[np.intp], sums: Floats) -> Floats:  # (n, m) -> (rows, m)
+        """What the share of its pool that each row has adds to these sums of means."""
+        return np.asarray(self._pulls[:, places] @ sums)
+
+    @cached_property
+    def _pulls(self) -> Floats:  # (rows, features)
+        """W J C."""
+        result = np.empty(self.system.slope.shape)
+        for rows, places in self.system.stacks:
+            slope = self._weights[rows, None] * self.system.slope[np.ix_(rows, places)]
+            result[rows] = slope @ self._inverse[0][places]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Questions(Channel):
+    """From cells of some axes to (question, answer), by generalised least squares over everything
+    that was answered.
+
+    `view` says which asked cell each cell of the axes belongs to, so the asked cells may be coarse
+    and in any order. Columns that every report states as they are stand first (`known`): people
+    are counted and solved for within each of their cells. Axes that are not asked count as spread
+    evenly in `apply`; `solve` undoes it whatever they are.
+    """
+
+    system: System
+    axes: Axes  # ascending
+    view: NDArray[np.intp]  # (cells of the axes,)
+    shown: tuple[int, ...]  # the shape of the asked cells
+    known: tuple[int, ...] = ()
+    tally: NDArray[Any] | None = None  # (known cells, questions, answers), once it is settled
+
+    @property
+    def held(self) -> bool:
+        """Whether some question held the axes together."""
+        return any(set(self.axes) <= set(question.axes) for question in self.system.questions)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (*self.known, *self.shown)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return (*self.known, len(self.system.questions), self.system.answers)
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        fine = len(set(self.view.tolist())) == len(self.view)
+        own = np.zeros((len(self.system.questions), self.system.answers), dtype=bool)
+        for place, question in enumerate(self.system.questions):
+            inside = fine and set(question.axes) <= set(self.axes)
+            own[place] = inside or np.arange(self.system.answers) >= question.answers
+        return np.broadcast_to(own, self.outputs)
+
+    def beside(self, shape: tuple[int, ...]) -> Questions:
+        return replace(self, known=(*shape, *self.known))
+
+    def settle(self, counts: Counts) -> Questions:
+        tally = np.asarray(counts, dtype=np.float64).reshape(-1, *self.outputs[len(self.known) :])
+        for system in (self.system, self.system.within(self.axes)):
+            channel = replace(self, system=system, tally=tally)
+            if all(channel._determined(place) for place in range(len(tally))):
+                return channel
+        short = sum(not channel._determined(place) for place in range(len(tally)))
+        raise Unanswerable(
+            f"the reports do not determine these cells in {short} of {len(tally)} groups of people"
+            if self.known
+            else "the reports do not determine these cells: too few people were asked about them",
+            hint="merge small groups, ask about fewer columns, or fit a model",
+        )
+
+    def _determined(self, place: int) -> bool:
+        places, sums, _ = self._sums
+        assert self.tally is not None
+        return not self.tally[place].any() or self._solutions[place].determines(places, sums)
+
+    @cached_property
+    def _solutions(self) -> list[Solution]:
+        """The least squares of each cell of the known columns."""
+        if not self.held:
+            raise Unanswerable(
+                f"no question held {len(self.axes)} such columns together",
+                hint="ask about fewer columns, or fit a model",
+            )
+        if self.tally is None:
+            return [self.system.planned] * math.prod(self.known)
+        return [self.system.solved(part) for part in self.tally]
+
+    @cached_property
+    def _people(self) -> Floats:  # (known cells, questions)
+        """Who got each question, or its share where nobody was asked yet."""
+        if self.tally is None:
+            return np.tile([q.share for q in self.system.questions], (math.prod(self.known), 1))
+        return np.asarray(self.tally.sum(axis=2))
+
+    @cached_property
+    def _shares(self) -> Floats:  # (known cells, questions)
+        return self._people / np.maximum(self._people.sum(axis=1, keepdims=True), 1e-300)
+
+    @cached_property
+    def _sums(self) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """Places of the features within the axes; each asked cell as a sum of their means; and its
+        share where all cells are equally likely.
+        """
+        matrix, places = self.system.interactions.features(self.axes)
+        asked, cells = math.prod(self.shown), len(matrix)
+        sums = np.zeros((asked, matrix.shape[1]))
+        np.add.at(sums, self.view, matrix / cells)
+        return places, sums.T, np.bincount(self.view, minlength=asked) / cells
+
+    @cached_property
+    def _expected(self) -> Floats:  # (questions, answers, asked cells)
+        """P(answer | question, asked cell), axes that are not asked spread evenly."""
+        system, (places, sums, even) = self.system, self._sums
+        rows = system.offset[:, None] + system.slope[:, places] @ (sums / even)
+        result = rows[system.row_of] / system.alike[:, :, None]
+        for place, question in enumerate(system.questions):
+            if system.pool_of[place] < 0:
+                result[place] = 1 / question.answers
+            result[place, question.answers :] = 0.0
+        return result
+
+    def apply(self, counts: Counts) -> Counts:
+        table = batched(counts, self.inputs).reshape(len(self._shares), len(self._sums[2]), -1)
+        result = np.einsum("kq,qac,kcb->kqab", self._shares, self._expected, table, optimize=True)
+        return unbatched(result, counts, self.inputs, self.outputs)
+
+    def adjoint(self, weights: Counts) -> Counts:
+        table = self._entries(weights)
+        result = np.einsum("kq,qac,kqab->kcb", self._shares, self._expected, table, optimize=True)
+        return unbatched(result, weights, self.outputs, self.inputs)
+
+    def _entries(self, weights: Counts) -> Floats:  # (known, questions, answers, batch)
+        flat = batched(weights, self.outputs)
+        return flat.reshape(len(self._shares), *self.outputs[len(self.known) :], -1)
+
+    def solve(self, counts: Counts) -> Counts:
+        table = self._entries(counts)
+        parts = [
+            self._votes(place).T @ part.reshape(-1, table.shape[-1])
+            for place, part in enumerate(table)
+        ]
+        return unbatched(np.stack(parts), counts, self.outputs, self.inputs)
+
+    def _votes(self, place: int) -> Floats:  # (entries, asked cells)
+        """What each report adds to the estimate of each asked cell."""
+        system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
+        influence = solution.influence(places, sums)
+        people = float(self._people[place].sum()) or 1.0
+        each = np.maximum(solution.people, 1e-300)[system.pool] / people
+        rows = influence / each[:, None]
+        votes = np.where(system.row_of.reshape(-1, 1) >= 0, rows[system.row_of.ravel()], 0.0)
+        return np.asarray(votes + (even - system.offset @ influence))
+
+    def solve_adjoint(self, weights: Counts) -> Counts:
+        table = batched(weights, self.inputs).reshape(len(self._shares), len(self._sums[2]), -1)
+        parts = [self._moves(place, part) for place, part in enumerate(table)]
+        return unbatched(np.stack(parts), weights, self.inputs, self.outputs)
+
+    def _moves(self, place: int, weights: Floats) -> Floats:  # (asked cells, n) -> (entries, n)
+        """How the estimates of w·x move with one more report of each kind.
+
+        The people of each question divide its counts, so only how an answer differs from the mean
+        of its question moves an estimate; beside that each report is one more person.
+        """
+        system, solution, (places, sums, _) = self.system, self._solutions[place], self._sums
+        influence = solution.influence(places, sums @ weights)
+        people = float(self._people[place].sum()) or 1.0
+        each = np.maximum(solution.people, 1e-300) / people
+        rows, mean = self._at(place)
+        means = np.zeros((len(each), influence.shape[1]))
+        np.add.at(means, system.pool, influence * rows[:, None])
+        moved = (influence - means[system.pool]) / each[system.pool][:, None]
+        known = system.row_of.reshape(-1, 1) >= 0
+        return np.where(known, moved[system.row_of.ravel()], 0.0) + mean @ weights
+
+    def _at(self, place: int) -> tuple[Floats, Floats]:  # (rows,), (asked cells,)
+        """The share of its pool that each row has, and of all people each asked cell, as
+        estimated.
+        """
+        system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
+        if self.tally is None:
+            return system.offset, even
+        counts = system.gathered(self.tally[place])
+        shares = counts / np.maximum(solution.people, 1e-300)[system.pool]
+        return shares, even + solution.means(counts)[places] @ sums
+
+    @property
+    def condition(self) -> float:
+        """None is stated: answers to different questions are weighed, not inverted one by one."""
+        return math.inf
+
+    def inverse_squared(self, counts: Counts) -> Counts:
+        table = self._entries(counts)
+        units = np.eye(len(self._sums[2]))
+        squares = [
+            (self._moves(place, units) ** 2).T @ part.reshape(-1, table.shape[-1])
+            for place, part in enumerate(table)
+        ]
+        return unbatched(np.stack(squares), counts, self.outputs, self.inputs)

@@ -1,0 +1,173 @@
+"""Windowed: a number on a grid is reported in the window that begins at it, or anywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.base import Channel, Counts, batched, unbatched
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A window: `values` numbers and `length` reports from each on, of weight a inside, b outside.
+
+    All numbers have the same total weight Ω = L·a + (c−1)·b, so P(report | number) is a/Ω or b/Ω.
+    """
+
+    values: int
+    length: int
+    a: int
+    b: int
+
+    @property
+    def reports(self) -> int:
+        """How many reports there are."""
+        return self.values + self.length - 1
+
+    @property
+    def total(self) -> int:
+        """Ω, the weight of all reports of a number."""
+        return self.length * self.a + (self.values - 1) * self.b
+
+    @property
+    def matrix(self) -> Floats:  # (reports, values)
+        """P(report | number)."""
+        return _matrix(self)
+
+    @property
+    def inverse(self) -> Floats:  # (values, reports)
+        """What undoes it, by least squares: without bias, but noisy."""
+        return _inverse(self)
+
+    def number(self, report: NDArray[Any] | float) -> Any:
+        """What a report says of the number, of mean the number itself: the mean report is
+        ((a−b)·L·(x + (L−1)/2) + b·D(D−1)/2) / Ω.
+        """
+        middle = self.b * self.reports * (self.reports - 1) / 2
+        excess = (self.a - self.b) * self.length
+        return (self.total * report - middle) / excess - (self.length - 1) / 2
+
+
+@lru_cache(maxsize=64)
+def _matrix(shape: Shape) -> Floats:
+    inside = np.arange(shape.reports)[:, None] - np.arange(shape.values)
+    hit = (inside >= 0) & (inside < shape.length)
+    return np.where(hit, shape.a, shape.b) / shape.total
+
+
+@lru_cache(maxsize=64)
+def _inverse(shape: Shape) -> Floats:
+    return np.asarray(np.linalg.pinv(shape.matrix), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed(Channel):
+    """From cells of a number to its reports; `merge` says which part of each grid value a cell
+    holds.
+
+    Where several numbers are asked about, each person is dealt one of `questions`, and the tally
+    has a row for each; an answer about another number says nothing. `groups` are columns that
+    every report states as they are.
+    """
+
+    shape: Shape
+    merge: Floats  # (cells, values): each column sums to 1
+    groups: tuple[int, ...] = ()
+    questions: int = 1
+    place: int = 0  # of this number among them
+    answers: int = 0  # of the tally's rows, where there are several questions
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (*self.groups, len(self.merge))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        rows = () if self.questions == 1 else (self.questions,)
+        return (*self.groups, *rows, self.answers if rows else self.shape.reports)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every cell is one value of the grid."""
+        return bool((self.merge == np.eye(*self.merge.shape)).all())
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        told = np.zeros((math.prod(self.groups), self.questions, self._answers), dtype=bool)
+        told[:, self.place, : self.shape.reports] = self.plain
+        return told.reshape(self.outputs)
+
+    @property
+    def _answers(self) -> int:
+        return self.outputs[-1]
+
+    def beside(self, shape: tuple[int, ...]) -> Channel:
+        return replace(self, groups=(*shape, *self.groups))
+
+    def on_grid(self) -> Windowed:
+        """The same with every value of the grid a cell of its own."""
+        return replace(self, merge=np.eye(self.shape.values))
+
+    @cached_property
+    def spread(self) -> Floats:  # (values, cells)
+        """The numbers of each cell, evenly spread."""
+        return (self.merge / self.merge.sum(axis=1, keepdims=True)).T
+
+    def own(self, counts: Counts) -> NDArray[Any]:  # outputs -> (groups, reports, batch)
+        """The part of a tally that is about this number."""
+        flat = batched(counts, self.outputs)
+        table = flat.reshape(math.prod(self.groups), self.questions, self._answers, -1)
+        return table[:, self.place, : self.shape.reports]
+
+    def people(self, counts: Counts) -> NDArray[Any]:  # outputs -> (groups,)
+        """Everyone in each group, whatever they were asked."""
+        return np.asarray(counts).reshape(math.prod(self.groups), -1).sum(axis=1)
+
+    def _tally(self, own: NDArray[Any], like: Counts, others: NDArray[Any] | None) -> Counts:
+        """(groups, reports, batch) in its place; what others say as their first answer."""
+        groups, reports, batch = own.shape
+        table = np.zeros((groups, self.questions, self._answers, batch))
+        if others is not None:
+            table[:, :, 0] = others[:, None]
+        table[:, self.place] = 0
+        table[:, self.place, :reports] = own
+        return unbatched(table, like, self.inputs, self.outputs)
+
+    def _truths(self, counts: Counts) -> NDArray[Any]:  # (groups, cells, batch)
+        flat = batched(counts, self.inputs)
+        return flat.reshape(math.prod(self.groups), len(self.merge), -1)
+
+    def marginal(self, axes: Sequence[int]) -> Channel:
+        return self if list(axes) == list(range(len(self.inputs))) else super().marginal(axes)
+
+    def apply(self, counts: Counts) -> Counts:
+        truths, share = self._truths(counts), 1 / self.questions
+        own = np.einsum("rk,gkb->grb", self.shape.matrix @ self.spread, truths)
+        return self._tally(share * own, counts, share * truths.sum(axis=1))
+
+    def adjoint(self, weights: Counts) -> Counts:
+        share = 1 / self.questions
+        flat = batched(weights, self.outputs)
+        table = flat.reshape(math.prod(self.groups), self.questions, self._answers, -1)
+        others = table[:, :, 0].sum(axis=1) - table[:, self.place, 0]
+        own = np.einsum("rk,grb->gkb", self.shape.matrix @ self.spread, self.own(weights))
+        return unbatched(share * (own + others[:, None]), weights, self.outputs, self.inputs)
+
+    def solve(self, counts: Counts) -> Counts:
+        undo = self.merge @ self.shape.inverse * self.questions
+        found = np.einsum("kr,grb->gkb", undo, self.own(counts))
+        return unbatched(found, counts, self.outputs, self.inputs)
+
+    def solve_adjoint(self, weights: Counts) -> Counts:
+        undo = self.merge @ self.shape.inverse * self.questions
+        own = np.einsum("kr,gkb->grb", undo, self._truths(weights))
+        return self._tally(own, weights, None)

@@ -1,0 +1,72 @@
+"""`sfumato fit`: one joint law fitted to everything that a release observed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.options import Engine, Force, Json, check_drawing_target
+from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.cli.reading import read_source
+from sfumato.cli.summary import model_facts
+from sfumato.errors import FileError
+from sfumato.model.files import save_model
+from sfumato.model.fitted import fit_release
+from sfumato.model.model import Model
+from sfumato.source import Release
+
+
+def fit(
+    release: Annotated[
+        str, typer.Argument(metavar="RELEASE", help="A file that Sfumato perturbed, or its table.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="The model to write.")
+    ],
+    order: Annotated[
+        int, typer.Option(help="The most columns that one interaction may join: 2 or 3.")
+    ] = 3,
+    engine: Engine = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Fit one joint law to everything a release observed, and write it as a file that mine, query
+    and classify take like any release.
+
+    Example: sfumato fit census.parquet -o census.model.json
+    """
+    check_drawing_target(output, force)
+    source = read_source(release, None, None, engine, in_place=True)
+    if not isinstance(source, Release):
+        raise FileError(
+            f"'{release}' carries no mechanism, so there is nothing to fit",
+            hint="perturb it first; true records are counted as they are",
+        )
+    start = time.process_time()
+    model = fit_release(source, order)
+    described = model.describe()
+    save_model(model, output, force=force)
+    described |= {"written": str(output), "seconds": round(time.process_time() - start, 2)}
+    if json:
+        print_json(described)
+        return
+    print_facts(model_facts(described))
+    print_notes(model_notes(model))
+
+
+def model_notes(model: Model) -> list[str]:
+    """What a reader of the model's answers should know."""
+    notes = [
+        f"an answer about more than {model.fitted_order} columns assumes that no interaction joins "
+        "more; it says so",
+        "standard errors count the people as a sample",
+    ]
+    if model.fitted_to["left_out"]:
+        left = ", ".join(model.fitted_to["left_out"])
+        notes.append(f"left out, having too many cells: {left}")
+    if model.dense and not model.law.fit.converged:
+        notes.append(f"the fit had not converged after {model.law.fit.steps} steps")
+    return notes

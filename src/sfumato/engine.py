@@ -1,0 +1,14 @@
+"""Releases whose rows stay where they are: what version 0.1.0 called `sfumato.engines`."""
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """The object of that name where it stands now, with a warning."""
+    value = getattr(import_module("sfumato.engines"), name)
+    warnings.warn(
+        f"sfumato.engine.{name} is now sfumato.engines.{name}", DeprecationWarning, stacklevel=2
+    )
+    return value

@@ -1,0 +1,86 @@
+"""Campaigns in the collector's stores, by the database that holds them: sqlite://campaign.db#NAME
+or postgresql://host/database#NAME, or #NAME/ROUND.
+
+Reports are packed in a store, and in the order of their random ids, so they are read into memory;
+ten million of them take some seconds. A store that is being served can be read at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import DataError, FileError, SfumatoError, near_miss
+from sfumato.source import Release
+from sfumato.table import Provenance, Table
+from sfumato.table.packing import Packing
+from sfumato.table.table import join_columns
+
+if TYPE_CHECKING:
+    from sfumato.engines.postgres import PostgresDatabase
+
+CHUNK = 1 << 16  # reports read at a time
+LIVE = "a store takes reports and withdrawals: asked again, it may hold others"
+LEFT_BY_POSTGRES = (
+    "PostgreSQL's own files keep the order in which reports came until the table is clustered, "
+    "every hour and when the server stops: until then whoever holds them sees it"
+)
+
+Known = Sequence[tuple[str, int, int, str]]  # name, round, number and description of each campaign
+
+
+def chosen(known: Known, name: str, where: str) -> tuple[int, str]:
+    """The number and the description of a campaign, its latest round unless one is named."""
+    plain, _, wanted = name.partition("/")
+    found = [each for each in known if each[0] == plain and wanted in ("", str(each[1]))]
+    if not found:
+        names = [f"{each[0]}/{each[1]}" if wanted else each[0] for each in known]
+        raise FileError(f"no campaign '{name}' in {where}", hint=near_miss(name, names))
+    _, _, number, spec = max(found, key=lambda each: each[1])
+    return number, spec
+
+
+def provenance_of(spec: str, name: str, where: str, told: tuple[str, ...] = ()) -> Provenance:
+    """How the reports of a campaign came about; they stand in the order of random ids."""
+    try:
+        found = Provenance.from_description(json.loads(spec))
+    except (ValueError, SfumatoError) as error:
+        reason = error.message if isinstance(error, SfumatoError) else "it is not JSON"
+        raise FileError(f"campaign '{name}' of {where} has no description: {reason}") from None
+    return replace(found, shuffled=True, told=(LIVE, *told))
+
+
+def release_of(provenance: Provenance, chunks: Iterable[Sequence[Any]], where: str) -> Release:
+    """The reports of a campaign, of which the store hands out some bodies at a time."""
+    reports = provenance.mechanism.reports
+    packing = Packing(reports)
+    parts = [packing.unpack(_joined(chunk, packing.width, where)) for chunk in chunks]
+    return Release.of(Table(reports, join_columns(reports, parts), provenance))
+
+
+def _joined(bodies: Sequence[Any], width: int, where: str) -> bytes:
+    if any(type(body) is not bytes or len(body) != width for body in bodies):
+        raise DataError(f"a report in {where} is not of the length that its campaign has")
+    return b"".join(bodies)
+
+
+def campaign_in(database: PostgresDatabase, name: str) -> Release | None:
+    """The reports of a campaign in a PostgreSQL store; None where the database is no store, or has
+    no such campaign.
+    """
+    if database.fetch("SELECT to_regclass('sfumato_meta')::text AS found")["found"][0].as_py():
+        rows = database.fetch("SELECT name, round, number, spec FROM campaign").to_pylist()
+        known = [(row["name"], row["round"], row["number"], row["spec"]) for row in rows]
+        if any(name.partition("/")[0] == each[0] for each in known):
+            number, spec = chosen(known, name, database.where)
+            provenance = provenance_of(spec, name, database.where, (LEFT_BY_POSTGRES,))
+            return release_of(provenance, _bodies(database, number), database.where)
+    return None
+
+
+def _bodies(database: PostgresDatabase, number: int) -> Iterator[list[bytes]]:
+    statement = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
+    for rows in database.pieces(statement, CHUNK):
+        yield [bytes(body) for (body,) in rows]

@@ -1,0 +1,311 @@
+"""Smooth: the distribution of a number behind reports in windows, by penalised likelihood.
+
+log f = θ on the grid; penalty λ/2·|Dθ|² with D no, first or third differences; λ and the order by
+Laplace evidence, so that spikes stay spikes and bells become bells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.window import Shape, Windowed
+from sfumato.errors import EstimationError, Unanswerable
+from sfumato.estimation.evidence import Evidence
+
+Floats = NDArray[np.float64]
+
+ORDERS = (0, 1, 3)  # of the differences that are held small: none, steps, all but a bell
+ROUNDS, STEPS = 60, 8  # of λ, and of Fisher scoring for each
+SETTLED = 0.02  # change of log λ at which it stands
+LEAST, MOST = 1e-6, 1e10  # λ
+# The evidence smooths for the least error, and then what it smooths away is as large as the noise;
+# with a smaller λ it is less, and intervals cover.
+ROUGHER = 30.0
+GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
+WIDEST = 3.0  # the longest step of any log f
+
+
+@dataclass(frozen=True, eq=False)
+class GridLaw:
+    """A distribution on the grid, and how sure it is: the Laplace covariance of θ."""
+
+    masses: Floats  # (values,)
+    covariance: Floats  # (values, values), of θ
+    evidence: float
+    order: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Penalised:
+    """The likelihood of a tally of reports under one order of differences."""
+
+    counts: Floats  # (reports,)
+    matrix: Floats  # (reports, values)
+    order: int
+
+    @cached_property
+    def _differences(self) -> Floats:
+        values = self.matrix.shape[1]
+        if self.order == 0:
+            return np.eye(values) - 1 / values
+        return np.diff(np.eye(values), self.order, axis=0)
+
+    @cached_property
+    def _penalty(self) -> Floats:
+        return self._differences.T @ self._differences
+
+    @property
+    def _rank(self) -> int:
+        return self.matrix.shape[1] - max(self.order, 1)
+
+    def _level(self, theta: Floats, weight: float) -> tuple[float, Floats, Floats]:
+        masses = np.exp(theta - theta.max())
+        masses /= masses.sum()
+        chances = self.matrix @ masses
+        rough = float(((self._differences @ theta) ** 2).sum())
+        return float(self.counts @ np.log(chances)) - weight / 2 * rough, masses, chances
+
+    def _curvature(self, masses: Floats, chances: Floats, weight: float) -> Any:
+        from scipy.linalg import cho_factor
+
+        values, people = len(masses), self.counts.sum()
+        slope = self.matrix * masses - np.outer(chances, masses)
+        fisher = people * (slope / chances[:, None]).T @ slope
+        # A constant in θ changes nothing: it is held, so that the matrix can be undone.
+        held = np.full((values, values), people / values**2)
+        ridge = 1e-9 * (1 + people / values) * np.eye(values)
+        return cho_factor(fisher + weight * self._penalty + held + ridge)
+
+    def _climbed(self, theta: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
+        """The best θ for one λ, by Fisher scoring with step halving."""
+        from scipy.linalg import cho_solve
+
+        level, masses, chances = self._level(theta, weight)
+        for _ in range(STEPS):
+            factor = self._curvature(masses, chances, weight)
+            score = self.matrix.T @ (self.counts / chances)
+            gradient = masses * (score - masses @ score) - weight * (self._penalty @ theta)
+            step = cho_solve(factor, gradient)
+            size = min(1.0, WIDEST / max(float(np.abs(step).max()), 1e-12))
+            found = self._level(theta + size * step, weight)
+            while found[0] < level - 1e-9 and size > 1e-8:
+                size /= 2
+                found = self._level(theta + size * step, weight)
+            gain, (level, masses, chances) = found[0] - level, found
+            theta = theta + size * step
+            theta -= theta.mean()
+            if gain < GAIN:
+                break
+        return theta, level, masses, self._curvature(masses, chances, weight)
+
+    def fit(self) -> GridLaw:
+        """The best θ at the λ of largest evidence (MacKay's fixed point)."""
+        from scipy.linalg import cho_solve
+
+        values = self.matrix.shape[1]
+        weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
+        theta = np.zeros(values)
+        for _ in range(ROUNDS):
+            theta, level, masses, factor = self._climbed(theta, weight)
+            free = self._rank - weight * float(np.trace(cho_solve(factor, self._penalty)))
+            rough = float(((self._differences @ theta) ** 2).sum())
+            wanted = max(free, 1e-3) / max(rough, 1e-12)
+            wanted = float(np.clip(wanted, max(LEAST, weight / 30), min(MOST, weight * 30)))
+            if abs(np.log(wanted / weight)) < SETTLED:
+                break
+            weight = wanted
+        sure = 2 * float(np.log(np.diag(factor[0])).sum())
+        prior = self._rank * np.log(weight) + _log_sizes(values, self.order)
+        found = level + (prior - sure) / 2
+        if self.order:
+            _, _, masses, factor = self._climbed(theta, weight / ROUGHER)
+        return GridLaw(masses, cho_solve(factor, np.eye(values)), found, self.order)
+
+
+@lru_cache(maxsize=64)
+def _log_sizes(values: int, order: int) -> float:
+    """The logarithm of the determinant of a penalty, what it does not hold left out."""
+    if order == 0:
+        return 0.0
+    differences = np.diff(np.eye(values), order, axis=0)
+    return float(np.linalg.slogdet(differences @ differences.T)[1])
+
+
+@lru_cache(maxsize=64)
+def fitted(shape: Shape, counts: bytes) -> GridLaw:
+    """The distribution behind a tally (float64 counts of the reports), the order by evidence."""
+    tally = np.frombuffer(counts)
+    fits = [
+        _Penalised(tally, shape.matrix, order).fit() for order in ORDERS if order < shape.values
+    ]
+    best = max(fits, key=lambda fit: fit.evidence)
+    if not np.isfinite(best.evidence):
+        raise EstimationError("no distribution could be fitted to these reports")
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class GridCounts:
+    """How many people hold each value of the grid, given their reports: mean and covariance.
+
+    x̂_u = Σ_v y_v·P(u | v) at the fitted law; its error is that of the law, carried along, and that
+    of who is who once the law is known. The people are those who reported, held fixed. Last, the
+    counts are moved, as little as their covariance allows, so that their mean is that of the
+    reports undone, which has no bias whatever the law.
+    """
+
+    shape: Shape
+    counts: Floats  # (reports,)
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        fit, matrix = fitted(self.shape, self.counts.tobytes()), self.shape.matrix
+        chances = matrix @ fit.masses
+        who = matrix * fit.masses / chances[:, None]  # (reports, values): P(u | v)
+        found = self.counts @ who
+        law = np.diag(fit.masses) - np.outer(fit.masses, fit.masses)
+        drawn = (matrix * (self.counts / chances**2)[:, None]).T @ matrix
+        moved = np.diag(matrix.T @ (self.counts / chances)) - fit.masses[:, None] * drawn
+        through = moved @ law
+        unsure = np.diag(found) - (who * self.counts[:, None]).T @ who
+        return self._with_mean(found, through @ fit.covariance @ through.T + unsure)
+
+    def _with_mean(self, found: Floats, covariance: Floats) -> tuple[Floats, Floats]:
+        """The counts, conditioned on the sum of the numbers that the reports give without bias."""
+        numbers = np.arange(self.shape.values) - (self.shape.values - 1) / 2
+        told = self.shape.number(np.arange(self.shape.reports)) - (self.shape.values - 1) / 2
+        along = covariance @ numbers
+        spread_out = float(numbers @ along)
+        if spread_out <= 1e-12:
+            return found, covariance
+        error = float(self.counts @ told**2 - found @ numbers**2)
+        way = along / spread_out
+        moved = found + way * (float(self.counts @ told) - float(found @ numbers))
+        kept = covariance - np.outer(along, along) / spread_out
+        return moved, kept + max(error, 0.0) * np.outer(way, way)
+
+    @property
+    def mean(self) -> Floats:  # (values,)
+        """The estimated people of each value."""
+        return self._moments[0]
+
+    @property
+    def covariance(self) -> Floats:  # (values, values)
+        """Of the estimates, the people held fixed."""
+        return self._moments[1]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothEvidence(Evidence):
+    """What windows of a number say about its cells, group by group."""
+
+    counts: NDArray[Any]  # outputs of the channel
+    channel: Windowed
+
+    @property
+    def assumes(self) -> str | None:
+        return "a distribution as smooth as the reports show it"
+
+    @cached_property
+    def _grids(self) -> list[tuple[Floats, Floats]]:
+        """Mean and covariance over the grid, for everyone of each group."""
+        own = self.channel.own(self.counts)[..., 0].astype(np.float64)
+        pairs = zip(own, self.channel.people(self.counts), strict=True)
+        return [self._everyone(np.ascontiguousarray(tally), people) for tally, people in pairs]
+
+    def _everyone(self, tally: Floats, people: float) -> tuple[Floats, Floats]:
+        asked, values = float(tally.sum()), self.channel.shape.values
+        if people == 0:
+            return np.zeros(values), np.zeros((values, values))
+        if asked == 0:
+            raise Unanswerable(
+                "nobody in one of these groups of people was asked about this number",
+                hint="merge small groups, or ask more people",
+            )
+        grid = GridCounts(self.channel.shape, tally)
+        factor = people / asked
+        share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
+        drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))
+        return factor * grid.mean, factor**2 * (grid.covariance + drawn)
+
+    @cached_property
+    def total(self) -> NDArray[Any]:
+        means = np.stack([mean for mean, _ in self._grids])
+        return (means @ self.channel.merge.T).reshape(self.channel.inputs)
+
+    @cached_property
+    def _covariances(self) -> NDArray[Any]:  # (groups, cells, cells)
+        merge = self.channel.merge
+        return np.stack([merge @ c @ merge.T + _cut(merge, mean) for mean, c in self._grids])
+
+    @cached_property
+    def squares(self) -> NDArray[Any]:
+        return np.stack([np.diag(each) for each in self._covariances]).reshape(self.channel.inputs)
+
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        return float(self.covariances(first[..., None], second[..., None])[0])
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        left, right = self._flat(first), self._flat(second)
+        return np.asarray(
+            np.einsum("gkn,gkl,gln->n", left, self._covariances, right, optimize=True)
+        )
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        flat = self._flat(weights)
+        return np.asarray(
+            np.einsum("gkn,gkl,glm->nm", flat, self._covariances, flat, optimize=True)
+        )
+
+    def _flat(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(
+            len(self._covariances), len(self.channel.merge), -1
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GridSums:
+    """Sums of the powers of a number that was reported in windows, over the cells of a question."""
+
+    evidence: SmoothEvidence  # over the groups of people and the whole grid
+    merge: Floats  # (cells of the number, values)
+    numbers: NDArray[Any]  # (values,): the grid
+    rounding: float  # what rounding to the grid adds to a square
+    axis: int  # of the number among the cells
+    copies: int = 1
+
+    def _powers(self, centre: float) -> Floats:  # (cells, 3, values)
+        away = self.numbers - centre
+        powers = np.stack([np.ones_like(away), away, away**2 - self.rounding])
+        return self.merge[:, None] * powers
+
+    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
+        sums = np.einsum("...v,kpv->...kp", self.evidence.total, self._powers(centre))
+        return np.moveaxis(sums, -2, self.axis) / self.copies
+
+    def covariance_matrix(
+        self, weights: NDArray[Any], centre: float
+    ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
+        """The covariances of n weighted sums of the values about a centre."""
+        aside = np.moveaxis(weights, self.axis, -3)
+        grid = np.einsum("...kpn,kpv->...vn", aside, self._powers(centre))
+        return self.evidence.covariance_matrix(grid) / self.copies**2
+
+
+def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)
+    """What cells that cut through values of the grid do not know of them: where the part t of one
+    lies in a cell, t(1-t)/4 times the square of how much it and its neighbours differ.
+    """
+    through = np.flatnonzero(((merge > 0) & (merge < 1)).any(axis=0))
+    added = np.zeros((len(merge), len(merge)))
+    for place in through:
+        near = mean[max(place - 1, 0) : place + 2]
+        part = merge[:, place]
+        added += (np.diag(part) - np.outer(part, part)) * (near.max() - near.min()) ** 2 / 4
+    return added

@@ -1,0 +1,113 @@
+"""HadamardResponse: report one of the true record's own symbols a little oftener than any other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Dense
+from sfumato.channels.hadamard import HadamardSets
+from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.weights import simple_below
+from sfumato.observation import CellTally, Observation
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import Received
+
+FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+
+
+@dataclass(frozen=True)
+class HadamardResponse(Mechanism):
+    """Every own symbol has weight a and any other b, of the same total for every record: γ = a/b.
+
+    One integer below own·(a−b) + symbols·b decides: below own·(a−b) it names an own symbol, else
+    any.
+
+    >>> from sfumato.domain import Category
+    >>> dice = Domain((Category("dice", tuple("123456")),))
+    >>> HadamardResponse.promising(Guarantee(3), dice).guarantee
+    Guarantee(gamma=3)
+    """
+
+    name = "hadamard"
+    summary = "one symbol, own symbols likelier (Hadamard response); few records"
+    domain: Domain
+    gamma: Gamma
+
+    def __post_init__(self) -> None:
+        check_joint(self.name, self.domain)
+        if not 1 < self.gamma < math.inf:
+            raise ParameterError(f"gamma={float(self.gamma):g}; use a finite gamma > 1")
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
+        gamma = simple_below(stated, FINENESS)
+        mechanism = cls(domain.binned(), gamma)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"gamma": str(Fraction(self.gamma))}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        return cls(domain, Received(parameters, "the parameters")["gamma"].fraction())
+
+    @cached_property
+    def _sets(self) -> HadamardSets:
+        return HadamardSets.suited(self.domain.private.cells, float(self.gamma))
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        return Domain((Category("symbol", tuple(map(str, range(self._sets.symbols)))),))
+
+    @cached_property
+    def _own(self) -> NDArray[np.intp]:
+        return self._sets.sets()
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        gamma, sets = Fraction(self.gamma), self._sets
+        a, b = gamma.numerator, gamma.denominator
+        true = joint_codes(columns, self.domain.private.shape)
+        inside = sets.own * (a - b)
+        drawn = rng.below(inside + sets.symbols * b, len(true)).astype(np.int64)
+        own = self._own[true, np.minimum(drawn, inside - 1) // (a - b)]
+        symbol = np.where(drawn < inside, own, (drawn - inside) // b)
+        return (symbol.astype(code_dtype(sets.symbols)),)
+
+    @cached_property
+    def _channel(self) -> Dense:
+        matrix = self._sets.matrix(float(self.gamma))
+        return Dense(matrix, self.domain.private.shape, (self._sets.symbols,))
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        symbol = self.private_reports.attributes[0].cells()
+        return Observation(joint_cells(self.domain.private), CellTally((symbol,)), self._channel)
+
+    @property
+    def private_channel(self) -> Dense:
+        return self._channel
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        groups = every_cell(cells) if within is None else within
+        symbols = np.asarray(reports[self.reports.index("symbol")]).astype(np.intp)
+        shares = joint_shares(self.domain.private, cells, groups)
+        return safe_log(self._channel.matrix @ shares.T)[symbols]

@@ -1,0 +1,589 @@
+"""Item-set: one symbol for a whole basket, under one γ for the whole basket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import Decoded
+from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.steps import Collide, Step, Symbol
+from sfumato.mechanisms.steps.hashing import PRIME, coefficients
+from sfumato.mechanisms.weights import simple_below
+from sfumato.observation import CellTally, Observation, SymbolLaw
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import MOST_LABELS, Received, read_text
+
+CAP = 8  # own symbols of a basket under collision, whose hashes cost more the more it may hold
+DIRECT_CAP = 24  # own candidates of a basket: few hold more, so that little is left out
+SEEDS = 1 << 12  # entries of the pool of hashes
+FINENESS = 256  # the denominator of a gamma that is no simple fraction
+MOST_GAMMA = 10_000
+MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
+MOST_CAP = 64
+MOST_CANDIDATES_BYTES = 1 << 22
+NONE = "(none)"
+MOST_HELD = 1 << 12  # symbols of a basket that are thought of
+SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
+
+Candidates = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class ItemSet(Mechanism):
+    """One symbol of weight a for what a basket holds, at most `cap` of it, and b otherwise, so that
+    the total weight Ω is the same for every basket.
+
+    *Direct*: symbols are candidates (items, or sets of them) and "none"; own candidates beyond the
+    cap are left out by chance; Ω = m·a + d·b. *By collision*: symbols are the buckets of a public
+    hash, drawn afresh from a pool; own buckets are filled up at random to exactly m of t; Ω = m·a +
+    (t−m)·b, whatever the universe. Variances of a share, n people: (d + mγ)/(n(γ−1)²) and
+    (t−1)(mγ+t−m)²/(n(t−m)²(γ−1)²), the second least at t = m(1+c), c = (γ+√(γ²+8γ))/2.
+
+    **Proof of the guarantee.** Given the hash, the own symbols that were kept and those filled up,
+    a report has probability a/Ω or b/Ω, Ω being the same for all baskets; so every ratio is at most
+    a/b = γ. The hash is drawn by chance that no basket moves, the rest are mixtures: a ratio of
+    mixtures is at most the largest ratio mixed. ∎
+    """
+
+    name = "item-set"
+    summary = "baskets: one symbol for all of it, one γ for all of it"
+    options = (
+        Option("cap", "own symbols of a basket at most", int, beside=True, needed=False),
+        Option(
+            "candidates",
+            "a file of itemsets that people may report, one a line, items parted by commas",
+            Path,
+            beside=True,
+            needed=False,
+        ),
+    )
+    domain: Domain
+    gamma: Gamma
+    cap: int
+    candidates: Candidates = ()  # of the direct form
+    buckets: int = 0  # of collision
+    seeds: int = SEEDS
+    pool: str = "sfumato"
+
+    def __post_init__(self) -> None:
+        items = self._items
+        if not 1 < self.gamma <= MOST_GAMMA or Fraction(self.gamma).denominator > FINENESS:
+            raise ParameterError(
+                f"gamma={float(self.gamma):g} must be above 1, at most {MOST_GAMMA:,}, and have "
+                f"a denominator of at most {FINENESS}"
+            )
+        object.__setattr__(self, "gamma", Fraction(self.gamma))
+        if not 1 <= self.cap <= MOST_CAP:
+            raise ParameterError(f"cap={self.cap} must lie in 1..{MOST_CAP}")
+        if bool(self.candidates) == bool(self.buckets):
+            raise ParameterError("give candidates, or buckets to hash into")
+        if self.candidates:
+            check_candidates(self.candidates, items)
+        elif not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
+            raise ParameterError(
+                f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
+            )
+        if self.total > MOST_TOTAL:
+            raise ParameterError(
+                f"the weights of {len(self.candidates):,} candidates are too many for one draw",
+                hint="use fewer candidates",
+            )
+
+    @property
+    def _items(self) -> Items:
+        attributes = self.domain.private.attributes
+        if len(attributes) != 1 or not isinstance(attributes[0], Items):
+            raise SchemaError(
+                f"{self.name} reports one column of baskets, and this schema's private columns are "
+                f"{listing(self.domain.private.names)}",
+                hint="make other columns public, or use combined",
+            )
+        return attributes[0]
+
+    @classmethod
+    def promising(
+        cls,
+        guarantee: Guarantee,
+        domain: Domain,
+        *,
+        cap: int | None = None,
+        candidates: str | Path | Candidates | None = None,
+    ) -> Self:
+        """Direct over the candidates; without any over the single items, or by collision where
+        that has the smaller error.
+        """
+        gamma = float(guarantee.gamma)
+        if not 1 < gamma < math.inf:
+            raise ParameterError(f"gamma={gamma:g} cannot be promised by {cls.name}")
+        kept = simple(Fraction(guarantee.gamma))
+        private = domain.private.attributes
+        if len(private) != 1 or not isinstance(private[0], Items):
+            return cls(domain, kept, CAP, buckets=CAP + 1)  # refused there, by name
+        items = private[0]
+        if candidates is not None:
+            sets = (
+                candidates if isinstance(candidates, tuple) else read_candidates(candidates, items)
+            )
+            mechanism = cls(domain, kept, min(DIRECT_CAP if cap is None else cap, len(sets)), sets)
+        else:
+            mechanism = cls._over_items(domain, kept, cap, items.size)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @classmethod
+    def _over_items(cls, domain: Domain, gamma: Fraction, cap: int | None, items: int) -> Self:
+        singles = tuple((item,) for item in range(items))
+        most, value = min(DIRECT_CAP if cap is None else cap, items), float(gamma)
+        if most < 1:
+            raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
+        direct = (items + most * value) / (value - 1) ** 2
+        if direct <= collision_variance(most, best_buckets(most, value), value):
+            return cls(domain, gamma, most, singles)
+        most = CAP if cap is None else cap
+        return cls(domain, gamma, most, buckets=best_buckets(most, value))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        if self.candidates and self.cap >= len(self.candidates):
+            return ()
+        return (
+            f"of a basket that holds more than {self.cap} symbols some are left out by chance; "
+            "supports are put right by what the sizes of baskets may be, and their errors count "
+            "how far that is open",
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        stated: dict[str, Any] = {"gamma": str(Fraction(self.gamma)), "cap": self.cap}
+        if not self.candidates:
+            return stated | {"buckets": self.buckets, "seeds": self.seeds, "pool": self.pool}
+        singles = self.candidates == tuple((item,) for item in range(self._items.size))
+        return stated | ({} if singles else {"candidates": [list(c) for c in self.candidates]})
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        given = Received(parameters, "the parameters of item-set").fields()
+        gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
+        if "buckets" in given:
+            buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
+            pool = given["pool"].word()
+            return cls(domain, gamma, cap, buckets=buckets, seeds=seeds, pool=pool)
+        items = domain.private.attributes[0].size
+        if "candidates" not in given:
+            return cls(domain, gamma, cap, tuple((item,) for item in range(items)))
+        sets = given["candidates"].entries(MOST_LABELS)
+        found = tuple(
+            tuple(item.whole(0, items - 1) for item in each.entries(MOST_CAP)) for each in sets
+        )
+        return cls(domain, gamma, cap, found)
+
+    # What is reported.
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        gamma = Fraction(self.gamma)
+        return gamma.numerator, gamma.denominator
+
+    @property
+    def total(self) -> int:
+        """Ω, the weight of all symbols, the same for every basket."""
+        a, b = self._parts
+        others = len(self.candidates) if self.candidates else self.buckets - self.cap
+        return self.cap * a + others * b
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        taken = {attribute.name for attribute in self.domain if attribute.public}
+        if self.candidates:
+            return Domain((Category(_free("symbol", taken), (*self.labels, NONE)),))
+        return Domain(
+            (
+                Numeric(_free("hash", taken), 0, self.seeds - 1),
+                Numeric(_free("bucket", taken), 0, self.buckets - 1),
+            )
+        )
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What the candidates are called."""
+        names = self._items.labels
+        return tuple(" + ".join(names[item] for item in each) for each in self.candidates)
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        bits = columns[0]
+        assert isinstance(bits, Bits)
+        if not self.candidates:
+            return self._collided(bits, rng)
+        size = self.private_reports.attributes[0].size
+        return (self._direct(bits, rng).astype(code_dtype(size)),)
+
+    def _direct(self, bits: Bits, rng: Keystream) -> NDArray[np.int64]:
+        """A symbol each. Of the own candidates that were kept one is drawn evenly, which is one of
+        all own candidates evenly: which were left out need not be drawn.
+        """
+        a, b = self._parts
+        drawn = rng.below(self.total, bits.rows).astype(np.int64)
+        offsets, own = self._held(bits).to_csr()
+        sizes = np.diff(offsets)
+        kept = np.minimum(sizes, self.cap) * (a - b)
+        symbols = np.minimum((drawn - kept) // b, len(self.candidates))
+        here = np.flatnonzero(drawn < kept)
+        symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
+        return symbols
+
+    def _held(self, bits: Bits) -> Bits:
+        """Which candidates each basket holds."""
+        if all(len(each) == 1 for each in self.candidates):
+            return bits.select([each[0] for each in self.candidates])
+        words = [np.bitwise_and.reduce(bits.words[list(each)]) for each in self.candidates]
+        return Bits(np.stack(words), bits.rows)
+
+    def _collided(self, bits: Bits, rng: Keystream) -> Columns:
+        """A hash and a bucket each: an own bucket, one that filled up, or any."""
+        a, b = self._parts
+        seeds = rng.below(self.seeds, bits.rows).astype(np.int64)
+        drawn = rng.below(self.total, bits.rows).astype(np.int64)
+        excess = self.cap * (a - b)
+        reported = (drawn - excess) // b
+        here = np.flatnonzero(drawn < excess)
+        offsets, items = bits.to_csr()
+        own, held = self._own_buckets(offsets, items, here, seeds[here], rng)
+        chosen = drawn[here] // (a - b)  # a place among the cap, evenly
+        others = rng.below_each(self.buckets - held)
+        for place in range(self.cap):  # the chosen one of those that are not own
+            others += (own[:, place] <= others) & (place < held)
+        inside = own[np.arange(len(here)), np.minimum(chosen, self.cap - 1)]
+        reported[here] = np.where(chosen < held, inside, others)
+        sizes = [attribute.size for attribute in self.private_reports]
+        return seeds.astype(code_dtype(sizes[0])), reported.astype(code_dtype(sizes[1]))
+
+    def _own_buckets(
+        self,
+        offsets: NDArray[np.int64],
+        items: NDArray[np.int32],
+        rows: NDArray[np.intp],
+        seeds: NDArray[np.int64],
+        rng: Keystream,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (rows, cap), (rows,)
+        """The different buckets of each basket's items, ascending, and how many they are; of more
+        items than the cap some are drawn.
+        """
+        sizes = np.diff(offsets)[rows]
+        taken = np.minimum(sizes, self.cap)
+        kept = np.zeros((len(rows), self.cap), dtype=np.int64)
+        places = np.arange(self.cap)
+        small = np.flatnonzero(sizes <= self.cap)
+        at = offsets[rows][small, None] + np.minimum(
+            places, np.maximum(sizes[small] - 1, 0)[:, None]
+        )
+        if len(items):
+            kept[small] = items[np.minimum(at, len(items) - 1)]
+        large = np.flatnonzero(sizes > self.cap)
+        if len(large):
+            kept[large] = items[some_of(offsets[rows][large], sizes[large], self.cap, rng)]
+        buckets = self._hashed(kept, seeds[:, None])
+        buckets[places >= taken[:, None]] = self.buckets
+        buckets.sort(axis=1)
+        buckets[:, 1:][buckets[:, 1:] == buckets[:, :-1]] = self.buckets
+        buckets.sort(axis=1)
+        return buckets, (buckets < self.buckets).sum(axis=1)
+
+    def _hashed(self, items: NDArray[np.int64], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket of each item under the hash beside it."""
+        polynomial = self._polynomials
+        value = np.zeros(np.broadcast_shapes(items.shape, seeds.shape), dtype=np.int64)
+        for place in reversed(range(polynomial.shape[1])):
+            value = (value * items + polynomial[:, place][seeds]) % PRIME
+        return value % self.buckets
+
+    @cached_property
+    def _polynomials(self) -> NDArray[np.int64]:  # (seeds, cap + 1)
+        return pool_of(self.pool, self.seeds, self.cap + 1)
+
+    def steps(self) -> tuple[Step, ...]:
+        a, b = self._parts
+        items = self._items.size
+        if self.candidates:
+            return (
+                Symbol(
+                    columns=(0,),
+                    reports=(0,),
+                    items=items,
+                    candidates=self.candidates,
+                    cap=self.cap,
+                    a=a,
+                    b=b,
+                ),
+            )
+        return (
+            Collide(
+                columns=(0,),
+                reports=(0, 1),
+                items=items,
+                buckets=self.buckets,
+                cap=self.cap,
+                a=a,
+                b=b,
+                pool=self.pool,
+                seeds=self.seeds,
+            ),
+        )
+
+    # What it says.
+
+    def _tally(self) -> CellTally:
+        return CellTally(tuple(attribute.cells() for attribute in self.private_reports))
+
+    @property
+    def asked(self) -> Candidates:
+        """The itemsets that reports speak of: the candidates, or every item."""
+        return self.candidates or tuple((item,) for item in range(self._items.size))
+
+    @property
+    def symbol_law(self) -> SymbolLaw:
+        return SymbolLaw(self._tally(), self.asked, self.decoded)
+
+    @property
+    def _chances(self) -> tuple[float, float]:
+        """How often a symbol is reported where it is own and kept, and where it is not own."""
+        a, b = self._parts
+        return a / self.total, b / self.total if self.candidates else 1 / self.buckets
+
+    def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people who hold each itemset, and the variances, the people held fixed."""
+        people = float(np.sum(counts))
+        own, other = self._chances
+        hits = self._hits(counts)
+        kept = (hits - people * other) / (own - other)
+        even, uneven = self._survival(kept, people)
+        share = 2 / (1 / even + 1 / uneven)
+        found = kept / share
+        held = np.clip(found, 0, people)
+        shown = share * own + (1 - share) * other
+        noise = held * shown * (1 - shown) + (people - held) * other * (1 - other)
+        noise = noise / ((own - other) * share) ** 2
+        doubt = (kept * (1 / uneven - 1 / even) / 2) ** 2
+        return found, noise + doubt + self._pool_noise(found, noise, people)
+
+    def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
+        """How many reports each itemset's symbol had."""
+        if self.candidates:
+            return np.asarray(counts, dtype=np.float64).ravel()[:-1]
+        hits = np.zeros(self._items.size)
+        table = np.ascontiguousarray(counts, dtype=np.float64)
+        if hits.size * self.seeds > SMALL_WORK:
+            kernels = import_module("sfumato.mechanisms.hash_kernels")
+            kernels.sum_hits(table, self._polynomials.astype(np.uint64), self.buckets, hits)
+            return hits
+        seeds = np.arange(self.seeds)
+        for item in range(hits.size):
+            hits[item] = table[seeds, self._hashed(np.array(item), seeds)].sum()
+        return hits
+
+    def _survival(self, kept: NDArray[Any], people: float) -> tuple[float, float]:
+        """How often an own symbol survives the cap: with sizes of baskets as even as a Poisson
+        law's, and with some as uneven as a geometric one's.
+
+        The mean of min(C, m) is seen; the law of C with that mean gives E[min(1, m/(1+C))] for one
+        more symbol.
+        """
+        every = len(self.asked)
+        if every <= self.cap:
+            return 1.0, 1.0
+        seen = float(np.clip(kept.sum() / max(people, 1), 0, 0.98 * self.cap))
+        even = _survival_of(_poisson, seen, self.cap)
+        return even, min(even, _survival_of(_geometric, seen, self.cap))
+
+    def _pool_noise(self, found: NDArray[Any], noise: NDArray[Any], people: float) -> float:
+        """What a pool of hashes, and not a fresh one a person, adds: Σx² over its hashes and
+        buckets, the squares less what noise adds to them.
+        """
+        if self.candidates or not people:
+            return 0.0
+        squares = max(float((found**2 - noise).sum()), float(found.max()) ** 2)
+        return squares / (self.buckets * self.seeds)
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        items = tuple(sorted(part.item for part in cells if part.item is not None))
+        if items not in self._symbols or len(cells) > 1:
+            raise Unanswerable(
+                f"a report says nothing of {len(cells)} items one by one",
+                hint="ask about one item, or mine the candidates",
+            )
+        place = self._symbols[items]
+        shape = tuple(attribute.size for attribute in self.private_reports)
+        own, other = self._chances
+
+        def decode(counts: NDArray[Any]) -> tuple[float, float]:
+            found, variances = self.decoded(counts)
+            return float(found[place]), float(variances[place])
+
+        told = np.zeros(shape, dtype=bool)
+        if self.candidates:
+            told[place] = True
+        channel = Decoded(shape, told, own, other, decode, self.cap >= len(self.asked))
+        return Observation(tuple(cells), self._tally(), channel)
+
+    @cached_property
+    def _symbols(self) -> dict[tuple[int, ...], int]:
+        return {each: place for place, each in enumerate(self.asked)}
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """Of one item: the variance of the share that holds it, were no basket capped."""
+        if len(cells) > 1 or cells[0].item is None or self._is_public(cells[0]):
+            return None
+        own, other = self._chances
+        held = float(shares[1])
+        noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
+        return float((weights[1] - weights[0]) ** 2 * noise / (own - other) ** 2)
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        """What a report says of one item: whether its symbol was reported."""
+        if len(cells) > 1 or cells[0].item is None or (cells[0].item,) not in self._symbols:
+            raise Unanswerable(
+                f"a report says nothing of {len(cells)} items one by one",
+                hint="ask about one item",
+            )
+        groups = np.asarray(every_cell(cells)[0] if within is None else within[0])
+        shown = [
+            np.asarray(reports[self.reports.index(a.name)]).astype(np.int64)
+            for a in self.private_reports
+        ]
+        own, other = self._chances
+        symbol = self._symbols[(cells[0].item,)]
+        if self.candidates:
+            hit = shown[0] == symbol
+        else:
+            hit = shown[1] == self._hashed(np.array(cells[0].item), shown[0])
+        chance = groups @ np.array([other, own])  # of a hit, group by group
+        return safe_log(np.where(hit[:, None], chance, 1 - chance))
+
+
+def simple(gamma: Fraction) -> Fraction:
+    """The largest fraction, not above gamma, with a small denominator."""
+    bounded = min(gamma, Fraction(MOST_GAMMA))
+    kept = simple_below(bounded, FINENESS)
+    if kept <= 1 and kept != bounded:
+        raise ParameterError(f"gamma={float(gamma):g} is too close to 1 for item-set")
+    return kept
+
+
+def best_buckets(cap: int, gamma: float) -> int:
+    """The number of buckets with the least variance: m(1+c), c = (γ+√(γ²+8γ))/2."""
+    return max(cap + 1, round(cap * (1 + (gamma + math.sqrt(gamma**2 + 8 * gamma)) / 2)))
+
+
+def collision_variance(cap: int, buckets: int, gamma: float) -> float:
+    """What one person adds to the variance of a share under collision."""
+    weight = cap * gamma + buckets - cap
+    return (buckets - 1) * weight**2 / ((buckets - cap) ** 2 * (gamma - 1) ** 2)
+
+
+def check_candidates(candidates: Candidates, items: Items) -> None:
+    """Refuse candidates that are not different sets of the universe's items."""
+    if len(candidates) > MOST_LABELS:
+        raise ParameterError(f"{len(candidates):,} candidates; at most {MOST_LABELS:,} are taken")
+    for each in candidates:
+        if not each or list(each) != sorted(set(each)) or not 0 <= each[0] <= each[-1] < items.size:
+            raise ParameterError(
+                f"candidate {list(each)} is no set of the universe's {items.size} items"
+            )
+    if len(set(candidates)) < len(candidates):
+        raise ParameterError("a candidate is listed twice")
+
+
+def read_candidates(path: str | Path, items: Items) -> Candidates:
+    """The itemsets of a file, a line each, items parted by commas."""
+    text = read_text(Path(path), f"candidates file '{path}'", MOST_CANDIDATES_BYTES)
+    codes = {label: code for code, label in enumerate(items.labels)}
+    found: dict[tuple[int, ...], None] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        names = [word.strip() for word in line.split(",") if word.strip()]
+        strange = [name for name in names if name not in codes]
+        if strange:
+            raise FileError(
+                f"line {number} of candidates file '{path}': '{strange[0]}' is not in the universe "
+                f"of {items.size} items",
+                hint="name items as the baskets do, parted by commas",
+                line=number,
+            )
+        if names:
+            found[tuple(sorted({codes[name] for name in names}))] = None
+    if not found:
+        raise FileError(f"candidates file '{path}' names no itemset")
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def pool_of(pool: str, seeds: int, count: int) -> NDArray[np.int64]:  # (seeds, count)
+    """The coefficients of every hash of a pool."""
+    return np.array([coefficients(pool, seed, count) for seed in range(seeds)], dtype=np.int64)
+
+
+def some_of(
+    starts: NDArray[np.int64], sizes: NDArray[np.int64], count: int, rng: Keystream
+) -> NDArray[np.int64]:  # (rows, count)
+    """For each run of `sizes` places from `starts` on, `count` of its places drawn evenly: those
+    with the least of 64-bit keys, all drawn again should two be equal.
+    """
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    firsts = np.cumsum(sizes) - sizes
+    while True:
+        keys = rng.words(len(rows))
+        order = np.lexsort((keys, rows))
+        same = (np.diff(rows[order]) == 0) & (np.diff(keys[order].astype(np.uint64)) == 0)
+        if not same.any():
+            break
+    chosen = order[firsts[:, None] + np.arange(count)]
+    return chosen - firsts[:, None] + starts[:, None]
+
+
+def _poisson(load: float, places: NDArray[Any]) -> NDArray[Any]:
+    from scipy.special import gammaln
+
+    logs = places * math.log(max(load, 1e-300)) - load - gammaln(places + 1)
+    return np.asarray(np.exp(logs))
+
+
+def _geometric(load: float, places: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray((load / (1 + load)) ** places / (1 + load))
+
+
+def _survival_of(law: Callable[..., NDArray[Any]], seen: float, cap: int) -> float:
+    """How often one symbol is among those kept beside a number C of others with such a law, the
+    mean of min(C, cap) being what was seen.
+    """
+    places = np.arange(MOST_HELD)
+    low, high = 0.0, float(MOST_HELD // 20)
+    for _ in range(60):
+        load = (low + high) / 2
+        below = float(np.minimum(places, cap) @ law(load, places)) < seen
+        low, high = (load, high) if below else (low, load)
+    return float(np.minimum(1.0, cap / (1 + places)) @ law(load, places))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name for a column of the reports that no public column has."""
+    return name if name not in taken else _free(f"{name}_", taken)

@@ -1,0 +1,57 @@
+"""Whole records as one number: what mechanisms about a single marginal share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.gamma_diagonal import check_cells
+
+MOST_RECORDS = 1024  # different records that are each a value of their own
+
+
+def check_joint(name: str, domain: Domain) -> None:
+    """Refuse baskets, and more different records than can each be a value."""
+    check_cells(name, domain)
+    cells = domain.private.cells
+    if not 1 < cells <= MOST_RECORDS:
+        raise ParameterError(
+            f"{name} reports one value of all private columns together; found {cells:,} different "
+            f"records, where 2 to {MOST_RECORDS:,} can be told apart",
+            hint="use the questionnaire, or fewer columns and coarser cells",
+        )
+
+
+def joint_codes(columns: Columns, shape: tuple[int, ...]) -> NDArray[np.intp]:
+    """The number of each record, the last column changing fastest."""
+    codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
+    return np.ravel_multi_index(codes, shape)
+
+
+def record_items(name: str, private: Domain) -> Domain:
+    """Reports of sets of records: an item for each."""
+    return Domain((Items(name, tuple(f"record {number}" for number in range(private.cells))),))
+
+
+def joint_cells(private: Domain) -> tuple[Cells, ...]:
+    """Every value of every column."""
+    return tuple(private.cells_of(axis.name) for axis in private.axes)
+
+
+def joint_shares(
+    private: Domain, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
+) -> NDArray[Any]:  # (groups, records)
+    """The distribution of whole records in each group, whose columns are independent and have
+    these distributions; all else is evenly spread.
+    """
+    codes = np.unravel_index(np.arange(private.cells), private.shape)
+    share = np.full((len(groups[0]), private.cells), 1 / private.cells)
+    for part, column in zip(cells, groups, strict=True):
+        own = part.assign(codes[private.index(part.attribute.name)]).astype(np.intp)
+        share *= (column / part.counts() * part.attribute.size)[:, own]
+    return share

@@ -1,0 +1,529 @@
+"""Questionnaire: each person is dealt one small question and answers it at the full guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.questions import WHOLE, Question, Questions, System
+from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
+from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.dealing import Dealing
+from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.questions import (
+    FEW_CELLS,
+    FEW_COLUMNS,
+    MOST_CELLS,
+    ONE,
+    USUAL,
+    Asked,
+    asked,
+    by_order,
+    cover,
+    stated,
+)
+from sfumato.mechanisms.shares import Workload, information, mean_squares
+from sfumato.mechanisms.steps import Deal, Kary, Step
+from sfumato.observation import CellTally, Observation
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import Received
+
+MOST_QUESTIONS = 1 << 14
+MOST_MAPPED = 1 << 19  # entries of all public maps together
+MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
+FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
+DENSE = 1 << 16  # records up to which the channel over whole records is written down
+
+
+@dataclass(frozen=True)
+class Questionnaire(Mechanism):
+    """One question of many, dealt by chance; its answer by k-ary response.
+
+    Question q asks for the cell of a few columns, or for the group that a public map puts it in, t
+    = h_q(x), one of g answers. With γ = a/b in integers, u below a + b(g−1) is drawn: u < a reports
+    t, any other u reports (t + 1 + ⌊(u−a)/b⌋) mod g. So P(q, y | x) = π_q · (a if y = h_q(x) else
+    b) / (a + b(g_q−1)).
+
+    **Proof of the guarantee.** π_q is drawn from randomness that no record enters, and the
+    denominator depends on q alone. For two records x, x′ and any report (q, y) both cancel, and
+    P(q, y | x) / P(q, y | x′) is a ratio of two numbers out of {a, b}: at most a/b = γ, and equal
+    to it for every question that tells the two records apart. Nothing else leaves the device. ∎
+
+    >>> from sfumato.domain import Category
+    >>> sides = ("heads", "tails")
+    >>> coins = Domain((Category("first", sides), Category("second", sides)))
+    >>> mechanism = Questionnaire.promising(Guarantee(3), coins, questions="singles:0.5,pairs:0.5")
+    >>> mechanism.guarantee, [question.columns for question in mechanism.questions]
+    (Guarantee(gamma=3), [(0,), (1,), (0, 1)])
+    """
+
+    name = "questionnaire"
+    summary = "records: one small question a person, answered at the full guarantee"
+    options = (
+        Option(
+            "questions",
+            "which are asked and how often, as in singles:0.1,pairs:0.5,triples:0.4 or "
+            "singles:0.4,age+sex:0.6",
+            str,
+            beside=True,
+            needed=False,
+        ),
+        Option(
+            "target",
+            "the column to be predicted: most questions are about it",
+            str,
+            beside=True,
+            needed=False,
+        ),
+    )
+    domain: Domain
+    gamma: Gamma
+    questions: tuple[Asked, ...]
+
+    def __post_init__(self) -> None:
+        check_cells(self.name, self.domain)
+        if not 1 < self.gamma < math.inf:
+            raise ParameterError(
+                f"gamma={float(self.gamma):g} promises nothing or tells nothing; use a finite "
+                "gamma > 1"
+            )
+        object.__setattr__(self, "gamma", _simple(Fraction(self.gamma), self._most_answers))
+        self._check_questions()
+
+    @property
+    def _most_answers(self) -> int:
+        return max((question.answers for question in self.questions), default=2)
+
+    def _check_questions(self) -> None:
+        shape, names = self.domain.private.shape, self.domain.private.names
+        if not 0 < len(self.questions) <= MOST_QUESTIONS:
+            raise ParameterError(
+                f"a questionnaire has {len(self.questions):,} questions; use 1 to "
+                f"{MOST_QUESTIONS:,}"
+            )
+        if sum(len(question.map or ()) for question in self.questions) > MOST_MAPPED:
+            raise ParameterError(
+                f"the maps of these questions have more than {MOST_MAPPED:,} cells",
+                hint="give large columns fewer values, or ask about fewer columns at once",
+            )
+        for place, question in enumerate(self.questions, 1):
+            check_question(place, question, shape, names)
+        if sum(question.weight for question in self.questions) != ONE:
+            raise ParameterError("the weights of the questions must sum to 2^32")
+        never = set(range(len(names))) - {a for q in self.questions for a in q.columns}
+        if never:
+            raise ParameterError(
+                f"no question asks about {listing(names[axis] for axis in sorted(never))}",
+                hint="ask about it, or leave it out of the schema",
+            )
+
+    @classmethod
+    def promising(
+        cls,
+        guarantee: Guarantee,
+        domain: Domain,
+        *,
+        questions: str | None = None,
+        target: str | None = None,
+    ) -> Self:
+        """The questions that a text states (singles:0.1,pairs:0.5,triples:0.4), else the usual ones
+        for few columns and a planned cover for many; with a target, those about it.
+        """
+        domain = domain.binned()
+        check_cells(cls.name, domain)
+        private, gamma = domain.private, float(guarantee.gamma)
+        _check_values(private)
+        if not 1 < gamma < math.inf:
+            raise ParameterError(f"gamma={gamma:g} cannot be promised by a questionnaire")
+        sets, shares = _chosen(domain, gamma, questions, target)
+        kept = _simple(Fraction(guarantee.gamma), MOST_CELLS)
+        mechanism = cls(domain, kept, asked(sets, shares, private.shape, gamma))
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    def parameters(self) -> dict[str, Any]:
+        names = self.domain.private.names
+        return {
+            "gamma": str(Fraction(self.gamma)),
+            "questions": [
+                {"columns": [names[axis] for axis in each.columns], "weight": each.weight}
+                | ({} if each.map is None else {"answers": each.answers, "map": list(each.map)})
+                for each in self.questions
+            ],
+        }
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        given = Received(parameters, "the questionnaire's parameters").fields()
+        entries = given["questions"].entries(MOST_QUESTIONS)
+        return cls(domain, given["gamma"].fraction(), tuple(_read(domain, e) for e in entries))
+
+    # What is reported.
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        taken = {attribute.name for attribute in self.domain if attribute.public}
+        names = self._private.names
+        labels: list[str] = []
+        for each in self.questions:
+            label = " × ".join(names[axis] for axis in each.columns)
+            number = sum(q.columns == each.columns for q in self.questions[: len(labels)])
+            labels.append(label if each.map is None else f"{label} #{number + 1}")
+        answers = tuple(map(str, range(self._most_answers)))
+        return Domain(
+            (
+                Category(_free("question", taken), tuple(labels)),
+                Category(_free("answer", taken), answers),
+            )
+        )
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        """a and b: the weights of the true answer and of any other."""
+        gamma = Fraction(self.gamma)
+        return gamma.numerator, gamma.denominator
+
+    @cached_property
+    def _dealing(self) -> Dealing:
+        return Dealing(self.questions, self._private.shape, *self._parts)
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        codes = [np.asarray(column) for column in columns]
+        dealt, answers = self._dealing.reports(codes, rows_of(columns), rng)
+        first, second = (a.size for a in self.private_reports)
+        return dealt.astype(code_dtype(first)), answers.astype(code_dtype(second))
+
+    def steps(self) -> tuple[Step, ...]:
+        shape, (a, b) = self._private.shape, self._parts
+        kary = tuple(
+            Kary(
+                columns=each.columns,
+                reports=(1,),
+                sizes=tuple(shape[axis] for axis in each.columns),
+                answers=each.answers,
+                map=each.map,
+                a=a,
+                b=b,
+            )
+            for each in self.questions
+        )
+        weights = tuple(each.weight for each in self.questions)
+        every = tuple(range(len(shape)))
+        return (Deal(columns=every, reports=(0, 1), weights=weights, questions=kary),)
+
+    # What it says.
+
+    @cached_property
+    def _system(self) -> System:
+        asked = tuple(
+            Question(each.columns, each.answers, each.weight / ONE, each.map)
+            for each in self.questions
+        )
+        return System(self._private.shape, asked, float(self.gamma))
+
+    @property
+    def largest(self) -> int:
+        """The most columns that one question holds together."""
+        return max(len(each.columns) for each in self.questions)
+
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        names = self._private.names
+        sets = dict.fromkeys(each.columns for each in self.questions)
+        return tuple(tuple(names[axis] for axis in axes) for axes in sets)
+
+    def described(self) -> dict[str, Any]:
+        names, shape = self._private.names, self._private.shape
+        return {
+            "questions": [
+                {
+                    "columns": [names[axis] for axis in each.columns],
+                    "cells": math.prod(shape[axis] for axis in each.columns),
+                    "answers": each.answers,
+                    "share": each.weight / ONE,
+                }
+                for each in self.questions
+            ]
+        }
+
+    @cached_property
+    def at_once(self) -> int:
+        every = range(len(self._private))
+        for order in range(2, self.largest + 1):
+            if not all(map(self._told, combinations(every, order))):
+                return order - 1
+        return self.largest
+
+    def _channel(self, cells: Sequence[Cells]) -> Questions:
+        private = self._private
+        places = [private.axis(part.name) for part in cells]
+        axes = tuple(sorted(places))
+        shown = tuple(part.size for part in cells)
+        codes = np.indices([private.shape[axis] for axis in axes]).reshape(len(axes), -1)
+        coarse = [
+            part.assign(codes[axes.index(place)]).astype(np.intp)
+            for part, place in zip(cells, places, strict=True)
+        ]
+        view = np.ravel_multi_index(tuple(coarse), shown)
+        small = self._system.interactions.size <= WHOLE
+        system = self._system if small else self._system.within(axes)
+        return Questions(system, axes, view, shown)
+
+    def _tally(self) -> CellTally:
+        return CellTally(tuple(attribute.cells() for attribute in self.private_reports))
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        self._check_held([part.name for part in cells])
+        return Observation(tuple(cells), self._tally(), self._channel(cells))
+
+    def _check_held(self, names: Sequence[str]) -> None:
+        axes = {self._private.axis(name) for name in names}
+        if not any(axes <= set(each.columns) for each in self.questions):
+            raise Unanswerable(
+                f"no question held {listing(names)} together ({self.largest} columns at once at "
+                "most)",
+                hint="fit a model (sfumato fit), or ask about fewer columns at once",
+                columns=tuple(names),
+                largest=self.largest,
+            )
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """Σ_A M_A/I_A less what holding the people fixed takes away: M_A the mean square of the
+        weights' interaction A, I_A what a person tells of each feature of A (`shares`).
+
+        Of more columns than a question holds, it is the variance of a model that supposes their
+        interaction away.
+        """
+        if any(self._is_public(part) for part in cells):
+            return None
+        places = [self._private.axis(part.name) for part in cells]
+        laws = [part.counts() / part.attribute.size for part in cells]
+        total = 0.0
+        for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
+            told = self._told(tuple(sorted(places[place] for place in part)))
+            total += square / told if told else 0.0
+        seen = float((weights**2 * shares).sum()) - float((weights * shares).sum()) ** 2
+        return max(0.0, total - seen)
+
+    def _told(self, axes: tuple[int, ...]) -> float:
+        """What a person tells, on average, of each feature of an interaction."""
+        if axes not in self._heard:
+            self._heard[axes] = sum(
+                each for columns, each in self._each if set(axes) <= set(columns)
+            )
+        return self._heard[axes]
+
+    @cached_property
+    def _heard(self) -> dict[tuple[int, ...], float]:
+        return {}
+
+    @cached_property
+    def _each(self) -> list[tuple[tuple[int, ...], float]]:
+        """What each question adds to what a person tells of the features of its columns."""
+        shape, gamma = self._private.shape, float(self.gamma)
+        return [
+            (
+                each.columns,
+                each.weight
+                / ONE
+                * information(gamma, each.answers, math.prod(shape[axis] for axis in each.columns)),
+            )
+            for each in self.questions
+        ]
+
+    @cached_property
+    def _private(self) -> Domain:
+        return self.domain.private
+
+    @property
+    def private_channel(self) -> Questions:
+        private = self._private
+        if private.cells > DENSE:
+            raise Unanswerable(
+                f"the channel over {private.cells:,} records is too large to be written down"
+            )
+        return self._channel([private.cells_of(axis.name) for axis in private.axes])
+
+    def private_channel_over(self, axes: Sequence[int]) -> Questions:
+        private = self._private
+        return self._channel([private.cells_of(private.axes[axis].name) for axis in axes])
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        """Where every cell is an answer, a question speaks of those of its columns that are asked
+        about; a folded one only where all are. Other reports are 0 for all groups.
+        """
+        groups = every_cell(cells) if within is None else [np.asarray(part) for part in within]
+        places = [self.reports.index(attribute.name) for attribute in self.private_reports]
+        dealt, answers = (np.asarray(reports[place]).astype(np.intp) for place in places)
+        logs = np.zeros((len(dealt), len(groups[0])))
+        for number, question in enumerate(self.questions):
+            here = np.flatnonzero(dealt == number)
+            if here.size:
+                told = self._chances(question, cells, groups)
+                logs[here] = 0.0 if told is None else safe_log(told)[answers[here]]
+        return logs
+
+    def _chances(
+        self, question: Asked, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
+    ) -> NDArray[Any] | None:  # (answers, groups)
+        """P(answer | group), cells spread evenly within coarser ones; None where it
+        says nothing.
+        """
+        private = self._private
+        place = {private.axis(part.name): number for number, part in enumerate(cells)}
+        inside = [axis for axis in question.columns if axis in place]
+        if not inside or (question.map is not None and len(inside) < len(question.columns)):
+            return None
+        shape = [private.shape[axis] for axis in question.columns]
+        chances = np.ones((math.prod(shape), len(groups[0])))
+        for axis, codes in zip(
+            question.columns, np.indices(shape).reshape(len(shape), -1), strict=True
+        ):
+            if axis in place:
+                part = cells[place[axis]]
+                even = groups[place[axis]] / part.counts()
+                chances *= even[:, part.assign(codes).astype(np.intp)].T
+            else:
+                chances /= private.shape[axis]
+        if question.map is not None:
+            folded = np.zeros((question.answers, chances.shape[1]))
+            np.add.at(folded, np.asarray(question.map), chances)
+            chances = folded
+        gamma = float(self.gamma)
+        return (1 + (gamma - 1) * chances) / (gamma + question.answers - 1)
+
+
+def check_question(place: int, question: Asked, shape: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse a question that has nothing to ask, or a map that does not fit its columns."""
+    columns, said = question.columns, f"question {place}"
+    if not columns or list(columns) != sorted(set(columns)) or columns[-1] >= len(shape):
+        raise ParameterError(f"{said} must name private columns, each once and in order")
+    cells = math.prod(shape[axis] for axis in columns)
+    named = listing(names[axis] for axis in columns)
+    if not 1 < cells <= MOST_CELLS:
+        raise ParameterError(
+            f"{said}, about {named}, has {cells:,} cells; a question needs 2 to {MOST_CELLS:,}",
+            hint="ask about a column with more values" if cells < 2 else "use coarser cells",
+        )
+    mapped = range(cells) if question.map is None else question.map
+    if len(mapped) != cells or set(mapped) != set(range(question.answers)):
+        raise ParameterError(
+            f"{said}, about {named}, maps {len(mapped)} cells to {question.answers} answers; each "
+            f"of its {cells} cells needs one, and each answer a cell"
+        )
+    if question.answers < 2:
+        raise ParameterError(f"{said}, about {named}, has one answer; it needs two at least")
+    if question.weight < 1:
+        raise ParameterError(f"{said}, about {named}, is never dealt; give it a share above 0")
+
+
+def _check_values(private: Domain) -> None:
+    for attribute in private:
+        if attribute.size < 2:
+            raise SchemaError(
+                f"'{attribute.name}' has one value, so there is nothing to ask about it",
+                hint="leave it out of the schema, or make it public",
+            )
+        if attribute.size > MOST_CELLS:
+            raise SchemaError(
+                f"'{attribute.name}' has {attribute.size:,} values, more than the {MOST_CELLS:,} "
+                "of "
+                "one question",
+                hint="give it fewer: coarser cuts, or other = … for the rare ones",
+            )
+
+
+def _chosen(
+    domain: Domain, gamma: float, questions: str | None, target: str | None
+) -> tuple[list[tuple[int, ...]], list[float]]:
+    """The sets of columns to ask about and their shares."""
+    private = domain.private
+    shape = private.shape
+    if questions is not None and target is not None:
+        raise ParameterError(
+            "questions and a target are given; either decides what is asked", hint="give one"
+        )
+    if target is not None:
+        return _about(shape, gamma, private.index(target))
+    if questions is not None:
+        return stated(questions, domain)[:2]
+    if are_few(private):
+        return by_order(shape, USUAL, private.names)[:2]
+    sets, shares = cover(shape, gamma, Workload.itemsets(shape, 3, 2))
+    return sets, shares.tolist()
+
+
+def are_few(private: Domain) -> bool:
+    """Whether every order of question is asked of these columns; of more, a planned cover."""
+    return len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
+
+
+def _about(
+    shape: tuple[int, ...], gamma: float, axis: int
+) -> tuple[list[tuple[int, ...]], list[float]]:
+    """Questions for one column: mostly with each of the others, some about the others together, so
+    that a model knows which of them say the same.
+    """
+    found: dict[tuple[int, ...], float] = {}
+    for workload, within, part in (
+        (Workload.target(shape, axis), (axis,), 1 - BESIDE_TARGET),
+        (Workload.itemsets(shape, 3, 2), None, BESIDE_TARGET),
+    ):
+        sets, shares = cover(shape, gamma, workload, within)
+        for axes, share in zip(sets, shares.tolist(), strict=True):
+            found[axes] = found.get(axes, 0.0) + part * share
+    return list(found), list(found.values())
+
+
+def _simple(gamma: Fraction, answers: int) -> Fraction:
+    """The largest fraction, not above gamma, whose draws stay below 2^24."""
+    if gamma.numerator + gamma.denominator * (answers - 1) <= MOST_TOTAL:
+        return gamma
+    bounded = min(gamma, Fraction(MOST_TOTAL // 2))
+    scale = max(1, min(FINENESS, MOST_TOTAL // math.ceil(bounded + answers)))
+    return Fraction(math.floor(bounded * scale), scale)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name for a column of the reports that no public column has."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _read(domain: Domain, entry: Received) -> Asked:
+    """One question out of a file."""
+    fields = entry.fields()
+    names = fields["columns"].words()
+    for name in names:
+        if domain[name].public:
+            raise ParameterError(
+                f"a question asks about '{name}', which is public and stands in every report",
+                hint="ask about private columns",
+            )
+    columns = tuple(sorted(domain.private.index(name) for name in names))
+    weight = fields["weight"].whole(1, ONE)
+    if "map" not in fields:
+        cells = math.prod(domain.private.shape[axis] for axis in columns)
+        return Asked(columns, weight, cells)
+    answers = fields["answers"].whole(2, MOST_CELLS)
+    found = fields["map"].numbers(MOST_CELLS, least=0, highest=answers - 1)
+    return Asked(columns, weight, answers, tuple(int(each) for each in found))

@@ -1,0 +1,258 @@
+"""Questions: which sets of columns a questionnaire asks about, how often, and how large ones are
+folded to few answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.channels.contrasts import Axes, Floats
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
+from sfumato.randomness import seeded
+
+ONE = 1 << 32  # the sum of the weights by which questions are dealt
+ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
+USUAL = {1: 0.1, 2: 0.5, 3: 0.4}  # shares by order, for few columns
+FEW_COLUMNS, FEW_CELLS = 8, 10_000
+MOST_CELLS = 1024  # of one question
+TRIES = 3000  # random sets among which a cover is chosen
+NEGLIGIBLE = 1e-4  # a share below this is not worth a question
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: its columns (their places among the private ones, ascending), the weight by
+    which it is dealt, and the public map from their cells to answers, where there is one.
+    """
+
+    columns: Axes
+    weight: int
+    answers: int
+    map: tuple[int, ...] | None = None
+
+
+def asked(
+    sets: Sequence[Axes], shares: Sequence[float], shape: Sequence[int], gamma: float
+) -> tuple[Asked, ...]:
+    """Questions about these sets of columns with these shares: large ones folded several ways."""
+    parts = []
+    for axes, share in zip(sets, shares, strict=True):
+        cells = math.prod(shape[axis] for axis in axes)
+        answers = answers_of(cells, gamma)
+        maps = (None,) if answers == cells else folds(cells, answers)
+        parts += [(axes, share / len(maps), answers, each) for each in maps]
+    weights = whole_weights([share for _, share, _, _ in parts])
+    return tuple(
+        Asked(axes, weight, answers, each)
+        for (axes, _, answers, each), weight in zip(parts, weights, strict=True)
+        if weight
+    )
+
+
+def whole_weights(shares: Sequence[float]) -> list[int]:
+    """Whole weights of sum 2^32 in proportion to the shares: what a 32-bit word can deal."""
+    ends = np.rint(np.cumsum(shares) / np.sum(shares) * ONE).astype(np.int64)
+    return [int(weight) for weight in np.diff(ends, prepend=0)]
+
+
+@lru_cache(maxsize=1024)
+def folds(cells: int, answers: int) -> tuple[tuple[int, ...], ...]:
+    """Balanced maps from cells to answers, fixed for all time, that determine the cells together.
+
+    Each map is a random partition into groups whose sizes differ by at most one; there are
+    max(2, ⌈(K−1)/(g−1)⌉) of them, or one more should the cells not be determined.
+
+    >>> [len(set(each)) for each in folds(5, 3)]
+    [3, 3]
+    """
+    number = max(2, math.ceil((cells - 1) / (answers - 1)))
+    for attempt in range(16):
+        maps = [_fold(cells, answers, place, attempt) for place in range(number + attempt // 4)]
+        if _determine(maps, cells, answers):
+            return tuple(maps)
+    raise ParameterError(f"no {number} maps of {cells} cells to {answers} answers tell them apart")
+
+
+def _fold(cells: int, answers: int, place: int, attempt: int) -> tuple[int, ...]:
+    text = f"sfumato fold {cells} {answers} {place} {attempt}".encode()
+    seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
+    order = seeded(seed).permutation(cells)
+    result = np.empty(cells, dtype=np.intp)
+    result[order] = np.arange(cells) % answers
+    return tuple(result.tolist())
+
+
+def _determine(maps: Sequence[Sequence[int]], cells: int, answers: int) -> bool:
+    rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
+    return int(np.linalg.matrix_rank(rows.astype(np.float64))) == cells
+
+
+def stated(text: str, domain: Domain) -> tuple[list[Axes], list[float], tuple[str, ...]]:
+    """The sets of private columns that a text states and their shares; and what had to be left out.
+
+    A part is an order (singles, pairs, triples) or columns joined by a plus, then its share.
+
+    >>> from sfumato.domain import Category
+    >>> coins = Domain((Category("one", ("h", "t")), Category("two", ("h", "t"))))
+    >>> stated("singles:0.5,one+two:0.5", coins)
+    ([(0,), (1,), (0, 1)], [0.25, 0.25, 0.5], ())
+    """
+    orders, named = _parted(text, domain)
+    shape, names = domain.private.shape, domain.private.names
+    for axes in named:
+        _check_cells(shape, axes, names)
+    if not orders:
+        return list(named), list(named.values()), ()
+    sets, shares, notes = by_order(shape, orders, names)
+    rest = 1 - sum(named.values())
+    found = {axes: share * rest for axes, share in zip(sets, shares, strict=True)}
+    for axes, share in named.items():
+        found[axes] = found.get(axes, 0.0) + share
+    return list(found), list(found.values()), notes
+
+
+def _parted(text: str, domain: Domain) -> tuple[dict[int, float], dict[Axes, float]]:
+    """The shares of orders and of named columns; they sum to 1."""
+    orders: dict[int, float] = {}
+    named: dict[Axes, float] = {}
+    for part in text.split(","):
+        word, _, number = part.strip().rpartition(":")
+        if word in ORDERS:
+            place, found = ORDERS[word], orders
+        else:
+            place, found = _named(word, part.strip(), domain), named  # type: ignore[assignment]
+        if place in found:
+            raise ParameterError(f"'{word}' is given two shares; give it one")
+        found[place] = _share(word, number)
+    total = sum(orders.values()) + sum(named.values())
+    if abs(total - 1) > 1e-6:
+        raise ParameterError(f"the shares of questions sum to {total:g}; they must sum to 1")
+    return orders, named
+
+
+def _named(word: str, part: str, domain: Domain) -> Axes:
+    """The private columns that a part of a text names."""
+    names = word.split("+")
+    if "+" not in word and word not in domain.names:
+        raise ParameterError(
+            f"'{part}' is no share of questions ({listing(ORDERS)}, or columns)",
+            hint=near_miss(word, ORDERS) or "write singles:0.1,pairs:0.5,triples:0.4",
+        )
+    for name in names:
+        if domain[name].public:
+            raise ParameterError(
+                f"a question asks about '{name}', which is public and stands in every report",
+                hint="ask about private columns",
+            )
+    if len(set(names)) < len(names):
+        raise ParameterError(f"'{word}' names a column twice", hint="name each once")
+    return tuple(sorted(domain.private.index(name) for name in names))
+
+
+def _share(word: str, number: str) -> float:
+    try:
+        share = float(number)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise ParameterError(f"{word}:{number} is no share; use a number above 0 and at most 1")
+    return share
+
+
+def by_order(
+    shape: Sequence[int], shares: Mapping[int, float], names: Sequence[str]
+) -> tuple[list[Axes], list[float], tuple[str, ...]]:
+    """Every set of columns of these orders, uniform inside each; and what had to be left out.
+
+    An order that the schema is too small for is left out and the rest rescaled.
+    """
+    possible = {order: share for order, share in shares.items() if order <= len(shape)}
+    notes = tuple(
+        f"{word} were left out and the other shares rescaled: there are only {len(shape)} private "
+        "columns"
+        for word, order in ORDERS.items()
+        if order in shares and order not in possible
+    )
+    if not possible:
+        raise ParameterError(
+            f"no question can be asked: {listing(shares)} columns at once of {len(shape)}",
+            hint="ask singles",
+        )
+    total = sum(possible.values())
+    sets: list[Axes] = []
+    each: list[float] = []
+    for order, share in sorted(possible.items()):
+        every = list(combinations(range(len(shape)), order))
+        for axes in every:
+            _check_cells(shape, axes, names)
+        sets += every
+        each += [share / total / len(every)] * len(every)
+    return sets, each, notes
+
+
+def _check_cells(shape: Sequence[int], axes: Axes, names: Sequence[str]) -> None:
+    cells = math.prod(shape[axis] for axis in axes)
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            f"a question about {listing(names[axis] for axis in axes)} has {cells:,} cells, more "
+            f"than {MOST_CELLS:,}",
+            hint="give its columns fewer values (coarser cuts, other = …), or ask fewer at once",
+        )
+
+
+def cover(
+    shape: Sequence[int], gamma: float, workload: Workload, within: Sequence[int] | None = None
+) -> tuple[list[Axes], Floats]:
+    """Sets of columns and shares that answer a workload well where columns are many.
+
+    Candidates are all pairs that it holds, folded if they must be, and random maximal sets of
+    columns whose cells are few enough to be answers of their own; shares are optimised, negligible
+    ones dropped. The draws are fixed, so the same schema gives the same questions. With `within`
+    every set holds these columns.
+    """
+    wanted = {axes for axes in workload.weights if len(axes) <= 2}
+    kept = {axes for axes in wanted if math.prod(shape[a] for a in axes) <= MOST_CELLS}
+    sets = kept | _maximal(shape, gamma, tuple(within or ()))
+    ranked = sorted((axes for axes in sets if len(axes) > 1 or len(shape) == 1), key=_rank)
+    told = _possible(ranked, workload)
+    shares = best_shares(ranked, told, gamma)
+    worth = shares > NEGLIGIBLE
+    return [axes for axes, keep in zip(ranked, worth, strict=True) if keep], shares[worth] / shares[
+        worth
+    ].sum()
+
+
+def _rank(axes: Axes) -> tuple[int, Axes]:
+    return len(axes), axes
+
+
+def _possible(sets: Sequence[Axes], workload: Workload) -> Workload:
+    """The workload without what no set holds together."""
+    held = {part for axes in sets for size in (1, 2) for part in combinations(axes, size)}
+    weights = {axes: weight for axes, weight in workload.weights.items() if axes in held}
+    return Workload(workload.shape, weights)
+
+
+def _maximal(shape: Sequence[int], gamma: float, start: Axes) -> set[Axes]:
+    """Random sets of columns to which no further one can be added: each tries all in its order."""
+    limit, sizes = identity_limit(gamma), np.array(shape, dtype=np.float64)
+    order = np.argsort(seeded(1).words(TRIES * len(shape)).reshape(TRIES, -1), axis=1)
+    held = np.zeros((TRIES, len(shape)), dtype=bool)
+    held[:, list(start)] = True
+    cells = np.full(TRIES, math.prod(shape[axis] for axis in start), dtype=np.float64)
+    every = np.arange(TRIES)
+    for axis in order.T:
+        fits = ~held[every, axis] & (cells * sizes[axis] <= limit)
+        held[every[fits], axis[fits]] = True
+        cells[fits] *= sizes[axis[fits]]
+    held = np.unique(held[(cells <= limit) & held.any(axis=1)], axis=0)
+    return {tuple(np.flatnonzero(row).tolist()) for row in held}

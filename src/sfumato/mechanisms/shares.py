@@ -1,0 +1,226 @@
+"""Shares: how often each question of a questionnaire is dealt, and how well it will answer.
+
+Everything is in closed form, at a truth in which all cells are equally likely. A question about q
+with K cells and g answers tells each feature of an interaction A ⊆ q, per person, i_q =
+(γ−1)²f(1−f)/(1+(γ−1)f)²/(K−1), f = 1/g, and nothing of others; I_A = Σ π_q i_q. The mean variance
+of the cells of a marginal s is K_s⁻² Σ_{A⊆s} n_A/(N·I_A), n_A = Π(k_j−1) the features of A.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.contrasts import Axes, Floats, subsets
+
+NORMAL = 0.8  # the mean size of a normal error, in standard errors
+ROUNDS = 300
+LARGE = 1.3  # questions of more cells than this times γ+1 are folded
+MOST_ORDER = 3
+
+
+def identity_limit(gamma: float) -> float:
+    """The most cells that are each an answer of their own; larger questions are folded."""
+    return LARGE * (gamma + 1)
+
+
+def answers_of(cells: int, gamma: float) -> int:
+    """How many answers a question about so many cells has: γ+1 tell most, where there are more."""
+    return cells if cells <= identity_limit(gamma) else max(2, round(gamma + 1))
+
+
+def information(gamma: float, answers: int, cells: int) -> float:
+    """What one answer tells of each feature of the cells it is about.
+
+    >>> round(information(19, 20, 20), 4), round(most_information(19) / 19, 4)
+    (0.2244, 0.2244)
+    """
+    part = 1 / answers
+    whole = (gamma - 1) ** 2 * part * (1 - part) / (1 + (gamma - 1) * part) ** 2
+    return whole / (cells - 1)
+
+
+def most_information(gamma: float) -> float:
+    """The most that one report under this guarantee can tell of all features together."""
+    return (gamma - 1) ** 2 / (4 * gamma)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """What will be asked: the weight of each interaction's variance in the error to be made small.
+
+    An interaction of n_A features of variance V_A each adds weight_A · V_A.
+    """
+
+    shape: tuple[int, ...]
+    weights: Mapping[Axes, float]
+
+    @classmethod
+    def itemsets(cls, shape: Sequence[int], length: int, order: int = MOST_ORDER) -> Workload:
+        """Supports of itemsets of every length up to this one, each marginal counting alike;
+        interactions of more than `order` columns are left to the model.
+        """
+        sizes = [1 / size**2 for size in shape]
+        first, second = sum(sizes), sum(size**2 for size in sizes)
+        weights = {}
+        for axes in subsets(tuple(range(len(shape))), min(order, length)):
+            own = [sizes[axis] for axis in axes]
+            rest = first - sum(own)
+            wider = (1.0, rest, (rest**2 - second + sum(size**2 for size in own)) / 2)
+            more = sum(wider[: max(0, min(length, MOST_ORDER) - len(axes)) + 1])
+            weights[axes] = _features(shape, axes) * math.prod(own) * more
+        return cls(tuple(shape), weights)
+
+    @classmethod
+    def marginals(cls, shape: Sequence[int], asked: Sequence[Axes]) -> Workload:
+        """The cells of these marginals and no others."""
+        weights: dict[Axes, float] = {}
+        for axes in asked:
+            cells = math.prod(shape[axis] for axis in axes)
+            for part in subsets(tuple(sorted(axes))):
+                more = _features(shape, part) / cells**2
+                weights[part] = weights.get(part, 0.0) + more
+        return cls(tuple(shape), weights)
+
+    @classmethod
+    def target(cls, shape: Sequence[int], axis: int) -> Workload:
+        """One column with every other: what a classifier of it reads."""
+        others = [place for place in range(len(shape)) if place != axis]
+        pairs = [(min(axis, place), max(axis, place)) for place in others]
+        return cls.marginals(shape, pairs or [(axis,)])
+
+    def least(self, gamma: float) -> float:
+        """The smallest weighted variance per person that any report under this guarantee allows:
+        (Σ √(n_A·weight_A))² over the most information.
+        """
+        sizes = [_features(self.shape, axes) for axes in self.weights]
+        roots = [math.sqrt(n * w) for n, w in zip(sizes, self.weights.values(), strict=True)]
+        return sum(roots) ** 2 / most_information(gamma)
+
+
+def _features(shape: Sequence[int], axes: Axes) -> int:
+    return math.prod(shape[axis] - 1 for axis in axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Sets of columns to ask about and how often, under a guarantee: what they tell, foreseen."""
+
+    shape: tuple[int, ...]
+    gamma: float
+    sets: tuple[Axes, ...]
+    shares: tuple[float, ...]
+
+    @cached_property
+    def told(self) -> dict[Axes, float]:
+        """What a person tells, on average, of each feature of each interaction up to order 3."""
+        found: dict[Axes, float] = {}
+        for axes, share in zip(self.sets, self.shares, strict=True):
+            each = share * set_information(self.shape, axes, self.gamma)
+            for part in subsets(axes, MOST_ORDER):
+                found[part] = found.get(part, 0.0) + each
+        return found
+
+    def variance(self, axes: Axes) -> float:
+        """The mean variance of the shares of a marginal's cells, for one person; infinite where
+        some interaction of up to three of its columns is never asked about. Longer marginals rest
+        on those: a model supposes the rest.
+        """
+        cells = math.prod(self.shape[axis] for axis in axes)
+        order = len(axes) if len(axes) == 2 and axes in self.told else self.order
+        total = 0.0
+        for part in subsets(axes, min(order, len(axes))):
+            told = self.told.get(part, 0.0)
+            total += _features(self.shape, part) / told if told else math.inf
+        return total / cells**2
+
+    @cached_property
+    def order(self) -> int:
+        """The order up to which every interaction is asked about."""
+        number = len(self.shape)
+        for order in range(1, min(MOST_ORDER, number) + 1):
+            every = combinations(range(number), order)
+            if not all(part in self.told for part in every):
+                return max(1, order - 1)
+        return min(MOST_ORDER, number)
+
+    def error(self, axes: Axes, people: int, support: float) -> float:
+        """The mean relative error of a support of this size among the cells of a marginal."""
+        return NORMAL * math.sqrt(self.variance(axes) / people) / support
+
+    def weighted_variance(self, workload: Workload) -> float:
+        """The workload's variance for one person."""
+        parts = [
+            weight / self.told[axes] if self.told.get(axes) else math.inf
+            for axes, weight in workload.weights.items()
+        ]
+        return sum(parts)
+
+
+def set_information(shape: Sequence[int], axes: Axes, gamma: float) -> float:
+    """What an answer about these axes tells of each of their features."""
+    cells = math.prod(shape[axis] for axis in axes)
+    return information(gamma, answers_of(cells, gamma), cells)
+
+
+def best_shares(sets: Sequence[Axes], workload: Workload, gamma: float) -> Floats:  # (sets,)
+    """The shares that make the workload's variance Σ weight_A / Σ_q π_q i_q smallest.
+
+    The variance is convex in π, and π_q ← π_q·√(Σ_A weight_A i_q/I_A²), normalised, descends to its
+    minimum.
+    """
+    rows, columns, told = _incidence(sets, workload, gamma)
+    weights = np.array(list(workload.weights.values()))
+    shares = np.full(len(sets), 1 / len(sets))
+    for _ in range(ROUNDS):
+        heard = np.bincount(columns, shares[rows] * told, minlength=len(weights))
+        pull = np.bincount(rows, told * (weights / heard**2)[columns], minlength=len(sets))
+        shares *= np.sqrt(pull)
+        shares /= shares.sum()
+    return shares
+
+
+def _incidence(
+    sets: Sequence[Axes], workload: Workload, gamma: float
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Which set tells of which interaction of the workload, and how much."""
+    place = {axes: number for number, axes in enumerate(workload.weights)}
+    order = max(map(len, place), default=1)
+    rows, columns, told = [], [], []
+    for number, axes in enumerate(sets):
+        each = set_information(workload.shape, axes, gamma)
+        for part in subsets(axes, order):
+            if part in place:
+                rows.append(number)
+                columns.append(place[part])
+                told.append(each)
+    return np.array(rows, np.intp), np.array(columns, np.intp), np.array(told)
+
+
+def mean_squares(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, float]:
+    """The mean square of each interaction of a table whose axes are independent with these laws
+    (analysis of variance).
+
+    With M_B the mean square of the mean over all axes but B, that of the interaction A is
+    Σ_{B⊆A} (−1)^{|A∖B|} M_B.
+    """
+    every, found = tuple(range(weights.ndim)), {}
+    for axes in ((), *subsets(every)):
+        mean = weights
+        for axis in reversed(every):
+            if axis not in axes:
+                mean = np.tensordot(mean, laws[axis], axes=(axis, 0))
+        square = mean**2
+        for axis in reversed(axes):
+            square = np.tensordot(square, laws[axis], axes=(-1, 0))
+        found[axes] = float(square)
+    return {
+        axes: sum((-1) ** (len(axes) - len(part)) * found[part] for part in ((), *subsets(axes)))
+        for axes in subsets(every)
+    }

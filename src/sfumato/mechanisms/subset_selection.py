@@ -1,0 +1,169 @@
+"""SubsetSelection: report a set of records, in which the true one is likelier than any other (Ye
+and Barg 2018; Wang et al. 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels.subset import SubsetBits
+from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.bitflip import report_items, reported_items
+from sfumato.mechanisms.joint import (
+    check_joint,
+    joint_cells,
+    joint_codes,
+    joint_shares,
+    record_items,
+)
+from sfumato.mechanisms.steps import Step, Subset
+from sfumato.mechanisms.weights import simple_below
+from sfumato.observation import Observation, item_tally
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import Received
+
+CHUNK = 1 << 12  # rows at a time: each has an order of all records
+FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+
+
+@dataclass(frozen=True)
+class SubsetSelection(Mechanism):
+    """`chosen` of the n possible records: sets that hold the true one have weight a, others b.
+
+    γ = a/b, since the total weight C(n−1,k−1)·a + C(n−1,k)·b is the same for every truth.
+    k = n/(γ+1) tells most; with one chosen it is k-ary response.
+
+    >>> from sfumato.domain import Category
+    >>> dice = Domain((Category("dice", tuple("123456")),))
+    >>> SubsetSelection.promising(Guarantee(2), dice).chosen
+    2
+    """
+
+    name = "subset-selection"
+    summary = "a set of possible records with the true one likelier in it; few records"
+    domain: Domain
+    gamma: Gamma
+    chosen: int
+
+    def __post_init__(self) -> None:
+        check_joint(self.name, self.domain)
+        if not 1 < self.gamma < math.inf:
+            raise ParameterError(f"gamma={float(self.gamma):g}; use a finite gamma > 1")
+        if not 1 <= self.chosen < self.domain.private.cells:
+            raise ParameterError(
+                f"chosen={self.chosen} of {self.domain.private.cells} records; choose one at least "
+                "and not all"
+            )
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        domain = domain.binned()
+        check_joint(cls.name, domain)
+        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
+        gamma = simple_below(stated, FINENESS)
+        cells = domain.private.cells
+        chosen = min(max(1, round(cells / (float(gamma) + 1))), cells - 1)
+        mechanism = cls(domain, gamma, chosen)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"gamma": str(Fraction(self.gamma)), "chosen": self.chosen}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        given = Received(parameters, "the parameters")
+        return cls(domain, given["gamma"].fraction(), given["chosen"].whole(1))
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        return record_items("set", self.domain.private)
+
+    @property
+    def _items(self) -> Items:
+        return report_items(self)
+
+    @property
+    def _parts(self) -> tuple[int, int, int]:
+        """a, b, and the total below which one integer decides whether the truth is chosen."""
+        gamma, size = Fraction(self.gamma), self._items.size
+        a, b = gamma.numerator, gamma.denominator
+        return a, b, self.chosen * a + (size - self.chosen) * b
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        codes = joint_codes(columns, self.domain.private.shape)
+        parts = [
+            self._sets(codes[start : start + CHUNK], rng) for start in range(0, len(codes), CHUNK)
+        ]
+        sets = np.concatenate(parts) if parts else np.zeros((0, self._items.size), dtype=bool)
+        return (Bits.from_dense(sets),)
+
+    def _sets(self, true: NDArray[np.intp], rng: Keystream) -> NDArray[np.bool_]:
+        """Sets as rows of bits: the truth or not, then a Fisher-Yates choice of others."""
+        a, _, total = self._parts
+        size, rows = self._items.size, np.arange(len(true))
+        held = rng.below(total, len(true)) < self.chosen * a
+        result = np.zeros((len(true), size), dtype=bool)
+        result[rows[held], true[held]] = True
+        others = np.tile(np.arange(size - 1), (len(true), 1))
+        others += others >= true[:, None]  # every record but the true one
+        for place in range(self.chosen):
+            here = rows[~held] if place == self.chosen - 1 else rows
+            drawn = place + rng.below(size - 1 - place, len(here)).astype(np.intp)
+            picked = others[here, drawn]
+            others[here, drawn] = others[here, place]
+            others[here, place] = picked
+            result[here, picked] = True
+        return result
+
+    def steps(self) -> tuple[Step, ...]:
+        shape = self.domain.private.shape
+        a, b, _ = self._parts
+        return (
+            Subset(
+                columns=tuple(range(len(shape))),
+                reports=(0,),
+                sizes=shape,
+                answers=self._items.size,
+                chosen=self.chosen,
+                a=a,
+                b=b,
+            ),
+        )
+
+    @cached_property
+    def _channel(self) -> SubsetBits:
+        a, _, total = self._parts
+        size = self._items.size
+        own = self.chosen * a / total
+        other = (self.chosen - own) / (size - 1)
+        shape = self.domain.private.shape
+        return SubsetBits(np.full(size, own), np.full(size, 1 - other), shape, self.chosen)
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        """P(set | group) ∝ 1 + (γ−1)·P(the record is in the set | group)."""
+        groups = every_cell(cells) if within is None else within
+        bits = reported_items(self, reports)
+        inside = bits.to_dense() @ joint_shares(self.domain.private, cells, groups).T
+        return safe_log(1 + (float(self.gamma) - 1) * inside)

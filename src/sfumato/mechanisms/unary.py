@@ -1,0 +1,128 @@
+"""UnaryEncoding: one bit for every possible record, each flipped on its own (optimised unary
+encoding, Wang et al. 2017).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels import Unary
+from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.bitflip import SCALE, flip_bits, report_items, reported_items
+from sfumato.mechanisms.joint import (
+    check_joint,
+    joint_cells,
+    joint_codes,
+    joint_shares,
+    record_items,
+)
+from sfumato.mechanisms.steps import Step, UnaryStep
+from sfumato.observation import Observation, item_tally
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import Received
+
+HALF = SCALE // 2
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(Mechanism):
+    """The true record's bit is shown half of the time, any other with `false` / 65,536.
+
+    Two records differ in two bits, so γ = (1/2)/f · (1−f)/(1/2) = (1−f)/f. The variance of a share
+    is 4γ/(γ−1)² per person, whatever the number of records.
+
+    >>> from sfumato.domain import Category
+    >>> coin = Domain((Category("coin", ("heads", "tails")),))
+    >>> UnaryEncoding.promising(Guarantee(3), coin)
+    UnaryEncoding(domain=Domain(...), false=16384)
+    """
+
+    name = "unary"
+    summary = "one bit for every possible record (OUE); few records"
+    domain: Domain
+    false: int
+
+    def __post_init__(self) -> None:
+        check_joint(self.name, self.domain)
+        if not 0 < self.false < HALF:
+            raise ParameterError(
+                f"false={self.false} of {SCALE:,} shows a false bit never, or as often as the true "
+                f"one; use 1 to {HALF - 1:,}"
+            )
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        if not 1 < guarantee.gamma < math.inf:
+            raise ParameterError(f"gamma={float(guarantee.gamma):g} cannot be promised by unary")
+        false = math.ceil(SCALE / (1 + Fraction(guarantee.gamma)))
+        mechanism = cls(domain.binned(), false)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Fraction(SCALE - self.false, self.false))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"false": self.false}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        return cls(domain, Received(parameters, "the parameters")["false"].whole(1, SCALE))
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        return record_items("bits", self.domain.private)
+
+    @property
+    def _items(self) -> Items:
+        return report_items(self)
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        codes = joint_codes(columns, self.domain.private.shape).astype(np.int32)
+        one = Bits.from_csr(np.arange(rows_of(columns) + 1), codes, self._items.size)
+        flips = np.tile(np.array([HALF, self.false]), (self._items.size, 1))
+        return (flip_bits(one, flips, rng),)
+
+    def steps(self) -> tuple[Step, ...]:
+        shape, size = self.domain.private.shape, self._items.size
+        return (
+            UnaryStep(
+                columns=tuple(range(len(shape))),
+                reports=(0,),
+                sizes=shape,
+                answers=size,
+                ones=(HALF,) * size,
+                zeros=(SCALE - self.false,) * size,
+            ),
+        )
+
+    @cached_property
+    def _channel(self) -> Unary:
+        size, false = self._items.size, self.false / SCALE
+        return Unary(np.full(size, 0.5), np.full(size, 1 - false), self.domain.private.shape)
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        """Σ over records of what a shown or hidden bit says of it; other columns evenly spread."""
+        groups = every_cell(cells) if within is None else within
+        bits = reported_items(self, reports)
+        false = self.false / SCALE
+        odds = np.where(bits.to_dense(), 0.5 / false, 0.5 / (1 - false))
+        return safe_log(odds @ joint_shares(self.domain.private, cells, groups).T)

@@ -1,0 +1,322 @@
+"""Windows: numbers reported in the window that begins at them, more often than elsewhere."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels import Windowed
+from sfumato.channels.window import Shape
+from sfumato.domain import Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
+from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.steps import Deal, Step, Window
+from sfumato.mechanisms.steps.base import ONE
+from sfumato.mechanisms.weights import simple_below
+from sfumato.observation import CellTally, Observation
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.randomness import Keystream
+from sfumato.received import Received
+
+FINEST = 256  # values of the grid; a number with no more values has its own
+FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
+MOST_GAMMA = 10_000
+TYPICAL = 10_000  # people of a plan: how much is smoothed depends on it
+MOST_NUMBERS = 256  # columns, one of which each person is asked about
+
+
+@dataclass(frozen=True)
+class Windows(Mechanism):
+    """One number of each person, reported in a window: c values, L reports from each on, weight a
+    inside the window and b outside.
+
+    A number lies on a grid of c values; where its column has more, it is rounded to one of its two
+    neighbours by chance so that its mean is right. With γ = a/b and Ω = L·a + (c−1)·b, u below Ω is
+    drawn: u < L(a−b) reports x + ⌊u/(a−b)⌋, any other ⌊(u − L(a−b))/b⌋. Of several numbers each
+    person is dealt one, by chance that no record moves.
+
+    **Proof of the guarantee.** Every report has weight a or b, and all numbers the same total Ω, so
+    for two numbers and any report the ratio is at most a/b = γ. Which number was dealt, and how it
+    was rounded before, are mixtures of such reports: a ratio of mixtures is at most the largest of
+    the ratios mixed. ∎
+    """
+
+    domain: Domain
+    gamma: Gamma
+    lengths: tuple[int, ...]  # L of each private column
+
+    def __post_init__(self) -> None:
+        numbers = self._numbers
+        if not 1 < self.gamma <= MOST_GAMMA:
+            raise ParameterError(
+                f"gamma={float(self.gamma):g} is not above 1 and at most {MOST_GAMMA:,}"
+            )
+        gamma = Fraction(self.gamma).limit_denominator(FINENESS)
+        if gamma != Fraction(self.gamma):
+            raise ParameterError(f"gamma must be a fraction with a denominator up to {FINENESS:,}")
+        object.__setattr__(self, "gamma", gamma)
+        if len(self.lengths) != len(numbers):
+            raise ParameterError(f"{len(self.lengths)} windows for {len(numbers)} numbers")
+        for number, length in zip(numbers, self.lengths, strict=True):
+            if not 1 <= length <= 2 * values_of(number):
+                raise ParameterError(
+                    f"a window of {length} reports for '{number.name}', which has "
+                    f"{values_of(number)} values on its grid"
+                )
+
+    @property
+    def _numbers(self) -> tuple[Numeric, ...]:
+        found = tuple(a for a in self._private if isinstance(a, Numeric))
+        strange = [a.name for a in self._private if not isinstance(a, Numeric)]
+        if strange:
+            raise SchemaError(
+                f"{self.name} reports numbers, and {listing(strange)} "
+                f"{'is none' if len(strange) == 1 else 'are none'}",
+                hint="make it public, leave it out of the schema, or use questionnaire",
+            )
+        if len(found) > MOST_NUMBERS:
+            raise SchemaError(f"{self.name} takes at most {MOST_NUMBERS} numbers")
+        return found
+
+    @cached_property
+    def _private(self) -> Domain:
+        return self.domain.private
+
+    @classmethod
+    @abstractmethod
+    def length(cls, values: int, gamma: float) -> int:
+        """How long the window of a grid of so many values is."""
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        gamma = float(guarantee.gamma)
+        if not 1 < gamma < math.inf:
+            raise ParameterError(f"gamma={gamma:g} cannot be promised by {cls.name}")
+        bounded = min(Fraction(guarantee.gamma), Fraction(MOST_GAMMA))
+        kept = simple_below(bounded, FINENESS)
+        if kept <= 1:
+            raise ParameterError(f"gamma={gamma:g} is too close to 1 for {cls.name}")
+        private = [a for a in domain.private if isinstance(a, Numeric)]
+        lengths = tuple(cls.length(values_of(a), float(kept)) for a in private)
+        mechanism = cls(domain, kept, lengths)
+        check_kept(mechanism, guarantee)
+        return mechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.gamma)
+
+    def parameters(self) -> dict[str, Any]:
+        names = self._private.names
+        return {
+            "gamma": str(Fraction(self.gamma)),
+            "lengths": dict(zip(names, self.lengths, strict=True)),
+        }
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        given = Received(parameters, f"the parameters of {cls.name}").fields()
+        lengths = given["lengths"].fields()
+        names = [attribute.name for attribute in domain.private]
+        if set(lengths) != set(names):
+            raise ParameterError(f"the windows of {cls.name} are not those of {listing(names)}")
+        found = tuple(lengths[name].whole(1, 4 * FINEST) for name in names)
+        return cls(domain, given["gamma"].fraction(), found)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The window of each private column."""
+        gamma = Fraction(self.gamma)
+        return tuple(
+            Shape(values_of(number), length, gamma.numerator, gamma.denominator)
+            for number, length in zip(self._numbers, self.lengths, strict=True)
+        )
+
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        return tuple((name,) for name in self._private.names)
+
+    # What is reported.
+
+    @property
+    def _dealt(self) -> bool:
+        return len(self.shapes) > 1
+
+    @cached_property
+    def private_reports(self) -> Domain:
+        taken = {attribute.name for attribute in self.domain if attribute.public}
+        most = max(shape.reports for shape in self.shapes)
+        if not self._dealt:
+            return Domain((Numeric(_free(f"{self._private.names[0]} report", taken), 0, most - 1),))
+        return Domain(
+            (
+                Category(_free("question", taken), self._private.names),
+                Numeric(_free("answer", taken), 0, most - 1),
+            )
+        )
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        rows, size = rows_of(columns), self.private_reports.attributes[-1].size
+        if not self._dealt:
+            return (self._reported(0, columns[0], rng).astype(code_dtype(size)),)
+        dealt = np.searchsorted(np.cumsum(self._weights), rng.uint32(rows), side="right")
+        answers = np.zeros(rows, dtype=code_dtype(size))
+        for place, column in enumerate(columns):
+            here = np.flatnonzero(dealt == place)
+            answers[here] = self._reported(place, np.asarray(column)[here], rng)
+        return dealt.astype(code_dtype(len(self.shapes))), answers
+
+    def _reported(self, place: int, codes: Any, rng: Keystream) -> Codes:
+        shape, size = self.shapes[place], self._private.attributes[place].size
+        starts = np.asarray(codes).astype(np.int64)
+        if size > shape.values:
+            whole, part = np.divmod(starts * (shape.values - 1), size - 1)
+            starts = whole + (rng.below(size - 1, len(starts)).astype(np.int64) < part)
+        drawn = rng.below(shape.total, len(starts)).astype(np.int64)
+        excess = shape.length * (shape.a - shape.b)
+        inside = starts + drawn // (shape.a - shape.b)
+        return np.where(drawn < excess, inside, (drawn - excess) // shape.b)
+
+    def steps(self) -> tuple[Step, ...]:
+        answer = 1 if self._dealt else 0
+        steps = tuple(
+            Window(
+                columns=(place,),
+                reports=(answer,),
+                values=shape.values,
+                length=shape.length,
+                a=shape.a,
+                b=shape.b,
+                round=number.size if number.size > shape.values else None,
+            )
+            for place, (number, shape) in enumerate(zip(self._numbers, self.shapes, strict=True))
+        )
+        if not self._dealt:
+            return steps
+        every = tuple(range(len(steps)))
+        return (Deal(columns=every, reports=(0, 1), weights=self._weights, questions=steps),)
+
+    @property
+    def _weights(self) -> tuple[int, ...]:
+        """How often each number is dealt, of 2^32: all alike, but for what does not divide."""
+        each, left = divmod(ONE, len(self.shapes))
+        return (each + left, *(each,) * (len(self.shapes) - 1))
+
+    # What it says.
+
+    @property
+    def private_channel(self) -> Windowed:
+        number = self._private.attributes[0]
+        if self._dealt or number.size > self.shapes[0].values:
+            return super().private_channel  # type: ignore[return-value]
+        return Windowed(self.shapes[0], np.eye(number.size))
+
+    def observe_private(self, cells: Sequence[Cells]) -> Observation:
+        if len(cells) > 1:
+            raise Unanswerable(
+                f"a report says nothing of {len(cells)} numbers at once",
+                hint="ask about one, or use questionnaire",
+            )
+        place = self._private.index(cells[0].attribute.name)
+        merge = shares_of(cells[0], self.shapes[place].values)
+        tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
+        answers = self.private_reports.attributes[-1].size
+        channel = Windowed(self.shapes[place], merge, (), len(self.shapes), place, answers)
+        return Observation(tuple(cells), tally, channel)
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """The Fisher information of a report about the law on its grid, held together by steps of
+        about a factor e, for `TYPICAL` people; less what holding the people fixed takes away.
+        """
+        if len(cells) > 1 or self._is_public(cells[0]):
+            return None
+        shape = self.shapes[self._private.index(cells[0].attribute.name)]
+        people = TYPICAL / len(self.shapes)
+        masses = np.maximum(shares @ shares_of(cells[0], shape.values, evenly=True), 1e-12)
+        spread = np.diag(masses) - np.outer(masses, masses)
+        slope = shape.matrix @ spread
+        steps = np.diff(np.eye(shape.values), axis=0)
+        told = people * slope.T @ (slope / (shape.matrix @ masses)[:, None]) + steps.T @ steps
+        law = spread @ np.linalg.pinv(told, hermitian=True) @ spread
+        wanted = weights @ shares_of(cells[0], shape.values)
+        seen = float(weights**2 @ shares) - float(weights @ shares) ** 2
+        return max(0.0, TYPICAL * float(wanted @ law @ wanted) - seen)
+
+    def private_likelihood(
+        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
+    ) -> NDArray[Any]:
+        """What a report says of the number that was dealt; of others nothing."""
+        names = [part.attribute.name for part in cells]
+        groups = within if within is not None else every_cell(cells)
+        columns = [
+            np.asarray(reports[self.reports.index(a.name)]).astype(np.intp)
+            for a in self.private_reports
+        ]
+        logs = np.zeros((len(columns[0]), len(groups[0])))
+        for place, shape in enumerate(self.shapes):
+            name = self._private.names[place]
+            if name not in names:
+                continue
+            here = np.flatnonzero(columns[0] == place) if self._dealt else np.arange(len(logs))
+            part = cells[names.index(name)]
+            evenly = shares_of(part, shape.values, evenly=True)
+            law = np.asarray(groups[names.index(name)]) @ evenly  # (groups, values)
+            logs[here] = safe_log(shape.matrix @ law.T)[columns[-1][here]]
+        return logs
+
+
+def values_of(number: Numeric) -> int:
+    """The values of a number's grid: its own, where they are few."""
+    return min(number.size, FINEST)
+
+
+def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any]:
+    """Which part of each grid value lies in each cell, (cells, values); with `evenly` instead how
+    the numbers of each cell, all equally frequent, are rounded to the grid.
+    """
+    size = cells.attribute.size
+    if size == values:
+        merge = np.zeros((cells.size, values))
+        merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(values)] = 1
+        return merge / np.maximum(cells.counts(), 1)[:, None] if evenly else merge
+    codes = np.arange(size) if cells.starts is None else np.append(cells.starts, size)
+    firsts = codes if cells.starts is None else codes[:-1]
+    ends = np.append(firsts[1:], size)
+    upto = _rounded_up_to if evenly else _standing_up_to
+    masses = upto(ends, size, values) - upto(firsts, size, values)  # (runs, values)
+    merge = np.zeros((cells.size, values))
+    np.add.at(merge, cells.group, masses)
+    return merge / np.maximum(cells.counts(), 1)[:, None] if evenly else merge
+
+
+def _standing_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:
+    """The part of each grid value below a code: a value stands for the codes around it."""
+    places = np.asarray(codes)[:, None]
+    edge = (places - 0.5) * (values - 1) / (size - 1) + 0.5
+    found = np.clip(edge - np.arange(values), 0, 1)
+    return np.where(places >= size, 1.0, np.where(places <= 0, 0.0, found))
+
+
+def _rounded_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:
+    """How many of the codes below one are rounded to each grid value: sums of triangles."""
+    width = (size - 1) / (values - 1)
+    away = (np.asarray(codes, dtype=np.float64)[:, None] - 0.5) / width - np.arange(values)
+    risen = np.clip(away, -1, 0)
+    fallen = np.clip(away, 0, 1)
+    return width * ((1 + risen) ** 2 / 2 + fallen - fallen**2 / 2)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name for a column of the reports that no public column has."""
+    return name if name not in taken else _free(f"{name}_", taken)

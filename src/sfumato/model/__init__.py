@@ -1,0 +1,3 @@
+"""Model: one joint law fitted to everything that a release observed, for questions that no report
+answers alone.
+"""

@@ -1,0 +1,65 @@
+"""What a fitted law says of the cells of a question, as evidence like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Cells
+from sfumato.estimation.evidence import Evidence, gathered
+
+
+@dataclass(frozen=True, eq=False)
+class LawEvidence(Evidence):
+    """Expected counts under a law, and columns whose products are their covariances.
+
+    The covariances count the people as a sample.
+    """
+
+    counts: NDArray[Any]  # the shape of the cells
+    spread: NDArray[Any]  # (*cells, coefficients)
+    supposed: str | None = None
+
+    @property
+    def samples(self) -> bool:
+        return True
+
+    @property
+    def assumes(self) -> str | None:
+        return self.supposed
+
+    @cached_property
+    def total(self) -> NDArray[Any]:
+        return self.counts
+
+    @cached_property
+    def squares(self) -> NDArray[Any]:
+        return np.asarray((self.spread**2).sum(axis=-1))
+
+    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        return float(self._summed(first[..., None])[:, 0] @ self._summed(second[..., None])[:, 0])
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray((self._summed(first) * self._summed(second)).sum(axis=0))
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        summed = self._summed(weights)
+        return summed.T @ summed
+
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
+        chosen = self.spread.reshape(self.counts.size, -1)[cells]
+        return chosen @ chosen.T
+
+    def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (coefficients, n)
+        flat = np.broadcast_to(weights, (*self.counts.shape, weights.shape[-1]))
+        return self.spread.reshape(self.counts.size, -1).T @ flat.reshape(self.counts.size, -1)
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        columns = np.moveaxis(self.spread, -1, 0)
+        spread = np.stack([gathered(column, axes, merges) for column in columns], axis=-1)
+        return LawEvidence(gathered(self.counts, axes, merges), spread, self.supposed)

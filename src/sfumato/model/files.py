@@ -1,0 +1,137 @@
+"""Model files: what a model was fitted to, everything that was counted, and the law that was found,
+as one JSON text.
+
+The counts are all that the reports said, so nothing is lost; the law is there so that opening a
+model costs no fit. Nothing in the file is about a single person that the release did not hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.questions import Questions
+from sfumato.domain import Cells
+from sfumato.errors import FileError, Unanswerable
+from sfumato.files import write_whole
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.registry import from_spec
+from sfumato.model.fitted import answers_of, model_columns, tallies_of
+from sfumato.model.fitting import refitted
+from sfumato.model.format import FORMAT, VERSION, read_model
+from sfumato.model.local import likelihood_over
+from sfumato.model.model import Model
+from sfumato.model.reports import Answers, Tallies
+from sfumato.observation import CellTally
+from sfumato.received import Received, slips_told
+
+MOST_COUNTS = 1 << 20
+
+
+def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
+    """Write a model; `open_model` reads it back."""
+    text = json.dumps(model_to_dict(model), separators=(",", ":"))
+    try:
+        write_whole(Path(path), text.encode(), force=force)
+    except FileExistsError:
+        raise FileError(
+            f"'{path}' is already there", hint="name another file, or use --force"
+        ) from None
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """A model as JSON data."""
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "described": model.describe(),
+        "order": model.order,
+        "release": model.mechanism.spec(),
+        "counts": _whole_numbers(_counts(model)),
+    }
+    if model.dense:
+        found = model.law.fit
+        data["law"] = {
+            "coefficients": found.theta.tolist(),
+            "variances": found.variances.tolist(),
+            "converged": found.converged,
+            "steps": found.steps,
+        }
+    return data
+
+
+def _counts(model: Model) -> NDArray[Any]:
+    """All that was counted, over public cells, questions and answers, or over all columns."""
+    reports = model.reports
+    if isinstance(reports, Answers):
+        return reports.counts
+    assert isinstance(reports, Tallies)
+    cells = math.prod(reports.shape)
+    if cells > MOST_COUNTS:
+        raise Unanswerable(
+            f"a model of {cells:,} cells is not written down: it asks the release for what it "
+            "needs",
+            hint="fit it where it is used (--fit), and keep the release",
+            cells=cells,
+        )
+    return np.asarray(reports.count(CellTally(reports.columns)))
+
+
+def _whole_numbers(counts: NDArray[Any]) -> list[int]:
+    return [int(count) for count in np.rint(counts).ravel().tolist()]
+
+
+def open_model(path: str | Path) -> Model:
+    """The model that a file holds."""
+    where = f"'{path}'"
+    with slips_told(where):
+        return model_from(read_model(path), where)
+
+
+def model_from(given: Received, where: str) -> Model:
+    """The model of JSON data, every number checked before it is used."""
+    mechanism = from_spec(given["release"].value)
+    columns, public = model_columns(mechanism)
+    counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
+    reports = _reports(mechanism, columns, public, counts, where)
+    order = given["order"].whole(2, 3)
+    fitted_to = given["described"]["fitted_to"].value
+    if "law" not in given.fields():
+        return Model(mechanism, columns, reports, order, fitted_to)
+    law = given["law"]
+    likelihood = likelihood_over(reports, tuple(range(len(columns))), order)
+    found = refitted(
+        likelihood,
+        np.array(law["coefficients"].numbers()),
+        np.array(law["variances"].numbers(least=1e-9)),
+        converged=law["converged"].flag(),
+        steps=law["steps"].whole(),
+    )
+    return Model(mechanism, columns, reports, order, fitted_to, found)
+
+
+def _reports(
+    mechanism: Mechanism,
+    columns: tuple[Cells, ...],
+    public: int,
+    counts: NDArray[Any],
+    where: str,
+) -> Answers | Tallies:
+    seen = mechanism.observe(columns[public : public + 1])
+    tally = CellTally(columns)
+    if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
+        tally = CellTally((*columns[:public], *seen.tally.cells))
+    if counts.size != math.prod(tally.shape):
+        raise FileError(
+            f"{where} has {counts.size:,} counts where its release has {math.prod(tally.shape):,}",
+            hint="it was changed or cut short; fit it again",
+        )
+    table = counts.reshape(tally.shape)
+    if isinstance(seen.channel, Questions):
+        return answers_of(seen.channel, columns, public, table)
+    return tallies_of(mechanism, columns, public, table)

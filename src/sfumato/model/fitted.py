@@ -1,0 +1,168 @@
+"""Fitted: the model of a release, whatever mechanism made it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.questions import Questions
+from sfumato.domain import Cells, Domain, Items
+from sfumato.errors import ParameterError, Unanswerable
+from sfumato.estimation.evidence import gathered
+from sfumato.mechanisms.base import Mechanism
+from sfumato.model.model import Model, is_dense, is_ordered
+from sfumato.model.reports import Answers, Reports, Tallies
+from sfumato.observation import CellTally, Tally
+from sfumato.source import Release, default_cells
+
+MOST_ITEMS = 20  # items of baskets that a model holds
+MOST_CELLS = 1024  # of one column
+MOST_COLUMNS = 64  # columns whose pairs are all learned
+PUBLIC_CELLS = 4096  # cells of all public columns together
+FEWEST = 20  # people for each coefficient of single columns
+
+
+def fit_release(release: Release, order: int = 3) -> Model:
+    """The law that a release makes most probable; `order` is that of the interactions it may hold.
+
+    Reports are counted once; what the model is asked later costs no scan, except where the columns
+    are so many that laws are fitted set by set and the reports are no questionnaire's.
+    """
+    if order not in (2, 3):
+        raise ParameterError(f"order={order} is not fitted; use 2 or 3")
+    if release.copies > 1:
+        raise Unanswerable(
+            f"a model counts each person once, and this release holds {release.copies} reports of "
+            "each",
+            hint="query the release itself",
+        )
+    columns, public = model_columns(release.mechanism)
+    order = order if len(columns) > 2 else 2
+    reports = _reports(release, columns, public, order)
+    _check_enough(reports)
+    guarantee = release.provenance.guarantee
+    fitted_to = {
+        "mechanism": release.mechanism.name,
+        "rows": release.rows,
+        "gamma": float(guarantee.gamma) if math.isfinite(guarantee.gamma) else None,
+        "left_out": [a.name for a in release.domain if a.name not in _named(columns)],
+    }
+    return Model(release.mechanism, columns, reports, order, fitted_to)
+
+
+def _named(columns: tuple[Cells, ...]) -> set[str]:
+    return {part.attribute.name for part in columns}
+
+
+def model_columns(mechanism: Mechanism) -> tuple[tuple[Cells, ...], int]:
+    """The columns that a model holds, public ones first as long as their cells are few; and how
+    many of them are public.
+    """
+    shown: list[Cells] = []
+    for attribute in mechanism.domain:
+        if attribute.public and not isinstance(attribute, Items):
+            cells = default_cells(mechanism.domain, attribute.name)
+            if math.prod(part.size for part in (*shown, cells)) <= PUBLIC_CELLS:
+                shown.append(cells)
+    domain = mechanism.domain
+    private = [default_cells(domain, axis.name) for axis in domain.private.axes]
+    _check_number(mechanism.domain.private, private)
+    return (*shown, *private), len(shown)
+
+
+def _check_number(private: Domain, columns: list[Cells]) -> None:
+    items = sum(part.item is not None for part in columns)
+    if items > MOST_ITEMS:
+        raise Unanswerable(
+            f"a model holds baskets of at most {MOST_ITEMS} items, and these have {items:,}",
+            hint="mine the release itself",
+            items=items,
+        )
+    for part in columns:
+        if part.size > MOST_CELLS:
+            raise Unanswerable(
+                f"'{part.name}' has {part.size:,} cells, and a model holds {MOST_CELLS:,} of a "
+                "column at most",
+                hint="give it cuts = […] in the schema, or fewer values",
+                cells=part.size,
+            )
+    if len(columns) > MOST_COLUMNS:
+        raise Unanswerable(
+            f"a model holds at most {MOST_COLUMNS} columns, and this release has {len(columns)}",
+            hint="keep the columns that matter",
+            columns=len(columns),
+        )
+
+
+def _check_enough(reports: Reports) -> None:
+    needed = FEWEST * sum(size - 1 for size in reports.shape[reports.public :])
+    if reports.people < needed:
+        raise Unanswerable(
+            f"a release of {round(reports.people):,} reports is too small to fit: its single "
+            f"columns alone take {needed:,}",
+            hint="its unbiased answers stand: query the release itself",
+            rows=round(reports.people),
+            needed=needed,
+        )
+
+
+def _reports(
+    release: Release, columns: tuple[Cells, ...], public: int, order: int
+) -> Answers | Tallies:
+    seen = release.observe(columns[public : public + 1])
+    if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
+        counts = release.counter.count((*columns[:public], *seen.tally.cells))
+        return answers_of(seen.channel, columns, public, counts)
+    shape = tuple(part.size for part in columns)
+    if is_dense(shape, order) and _counts_itself(release.mechanism):
+        return tallies_of(release.mechanism, columns, public, release.counter.count(columns))
+    ordered = tuple(map(is_ordered, columns))
+    return Tallies(
+        release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
+    )
+
+
+def _counted(release: Release) -> Any:
+    return lambda tally: tally.count(release.counter)
+
+
+def _counts_itself(mechanism: Mechanism) -> bool:
+    """Whether every tally is a sum of the table of all columns."""
+    return mechanism.item_law is None and mechanism.private_reports == mechanism.domain.private
+
+
+def answers_of(
+    channel: Questions, columns: tuple[Cells, ...], public: int, counts: NDArray[Any]
+) -> Answers:
+    """A questionnaire's answers, from their counts by public cells, question and answer."""
+    system = channel.system
+    return Answers(
+        tuple(part.size for part in columns),
+        tuple(map(is_ordered, columns)),
+        public,
+        system.gamma,
+        system.questions,
+        np.asarray(counts, dtype=np.float64),
+    )
+
+
+def tallies_of(
+    mechanism: Mechanism,
+    columns: tuple[Cells, ...],
+    public: int,
+    table: NDArray[Any],
+) -> Tallies:
+    """Reports whose table over all columns is known: any tally is a sum of it."""
+    names = [part.name for part in columns]
+
+    def count(tally: Tally) -> NDArray[Any]:
+        assert isinstance(tally, CellTally)
+        axes = [names.index(part.name) for part in tally.cells]
+        merges = [p.within(columns[a]) for p, a in zip(tally.cells, axes, strict=True)]
+        return gathered(table, axes, merges)
+
+    ordered = tuple(map(is_ordered, columns))
+    return Tallies(mechanism, columns, public, float(table.sum()), ordered, count)

@@ -1,0 +1,83 @@
+"""Laplace: how sure a fitted law is of any weighted sum of its cells.
+
+The coefficients are normal around those found, with covariance (information + prior)⁻¹. Two things
+make this honest. The variances were learned from the same reports, and one that came out small
+says "nothing was seen", not "nothing is there": for errors they are floored. And interactions of
+three columns count whether or not the model holds them: what the reports do not say of them stays
+as open as the floor leaves it. Errors include that the people are a sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
+from sfumato.model.fitting import FIRST_ORDER, ROUGHNESS, Fit
+from sfumato.model.loglinear import Likelihood, LogLinear
+
+FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
+ORDER = len(FLOORS)
+KEPT = 1 << 24  # entries of tables that are remembered
+
+
+class LaplaceMarginal(NamedTuple):
+    """The cells of some axes: their shares, and columns whose products are their covariances."""
+
+    share: Floats  # (cells,)
+    spread: Floats  # (coefficients, cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace:
+    """The normal law of a fit's errors."""
+
+    fit: Fit
+    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def _family(self) -> LogLinear:
+        """The fitted law's family, with every interaction of up to three axes."""
+        family = self.fit.likelihood.family
+        own = family.interactions
+        more = tuple(
+            part
+            for part in subsets(family.axes, ORDER)
+            if part not in set(own.sets) and part[-1] >= family.public
+        )
+        return LogLinear(Interactions(own.shape, own.ordered, own.sets + more), family.masses)
+
+    @cached_property
+    def _root(self) -> Floats:  # (size, size), lower triangular
+        """L with L Lᵀ = information + prior."""
+        family, fit = self._family, self.fit
+        _, information = Likelihood(family, fit.likelihood.measurements).score(fit.law)
+        orders = np.minimum(family.interactions.orders, ORDER)
+        floors = np.array(FLOORS)[orders - 1]
+        own = len(fit.variances)
+        floors[:own] = np.maximum(floors[:own], fit.variances)
+        precision = family.interactions.degrees**ROUGHNESS / floors[family.interactions.blocks]
+        return np.linalg.cholesky(information + np.diag(precision))
+
+    @cached_property
+    def _moves(self) -> Floats:  # (cells, size)
+        """How the share of each cell moves with the coefficients."""
+        return self._family.moves(self.fit.law)
+
+    def marginal(self, axes: Axes) -> LaplaceMarginal:
+        """The cells of some axes (ascending)."""
+        from scipy.linalg import solve_triangular
+
+        if axes not in self._kept:
+            while sum(each.spread.size for each in self._kept.values()) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            shape = self._family.interactions.shape
+            rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+            share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
+            moves = self._moves.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
+            spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
+            self._kept[axes] = LaplaceMarginal(share, spread)
+        return self._kept[axes]

@@ -1,0 +1,60 @@
+"""Local fits: the law of a few columns from all that the reports say of them, where the table of
+all columns is too large to be written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.model.fitting import Fit, fit, learn_together
+from sfumato.model.loglinear import Likelihood, LogLinear
+from sfumato.model.reports import Reports
+
+
+def likelihood_over(reports: Reports, axes: Axes, order: int) -> Likelihood:
+    """The likelihood of everything the reports say of these axes alone, under log-linear laws of
+    this order.
+    """
+    public = sum(axis < reports.public for axis in axes)
+    shape = tuple(reports.shape[axis] for axis in axes)
+    ordered = tuple(reports.ordered[axis] for axis in axes)
+    every = Interactions.up_to(shape, ordered, order)
+    kept = tuple(part for part in every.sets if part[-1] >= public)  # not of public axes alone
+    family = LogLinear(Interactions(shape, ordered, kept), reports.masses(axes[:public]))
+    return Likelihood(family, reports.measurements(axes))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFits:
+    """The laws of any few axes, each fitted when it is asked for.
+
+    The variance of every pair is learned once, from the fits of all pairs together; the fit of more
+    axes is of order 2 and keeps these variances.
+    """
+
+    reports: Reports
+
+    @cached_property
+    def variances(self) -> dict[Axes, float]:
+        """The learned variance of every pair of axes that has a private one."""
+        public, number = self.reports.public, len(self.reports.shape)
+        pairs = [pair for pair in combinations(range(number), 2) if pair[1] >= public]
+        fits = learn_together([likelihood_over(self.reports, pair, 2) for pair in pairs])
+        return {pair: float(found.variances[-1]) for pair, found in zip(pairs, fits, strict=True)}
+
+    def fit(self, axes: Axes) -> Fit:
+        """The law of these axes."""
+        likelihood = likelihood_over(self.reports, axes, 2)
+        return fit(likelihood, self._variances(likelihood, axes), learn=False)
+
+    def _variances(self, likelihood: Likelihood, axes: Axes) -> Floats:
+        begun = []
+        for part in likelihood.family.interactions.sets:
+            pair = tuple(axes[place] for place in part)
+            begun.append(self.variances[pair] if len(pair) == 2 else 4.0)
+        return np.array(begun)

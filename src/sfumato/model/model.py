@@ -1,0 +1,201 @@
+"""Model: a joint law fitted to everything a release observed, asked like any other source."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from sfumato.channels.contrasts import Axes, Interactions
+from sfumato.domain import Bins, Cells, Domain, Numeric
+from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.supports.base import Supports
+from sfumato.mechanisms.base import Mechanism
+from sfumato.model.evidence import LawEvidence
+from sfumato.model.fitting import Fit, fit
+from sfumato.model.laplace import Laplace, LaplaceMarginal
+from sfumato.model.local import LocalFits, likelihood_over
+from sfumato.model.reports import Reports
+from sfumato.model.supports import ModelSupports
+from sfumato.source import Source
+
+DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
+DENSE_WORK = 1 << 32  # cells × coefficients²
+LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
+KEPT = 1 << 24  # entries of local laws that are remembered
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Source):
+    """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
+    where the table of all would be too large.
+
+    Answers lie in the possible range, agree with one another where one law was fitted, and say what
+    they assume. Their errors count the people as a sample.
+    """
+
+    mechanism: Mechanism  # that made the reports
+    columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
+    reports: Reports
+    order: int
+    fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
+    known: Fit | None = None  # the law of all columns, where it was fitted before
+    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.order not in (2, 3):
+            raise ParameterError(f"order={self.order} is not fitted; use 2 or 3")
+        if self.reports.people < 1:
+            raise Unanswerable("a release without reports has nothing to fit")
+
+    @property
+    def domain(self) -> Domain:
+        return self.mechanism.domain
+
+    @property
+    def rows(self) -> int:
+        return round(self.reports.people)
+
+    @cached_property
+    def _axes(self) -> dict[str, int]:
+        return {part.name: axis for axis, part in enumerate(self.columns)}
+
+    def cells(self, name: str) -> Cells:
+        if name in self._axes:
+            return self.columns[self._axes[name]]
+        return super().cells(name)
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether one law of all columns is fitted."""
+        return is_dense(self.reports.shape, self.order)
+
+    @cached_property
+    def _local(self) -> LocalFits:
+        return LocalFits(self.reports)
+
+    @cached_property
+    def law(self) -> Laplace:
+        """The law of all columns and its errors."""
+        if not self.dense:
+            raise Unanswerable(
+                f"one law of all columns would have {math.prod(self.reports.shape):,} cells",
+                hint="ask about fewer columns at once",
+            )
+        if self.known is not None:
+            return Laplace(self.known)
+        every = tuple(range(len(self.columns)))
+        return Laplace(_converged(fit(likelihood_over(self.reports, every, self.order)), "the law"))
+
+    def marginal_of(self, axes: Axes) -> LaplaceMarginal:
+        """The shares of the cells of some axes (ascending) and their errors."""
+        if self.dense:
+            return self.law.marginal(axes)
+        if axes not in self._kept:
+            while self._kept and sum(m.spread.size for m in self._kept.values()) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[axes] = self._local_law(axes).marginal(tuple(range(len(axes))))
+        return self._kept[axes]
+
+    def _local_law(self, axes: Axes) -> Laplace:
+        shape = tuple(self.reports.shape[axis] for axis in axes)
+        cells = math.prod(shape)
+        if cells > LOCAL_CELLS or not is_dense(shape, 3):
+            raise Unanswerable(
+                f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
+                f"fitted to {LOCAL_CELLS:,} at a time at most",
+                hint="ask about fewer columns at once, or coarser cells",
+                cells=cells,
+            )
+        names = listing(self.columns[axis].name for axis in axes)
+        return Laplace(_converged(self._local.fit(axes), f"the law of {names}"))
+
+    @property
+    def fitted_order(self) -> int:
+        """The order of the interactions that the laws hold."""
+        return self.order if self.dense else 2
+
+    def supposed(self, axes: Axes) -> str | None:
+        """What an answer about these axes assumes beyond the reports."""
+        private = tuple(axis for axis in axes if axis >= self.reports.public)
+        told = self._told(private)
+        if len(private) <= told:
+            return None
+        if told == 1:
+            return "columns that no question joined to be independent"
+        return f"no interaction of more than {told} columns"
+
+    def _told(self, axes: Axes) -> int:
+        """The order up to which reports told of every interaction of these axes, and laws hold it:
+        what joins more columns was never heard, whatever the order that was fitted.
+        """
+        for order in range(min(self.fitted_order, len(axes)), 1, -1):
+            if all(map(self.reports.held, combinations(axes, order))):
+                return order
+        return 1
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        places = [self._axis(part) for part in cells]
+        axes = tuple(sorted(places))
+        found = self.marginal_of(axes)
+        shape = tuple(self.reports.shape[axis] for axis in axes)
+        whole = LawEvidence(
+            found.share.reshape(shape) * self.rows,
+            found.spread.T.reshape(*shape, -1) * self.rows,
+            self.supposed(axes),
+        )
+        merges = [part.within(self.columns[axis]) for part, axis in zip(cells, places, strict=True)]
+        kept = [axes.index(place) for place in places]
+        trivial = kept == sorted(kept) and all(part.trivial for part in merges)
+        return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
+
+    def _axis(self, part: Cells) -> int:
+        if part.name not in self._axes:
+            _ = self.domain.axis(part.name)  # a name that nothing has is refused there
+            raise Unanswerable(
+                f"this model was not fitted to '{part.name}' ({listing(self._axes)})",
+                hint="ask about the columns it was fitted to, or fit it again with coarser cells",
+            )
+        return self._axes[part.name]
+
+    def supports(self) -> Supports:
+        return ModelSupports(self.columns, self.rows, self.marginal, exact=False)
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is and what it was fitted to, as JSON data."""
+        return {
+            "model": "log-linear",
+            "order": self.fitted_order,
+            "columns": {part.name: list(part.labels) for part in self.columns},
+            "rows": self.rows,
+            "law": "one of all columns" if self.dense else "of any few columns",
+            "converged": self.law.fit.converged if self.dense else None,
+            "fitted_to": dict(self.fitted_to),
+        }
+
+
+def is_dense(shape: Sequence[int], order: int) -> bool:
+    """Whether one law over a table of this shape is fitted."""
+    cells = math.prod(shape)
+    if cells > DENSE_ENTRIES:
+        return False
+    coefficients = Interactions.up_to(shape, (False,) * len(shape), order).size
+    return cells * coefficients <= DENSE_ENTRIES and cells * coefficients**2 <= DENSE_WORK
+
+
+def _converged(found: Fit, name: str) -> Fit:
+    if not found.converged:
+        warnings.warn(
+            f"{name} had not converged after {found.steps} steps", ConvergenceWarning, stacklevel=4
+        )
+    return found
+
+
+def is_ordered(cells: Cells) -> bool:
+    """Whether the cells of a column have an order: those of numbers do."""
+    return cells.item is None and isinstance(cells.attribute, Bins | Numeric)

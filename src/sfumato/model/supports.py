@@ -1,0 +1,27 @@
+"""Supports of itemsets by a fitted law: within [0, 1], and never above those of their subsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.estimation.supports.base import Measured
+from sfumato.estimation.supports.tabulated import TabulatedSupports
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSupports(TabulatedSupports):
+    """Supports from the law of each set of columns.
+
+    Where laws are fitted set by set, one may put more people into an itemset than another into its
+    subset; the smaller figure is kept, so supports fall with length as true ones do.
+    """
+
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
+        found = super().measure(itemsets, subsets, shorter)
+        count = np.minimum(found.count, shorter.count[subsets].min(axis=1))
+        return replace(found, observed=count, count=count)

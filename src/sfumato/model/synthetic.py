@@ -1,0 +1,104 @@
+"""Synthetic records drawn from a fitted law: they resemble the crowd, and no one in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.channels.contrasts import Axes, Floats
+from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
+from sfumato.errors import ParameterError
+from sfumato.model.model import Model
+from sfumato.randomness import Keystream, secure
+from sfumato.table import Table
+
+PARENTS = 3  # columns on which the next one may depend, where no law of all was fitted
+MOST_CELLS = 2000  # of a column and those it depends on
+
+
+def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
+    """Records drawn from a model's law, numbers as the bins that the model knows.
+
+    Where laws are fitted set by set, columns are drawn one after the other, each from its law given
+    the three before it that tell most about it.
+    """
+    if rows < 1:
+        raise ParameterError(f"rows={rows}; draw at least one record")
+    draws = secure() if rng is None else rng
+    cells = _jointly(model, rows, draws) if model.dense else _in_turn(model, rows, draws)
+    domain = Domain(
+        tuple(_drawn(model, attribute) for attribute in model.domain if _known(model, attribute)),
+        model.domain.title,
+    )
+    columns = tuple(_column(model, attribute, cells) for attribute in domain)
+    return Table(domain, columns)
+
+
+def _known(model: Model, attribute: Attribute) -> bool:
+    return any(part.attribute.name == attribute.name for part in model.columns)
+
+
+def _drawn(model: Model, attribute: Attribute) -> Attribute:
+    """The attribute as it is drawn: private like the law it comes from, a number in its bins."""
+    plain = attribute.bins() if isinstance(attribute, Numeric) else attribute
+    return replace(plain, public=False)
+
+
+def _jointly(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:
+    law = model.law.fit.law
+    place = _picked(np.cumsum(law), rng.random(rows) * law.sum())
+    return [axis.astype(np.intp) for axis in np.unravel_index(place, model.reports.shape)]
+
+
+def _picked(running: Floats, draws: Floats) -> NDArray[np.intp]:
+    return np.minimum(np.searchsorted(running, draws, side="right"), len(running) - 1)
+
+
+def _in_turn(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:
+    shape = model.reports.shape
+    cells: list[NDArray[np.intp]] = []
+    for axis, size in enumerate(shape):
+        parents = _parents(model, axis)
+        axes = (*parents, axis)
+        law = model.marginal_of(axes).share.reshape(-1, size)
+        running = np.cumsum(law / np.maximum(law.sum(axis=1, keepdims=True), 1e-300), axis=1)
+        held = np.zeros(rows, dtype=np.intp)
+        if parents:
+            codes = tuple(cells[parent] for parent in parents)
+            held = np.ravel_multi_index(codes, tuple(shape[parent] for parent in parents))
+        drawn = (rng.random(rows)[:, None] >= running[held]).sum(axis=1)
+        cells.append(np.minimum(drawn, size - 1).astype(np.intp))
+    return cells
+
+
+def _parents(model: Model, axis: int) -> Axes:
+    """The earlier columns that tell most about this one, as long as their cells are few."""
+    ranked = sorted(range(axis), key=lambda other: -_information(model, (other, axis)))
+    chosen: list[int] = []
+    cells = model.reports.shape[axis]
+    for other in ranked:
+        more = cells * model.reports.shape[other]
+        if len(chosen) < PARENTS and more <= MOST_CELLS:
+            chosen.append(other)
+            cells = more
+    return tuple(sorted(chosen))
+
+
+def _information(model: Model, pair: Axes) -> float:
+    """The mutual information of two columns, in nats."""
+    law = model.marginal_of(pair).share.reshape([model.reports.shape[axis] for axis in pair])
+    alone = np.outer(law.sum(axis=1), law.sum(axis=0))
+    there = law > 0
+    return float((law[there] * np.log(law[there] / alone[there])).sum())
+
+
+def _column(model: Model, attribute: Attribute, cells: Sequence[NDArray[np.intp]]) -> Any:
+    axes = [a for a, part in enumerate(model.columns) if part.attribute.name == attribute.name]
+    if isinstance(attribute, Items):
+        return Bits.from_dense(np.stack([cells[axis] == 1 for axis in axes], axis=1))
+    return cells[axes[0]].astype(code_dtype(attribute.size))

@@ -1,0 +1,86 @@
+"""Notebook: results as small HTML tables where they are looked at, and as frames where they go on.
+
+Every label is escaped: it comes from a file, and files may hold anything.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from sfumato.errors import MissingExtraError
+from sfumato.printable import plain
+
+MOST_LINES = 40  # of a table in a notebook
+
+
+def html_table(
+    heads: Sequence[str],
+    lines: Iterable[Sequence[Any]],
+    *,
+    title: str | None = None,
+    notes: Iterable[str] = (),
+) -> str:
+    """A table of HTML; long ones are cut, and say so.
+
+    >>> html_table(["item"], [["<b>"]])
+    '<table><thead><tr><th>item</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    rows = [list(line) for line in lines]
+    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>"
+        for line in rows[:MOST_LINES]
+    )
+    rest = len(rows) - MOST_LINES
+    remarks = [*([f"… and {rest:,} more"] if rest > 0 else []), *notes]
+    return (
+        ("" if title is None else f"<p><b>{_text(title)}</b></p>")
+        + f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        + "".join(f"<p>{_text(remark)}</p>" for remark in remarks)
+    )
+
+
+def html_facts(title: str, facts: Iterable[tuple[str, Any]], notes: Iterable[str] = ()) -> str:
+    """A few named facts as a table of two columns."""
+    return html_table(
+        ["", ""], [line for line in facts if line[1] is not None], title=title, notes=notes
+    )
+
+
+def as_polars(table: Any) -> Any:
+    """An Arrow table as a Polars data frame."""
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtraError(
+            "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
+        ) from None
+    return polars.from_arrow(table)
+
+
+class Framed:
+    """What can be had as a table: `to_arrow` says how, the other frames follow."""
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """The result as an Arrow table."""
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas data frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The same as a Polars data frame."""
+        return as_polars(self.to_arrow())
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The same as one dictionary a row."""
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
+
+
+def _text(value: Any) -> str:
+    return escape(plain(str(value)))

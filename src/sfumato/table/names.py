@@ -1,0 +1,48 @@
+"""Names of items: a file that says what the ids of baskets are called."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from sfumato.errors import FileError
+from sfumato.received import read_text
+
+MOST_NAMES_BYTES = 1 << 25  # of a file of names
+HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
+
+
+def read_names(path: str | Path) -> dict[str, str]:
+    """What each item is called, by its id: a line each, id and name parted by a comma or a tab.
+
+    A name that several ids share is told apart by its id.
+    """
+    text = read_text(Path(path), f"names file '{path}'", MOST_NAMES_BYTES).lstrip("\ufeff")
+    first = text.partition("\n")[0]
+    delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    found: dict[str, str] = {}
+    try:
+        for number, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+            if row and not (number == 1 and row[0].strip().casefold() in HEADERS):
+                _take(found, row, number, path)
+    except csv.Error as error:
+        raise FileError(f"names file '{path}' is not readable: {error}") from None
+    if not found:
+        raise FileError(f"names file '{path}' names no item", hint="a line each, as in 24,milk")
+    times = Counter(found.values())
+    return {item: name if times[name] == 1 else f"{name} ({item})" for item, name in found.items()}
+
+
+def _take(found: dict[str, str], row: Sequence[str], number: int, path: str | Path) -> None:
+    if len(row) < 2 or not row[0].strip() or not row[1].strip():
+        raise FileError(
+            f"line {number} of names file '{path}' has no id and name",
+            hint="a line each, as in 24,milk",
+        )
+    item, name = row[0].strip(), row[1].strip()
+    if found.get(item, name) != name:
+        raise FileError(f"names file '{path}' calls item {item} both '{found[item]}' and '{name}'")
+    found[item] = name

@@ -1,0 +1,187 @@
+"""The least squares of a questionnaire, judged by brute force and by repeated answering."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sfumato.channels.questions import Question, Questions, System
+from sfumato.errors import Unanswerable
+
+SHAPE = (2, 3, 2)
+GAMMA = 6.0
+QUESTIONS = (
+    Question((0,), 2, 0.1),
+    Question((0, 1), 6, 0.25),
+    Question((1, 2), 6, 0.25),
+    Question((0, 2), 4, 0.1),
+    Question((0, 1, 2), 5, 0.1, (0, 1, 2, 3, 4, 0, 2, 1, 4, 3, 0, 2)),
+    Question((0, 1, 2), 5, 0.1, (4, 0, 3, 1, 2, 0, 1, 1, 3, 2, 4, 0)),
+    Question((0, 1, 2), 5, 0.1, (1, 4, 4, 2, 0, 3, 3, 0, 2, 1, 3, 4)),
+)
+SYSTEM = System(SHAPE, QUESTIONS, GAMMA)
+CELLS = list(product(*map(range, SHAPE)))
+TRUTH = np.random.default_rng(5).dirichlet(np.ones(12) * 0.7)
+
+
+def law_of(question: Question) -> np.ndarray:  # (answers, records)
+    """P(answer | record), cell by cell from the definition."""
+    result = np.empty((question.answers, len(CELLS)))
+    for place, record in enumerate(CELLS):
+        cell = 0
+        for axis in question.axes:
+            cell = cell * SHAPE[axis] + record[axis]
+        true = cell if question.groups is None else question.groups[cell]
+        for answer in range(question.answers):
+            weight = GAMMA if answer == true else 1.0
+            result[answer, place] = weight / (GAMMA + question.answers - 1)
+    return result
+
+
+def answered(truth: np.ndarray, people: int, rng: np.random.Generator) -> np.ndarray:
+    """The tally of so many people with this law."""
+    tally = np.zeros((len(QUESTIONS), SYSTEM.answers))
+    shares = rng.multinomial(people, [question.share for question in QUESTIONS])
+    for place, question in enumerate(QUESTIONS):
+        chances = law_of(question) @ truth
+        tally[place, : question.answers] = rng.multinomial(shares[place], chances)
+    return tally
+
+
+def asking(*axes: int, system: System = SYSTEM) -> Questions:
+    shape = tuple(SHAPE[axis] for axis in axes)
+    return Questions(system, axes, np.arange(math.prod(shape)), shape)
+
+
+def marginal(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    rest = tuple(axis for axis in range(len(SHAPE)) if axis not in axes)
+    return table.reshape(SHAPE).sum(axis=rest)
+
+
+def test_the_channel_of_whole_records_is_the_law_of_every_answer() -> None:
+    dense = asking(0, 1, 2).to_dense().reshape(len(QUESTIONS), SYSTEM.answers, -1)
+    for place, question in enumerate(QUESTIONS):
+        np.testing.assert_allclose(
+            dense[place, : question.answers], question.share * law_of(question)
+        )
+        assert not dense[place, question.answers :].any()
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("asked_only", [False, True])
+def test_what_is_expected_comes_back(axes: tuple[int, ...], asked_only: bool) -> None:
+    channel = asking(*axes, system=SYSTEM.within(axes) if asked_only else SYSTEM)
+    table = marginal(TRUTH, axes) * 1000
+    np.testing.assert_allclose(channel.solve(channel.apply(table)), table)
+    expected = asking(0, 1, 2).apply(TRUTH.reshape(SHAPE) * 1000)  # whatever the other columns are
+    np.testing.assert_allclose(channel.settle(expected).solve(expected), table)
+
+
+def brute_force(tally: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Weighted least squares over the shares of whole records, by a dense pseudo-inverse."""
+    rows, seen, people, base = [], [], [], []
+    for place, question in enumerate(QUESTIONS):
+        asked = tally[place, : question.answers].sum()
+        for answer in range(question.answers):
+            rows.append(law_of(question)[answer])
+            seen.append(tally[place, answer] / asked)
+            people.append(asked)
+            base.append(1 / (GAMMA + SYSTEM.answers - 1))
+    matrix, even = np.array(rows), np.full(12, 1 / 12)
+    centred = matrix - matrix.mean(axis=1, keepdims=True)  # shares sum to 1
+    found = even
+    for _ in range(2):
+        chances = np.maximum(matrix @ found, 0.1 * np.array(base))
+        root = np.sqrt(np.array(people) / chances)
+        step = np.linalg.pinv(root[:, None] * centred, rcond=1e-10) @ (
+            root * (np.array(seen) - matrix @ even)
+        )
+        found = even + step
+    return marginal(found, axes) * tally.sum()
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, 1), (1, 2), (0, 1, 2)])
+def test_least_squares_by_brute_force(axes: tuple[int, ...]) -> None:
+    tally = answered(TRUTH, 5000, np.random.default_rng(8))
+    channel = asking(*axes).settle(tally)
+    np.testing.assert_allclose(channel.solve(tally), brute_force(tally, axes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, 1), (0, 1, 2)])
+def test_errors_are_those_of_answering_again(axes: tuple[int, ...]) -> None:
+    """Rows held fixed: 4,000 people with the same records answer 300 times."""
+    rng, people, runs = np.random.default_rng(3), 4000, 300
+    records = rng.multinomial(people, TRUTH)
+    found, stated = [], []
+    for _ in range(runs):
+        tally = answered_by(records, rng)
+        channel = asking(*axes).settle(tally)
+        estimate = channel.solve(tally)
+        found.append(estimate)
+        stated.append(channel.inverse_squared(tally) - estimate)
+    error = np.std(found, axis=0)
+    predicted = np.sqrt(np.mean(stated, axis=0))
+    # The standard deviation of 300 draws is known to some 4 %.
+    assert np.abs(error / predicted - 1).max() < 0.19
+    assert np.abs(error / (1.3 * predicted) - 1).max() > 0.19  # and a wrong one is seen
+    bias = (np.mean(found, axis=0) - marginal(records, axes)) / (error / np.sqrt(runs))
+    assert np.abs(bias).max() < 4.5
+
+
+def answered_by(records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    tally = np.zeros((len(QUESTIONS), SYSTEM.answers))
+    for place, number in enumerate(records):
+        shares = rng.multinomial(number, [question.share for question in QUESTIONS])
+        for question, asked in enumerate(shares):
+            law = law_of(QUESTIONS[question])[:, place]
+            tally[question, : len(law)] += rng.multinomial(asked, law)
+    return tally
+
+
+def test_coarse_cells_in_any_order_are_sums() -> None:
+    tally = answered(TRUTH, 5000, np.random.default_rng(4))
+    fine = asking(0, 1).settle(tally).solve(tally)
+    # Cells (column 1 in two groups, column 0): the axes in the other order.
+    view = np.array([0 if code < 2 else 2 for _, code in product(range(2), range(3))])
+    view += np.repeat([0, 1], 3)
+    coarse = Questions(SYSTEM, (0, 1), view, (2, 2)).settle(tally)
+    np.testing.assert_allclose(
+        coarse.solve(tally), [fine[:, :2].sum(axis=1), fine[:, 2]], rtol=1e-9
+    )
+    weights = np.array([[1.0, -2.0], [0.5, 3.0]])
+    votes = coarse.solve_adjoint(weights)
+    assert (votes * tally).sum() == pytest.approx((weights * coarse.solve(tally)).sum())
+    np.testing.assert_allclose(coarse.adjoint(votes), weights, atol=1e-9)
+
+
+def test_known_columns_are_solved_cell_by_cell() -> None:
+    rng = np.random.default_rng(9)
+    tallies = np.stack([answered(TRUTH, 3000, rng), answered(TRUTH[::-1], 2000, rng)])
+    both = asking(0, 1).beside((2,)).settle(tallies)
+    for place in range(2):
+        alone = asking(0, 1).settle(tallies[place])
+        np.testing.assert_allclose(both.solve(tallies)[place], alone.solve(tallies[place]))
+        np.testing.assert_allclose(
+            both.inverse_squared(tallies)[place], alone.inverse_squared(tallies[place])
+        )
+
+
+def test_columns_that_no_question_held_are_refused() -> None:
+    pairs = System(SHAPE, QUESTIONS[:4], GAMMA)
+    tally = answered(TRUTH, 5000, np.random.default_rng(4))[:4]
+    with pytest.raises(Unanswerable, match="no question held 3"):
+        asking(0, 1, 2, system=pairs).settle(tally[:, : pairs.answers]).solve(tally)
+
+
+def test_what_too_few_were_asked_about_is_refused() -> None:
+    tally = answered(TRUTH, 5000, np.random.default_rng(4))
+    tally[[1, 4, 5, 6]] = 0  # nobody was asked about columns 0 and 1 together
+    assert asking(0).settle(tally).solve(tally).sum() == pytest.approx(tally.sum())
+    with pytest.raises(Unanswerable, match="do not determine"):
+        asking(0, 1).settle(tally)
+    groups = np.stack([tally, answered(TRUTH, 100, np.random.default_rng(1))])
+    with pytest.raises(Unanswerable, match="1 of 2 groups"):
+        asking(0, 1).beside((2,)).settle(groups)

@@ -1,0 +1,97 @@
+"""Every shell and Python block of the documentation runs, and the site builds without a warning.
+
+Outcomes are kept by content (`press`), so that a page whose blocks and sources did not change since
+`make docs` is not run again.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from press.blocks import blocks
+from press.doctests import fenced
+from press.lists import LISTS, commands, mechanisms
+from press.printing import PLACE, printed, shortened
+from press.running import DOCS, ROOT, BlockError, outcomes, run
+
+from sfumato.cli.commands import COMMANDS
+from sfumato.mechanisms.registry import MECHANISMS
+
+PAGES = sorted(DOCS.rglob("*.md"))
+
+# One worker for all, so that the site is built from what the pages' tests kept.
+pytestmark = pytest.mark.xdist_group("docs")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_every_block_of_a_page_runs(page: Path) -> None:
+    found = blocks(page.read_text(encoding="utf-8"))
+    assert len(outcomes(page)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```sh\nfalse\n```\n",
+        "```sh\nfalse | cat\n```\n",
+        "```sh exit=2\ntrue\n```\n",
+        "```python\nraise ValueError\n```\n",
+        "```sh picture=a.svg\ntrue\n```\n",
+    ],
+)
+def test_a_block_that_does_not_end_as_it_should_is_found(block: str) -> None:
+    with pytest.raises(BlockError, match=r"page\.md:1"):
+        run(blocks(block), "page.md")
+
+
+def test_a_block_told_something_unknown_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 2: a block cannot be told quite"):
+        blocks("\n```sh quite\nls\n```\n")
+
+
+def test_blocks_share_a_folder_and_python_keeps_its_names() -> None:
+    page = "```sh\necho 41 > n\n```\n```python\nn = int(open('n').read())\n```\n"
+    page += "```python\nn + 1\n```\n```sh exit=3\nexit 3\n```\n"
+    assert [outcome.output for outcome in run(blocks(page), "page.md")] == ["", "", "42", ""]
+
+
+def test_real_output_stands_under_its_block(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh lines=1\nseq 3\n```\n\n```sh hide\necho unseen\n```\n", encoding="utf-8")
+    text = printed(page, lambda name, _: name, LISTS)
+    assert "seq 3\n```" in text and "\n1\n… and 2 more lines\n" in text
+    assert "unseen" not in text
+    assert shortened("a\nb", "2") == "a\nb"
+
+
+def test_every_generated_list_is_known_and_used() -> None:
+    used = {name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))}
+    assert used == LISTS.keys()
+
+
+def test_the_reference_names_every_command_and_mechanism() -> None:
+    assert all(f"## sfumato {name}\n" in commands() for name in COMMANDS)
+    assert all(f"[`{name}`]" in mechanisms() for name in MECHANISMS)
+
+
+def test_examples_of_docstrings_become_blocks() -> None:
+    assert fenced("A.\n\n>>> 1\n1\n\nB.") == "A.\n\n```pycon\n>>> 1\n1\n```\n\nB."
+
+
+@pytest.mark.skipif(
+    find_spec("mkdocs") is None and "CI" not in os.environ, reason="the group docs is not installed"
+)
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(tmp_path.rglob("*.html"))) >= len(PAGES)

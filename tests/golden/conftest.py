@@ -1,3 +1,0 @@
-"""The PostgreSQL server of the engines' tests."""
-
-from tests.engines.conftest import postgres as postgres

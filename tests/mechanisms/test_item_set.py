@@ -1,0 +1,209 @@
+"""One symbol for a whole basket: exact γ, the variances of the two formulas, supports covered."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.bits import Bits
+from sfumato.domain import Category, Domain, Items
+from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable
+from sfumato.mechanisms.item_set import (
+    ItemSet,
+    best_buckets,
+    collision_variance,
+    read_candidates,
+    some_of,
+)
+from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.table import Table
+
+ASKED = Guarantee(19)
+
+
+def universe(items: int) -> Domain:
+    return Domain((Items("items", tuple(f"i{item}" for item in range(items))),))
+
+
+def baskets(rows: int, items: int, seed: int = 5, mean: float = 3.0) -> Table:
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, items + 1)
+    shares = np.minimum(shares / shares.sum() * mean, 0.9)
+    return Table(universe(items), (Bits.from_dense(rng.random((rows, items)) < shares),))
+
+
+def supports(release: sf.Release, items: int) -> tuple[np.ndarray, np.ndarray]:
+    law = release.mechanism.symbol_law
+    assert law is not None
+    count, variance = law.decode(release.counter.count(law.tally.cells))
+    return count, variance
+
+
+def test_small_universes_are_asked_directly_and_large_ones_by_collision():
+    assert ItemSet.promising(ASKED, universe(100)).candidates
+    large = ItemSet.promising(ASKED, universe(5000))
+    assert not large.candidates and large.buckets == best_buckets(8, 19.0)
+    best = min(range(9, 600), key=lambda t: collision_variance(8, t, 19.0))
+    assert abs(best - large.buckets) <= 2  # the formula's optimum is the scan's
+
+
+def test_gamma_is_exact_and_rounded_towards_privacy():
+    for domain in (universe(30), universe(3000)):
+        mechanism = ItemSet.promising(Guarantee(math.e**2), domain)
+        gamma = mechanism.guarantee.gamma
+        assert gamma <= math.e**2 < float(gamma) + 1 / 250
+        assert mechanism.program().gamma == gamma
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "collision"])
+def test_variances_are_those_of_the_two_formulas(hashed):
+    """An item that nobody holds, over baskets of one other item each."""
+    rows, items, repeats = 2000, 40, 120
+    truth = Table(
+        universe(items), (Bits.from_dense(np.eye(items, dtype=bool)[np.zeros(rows, int)]),)
+    )
+    mechanism = ItemSet.promising(ASKED, truth.domain, cap=4)
+    expected = (items + 4 * 19) / (rows * 18**2)
+    if hashed:
+        mechanism = ItemSet(truth.domain, 19, 4, buckets=best_buckets(4, 19.0))
+        expected = collision_variance(4, mechanism.buckets, 19.0) / rows
+    found = [
+        supports(sf.perturb(truth, mechanism, seeded(seed)), items)[0][5:] / rows
+        for seed in range(repeats)
+    ]
+    ratio = np.var(found) / expected
+    assert 0.92 < ratio < 1.08, ratio  # 120 × 35 nearly independent squares
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "collision"])
+def test_supports_are_covered(hashed):
+    rows, items = 20_000, 60
+    truth = baskets(rows, items)
+    true = truth.columns[0].counts()
+    mechanism = ItemSet.promising(ASKED, truth.domain)
+    if hashed:
+        mechanism = ItemSet(truth.domain, 19, 8, buckets=best_buckets(8, 19.0))
+    held, off = 0, []
+    for seed in range(12):
+        count, variance = supports(sf.perturb(truth, mechanism, seeded(seed)), items)
+        scores = (count - true) / np.sqrt(variance)
+        held += (np.abs(scores) < 1.96).sum()
+        off.append(scores)
+    share = held / (12 * items)
+    assert 0.92 < share < 0.985, share
+    assert abs(np.mean(off)) < 0.2
+
+
+def test_baskets_beyond_the_cap_are_put_right_within_the_error():
+    rows, items = 40_000, 50
+    truth = baskets(rows, items, mean=6.0)
+    true = truth.columns[0].counts()
+    mechanism = ItemSet.promising(ASKED, truth.domain, cap=3)
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(2)), items)
+    scores = (count - true)[:10] / np.sqrt(variance[:10])
+    assert np.abs(scores).max() < 3
+    capped = ItemSet.promising(ASKED, truth.domain, cap=30)
+    assert np.sqrt(supports(sf.perturb(truth, capped, seeded(2)), items)[1][0]) < np.sqrt(
+        variance[0]
+    )
+
+
+def test_candidates_are_mined_with_their_rules(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = 60_000
+    dense = rng.random((rows, 12)) < 0.1
+    dense[:, 1] = dense[:, 0] & (rng.random(rows) < 0.7) | (rng.random(rows) < 0.05)
+    dense[:, 0] |= rng.random(rows) < 0.2
+    truth = Table(universe(12), (Bits.from_dense(dense),))
+    path = tmp_path / "candidates.txt"
+    path.write_text("i0\ni1\ni2\n\ni0, i1\ni1,i2\n")
+    mechanism = ItemSet.promising(ASKED, truth.domain, candidates=path)
+    assert mechanism.candidates == ((0,), (1,), (2,), (0, 1), (1, 2)) and mechanism.cap == 5
+    release = sf.perturb(truth, mechanism, seeded(3))
+    found = sf.frequent_itemsets(release, 0.05)
+    true = sf.frequent_itemsets(sf.Exact(truth), 0.001)
+    exact = dict(zip(true.items, true.support, strict=True))
+    assert ("i0", "i1") in found.items
+    for itemset in found:
+        assert abs(itemset.support - exact[itemset.items]) < 4.5 * itemset.stderr
+    rules = sf.association_rules(found, min_confidence=0.3)
+    assert len(rules) and all(error > 0 for error in rules.stderr["confidence"])
+
+
+def test_a_release_by_collision_is_counted_by_engines(tmp_path):
+    truth = baskets(5000, 30)
+    mechanism = ItemSet(truth.domain, 19, 4, buckets=60, seeds=256)
+    release = sf.perturb(truth, mechanism, seeded(1))
+    release.save(tmp_path / "b.parquet")
+    here = sf.frequent_itemsets(release, 0.1)
+    there = sf.frequent_itemsets(sf.open(tmp_path / "b.parquet"), 0.1)
+    assert here.items == there.items and np.allclose(here.support, there.support)
+
+
+def test_the_compiled_loop_sums_what_the_plain_one_does():
+    from sfumato.mechanisms.hash_kernels import sum_hits
+
+    mechanism = ItemSet(universe(50), 19, 5, buckets=70, seeds=64)
+    counts = np.random.default_rng(1).integers(0, 9, (64, 70)).astype(float)
+    hits = np.zeros(50)
+    sum_hits(counts, mechanism._polynomials.astype(np.uint64), 70, hits)
+    plain = [
+        sum(counts[seed, buckets_of(mechanism.pool, seed, [item], 6, 70)[0]] for seed in range(64))
+        for item in range(50)
+    ]
+    assert np.allclose(hits, plain) and np.allclose(mechanism._hits(counts), plain)
+
+
+def test_some_places_are_drawn_evenly_and_never_twice():
+    sizes = np.full(30_000, 5)
+    chosen = some_of(np.arange(30_000) * 5, sizes, 3, seeded(1)) % 5
+    assert all(len(set(row)) == 3 for row in chosen[:500].tolist())
+    counts = np.bincount(chosen.ravel(), minlength=5)
+    assert np.abs(counts - 18_000).max() < 5 * math.sqrt(30_000 * 0.24)
+
+
+def test_public_columns_stand_beside(tmp_path):
+    truth = baskets(20_000, 8)
+    shop = Category("shop", ("north", "south"), public=True)
+    codes = (np.arange(20_000) % 2).astype(np.uint8)
+    records = Table(Domain((truth.domain.attributes[0], shop)), (truth.columns[0], codes))
+    release = sf.perturb(records, ItemSet.promising(ASKED, records.domain), seeded(1))
+    found = release.marginal(["shop", "i0"])
+    true = sf.Exact(records).marginal(list(found.cells)).value
+    assert np.all(np.abs(found.value - true) < 4.5 * found.stderr + 1e-6)
+
+
+def test_bad_candidates_are_refused_by_line(tmp_path):
+    items = universe(5).attributes[0]
+    for text, message in (
+        ("i0\ni9\n", "line 2 .* 'i9' is not in the universe"),
+        ("\n", "names no"),
+    ):
+        (tmp_path / "c.txt").write_text(text)
+        with pytest.raises(FileError, match=message):
+            read_candidates(tmp_path / "c.txt", items)
+    with pytest.raises(ParameterError, match="listed twice"):
+        ItemSet(universe(5), 19, 2, ((0,), (0,)))
+    with pytest.raises(ParameterError, match="no set of the universe"):
+        ItemSet(universe(5), 19, 2, ((7,),))
+    with pytest.raises(ParameterError, match="cap=0"):
+        ItemSet(universe(5), 19, 0, ((1,),))
+    with pytest.raises(ParameterError, match="cap=0"):
+        ItemSet.promising(ASKED, universe(5), cap=0)
+    with pytest.raises(SchemaError, match="one column of baskets"):
+        ItemSet.promising(ASKED, Domain((Category("a", ("x", "y")),)))
+    with pytest.raises(ParameterError, match="cannot be promised"):
+        ItemSet.promising(Guarantee(Fraction(1)), universe(5))
+
+
+def test_two_items_at_once_are_refused():
+    truth = baskets(500, 6)
+    release = sf.perturb(truth, ItemSet.promising(ASKED, truth.domain), seeded(1))
+    with pytest.raises(Unanswerable, match="nothing of 2 items one by one"):
+        release.marginal(["i0", "i1"])

@@ -1,0 +1,351 @@
+"""The questionnaire: which questions are asked, what is promised, what comes back, what
+is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from sfumato.channels.contrasts import Interactions
+from sfumato.domain import Category, Domain, Numeric
+from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
+from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.questions import (
+    MOST_CELLS,
+    ONE,
+    Asked,
+    asked,
+    by_order,
+    cover,
+    folds,
+    whole_weights,
+)
+from sfumato.mechanisms.registry import from_spec
+from sfumato.mechanisms.shares import (
+    Design,
+    Workload,
+    answers_of,
+    best_shares,
+    information,
+    mean_squares,
+    most_information,
+)
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.source import Exact, perturb
+from sfumato.table import Table
+
+SEX = Category("sex", ("f", "m"))
+PET = Category("pet", ("cat", "dog", "eel"))
+TOWN = Category("town", ("north", "south"), public=True)
+AGE = Numeric("age", 0, 99, cuts=(20, 40, 60, 80))
+PEOPLE = Domain((SEX, TOWN, PET, AGE))
+
+
+def wide(*sizes: int) -> Domain:
+    return Domain(
+        tuple(
+            Category(f"c{place}", tuple(map(str, range(size)))) for place, size in enumerate(sizes)
+        )
+    )
+
+
+def records(domain: Domain, rows: int, seed: int = 1) -> Table:
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 2, rows)
+    columns = []
+    for attribute in domain:
+        code = (rng.integers(0, attribute.size, rows) + first * rng.integers(0, 2, rows)) % (
+            attribute.size
+        )
+        columns.append(code.astype(np.uint8))
+    return Table(domain, tuple(columns))
+
+
+# --- which questions
+
+
+def test_the_usual_questions_for_few_columns() -> None:
+    mechanism = Questionnaire.promising(Guarantee(19), PEOPLE)
+    sizes = [len(question.columns) for question in mechanism.questions]
+    shares = [question.weight / ONE for question in mechanism.questions]
+    for order, share in ((1, 0.1), (2, 0.5), (3, 0.4)):
+        assert sum(s for s, o in zip(shares, sizes, strict=True) if o == order) == pytest.approx(
+            share
+        )
+    assert sum(question.weight for question in mechanism.questions) == ONE
+    assert mechanism.largest == 3
+
+
+def test_many_columns_get_a_cover_that_holds_every_pair() -> None:
+    domain = wide(2, 2, 2, 5, 4, 2, 3, 2, 5, 2)
+    mechanism = Questionnaire.promising(Guarantee(19), domain)
+    held = {pair for each in mechanism.questions for pair in combinations(each.columns, 2)}
+    assert held == set(combinations(range(10), 2))
+    again = Questionnaire.promising(Guarantee(19), domain)
+    assert again == mechanism  # the draws of a cover are fixed
+
+
+def test_most_questions_are_about_a_target() -> None:
+    domain = wide(2, 2, 2, 5, 4, 2, 3, 2, 5, 2)
+    mechanism = Questionnaire.promising(Guarantee(19), domain, target="c3")
+    about = sum(question.weight for question in mechanism.questions if 3 in question.columns)
+    assert 0.7 * ONE < about < 0.95 * ONE
+    assert {axis for question in mechanism.questions for axis in question.columns} == set(range(10))
+
+
+def test_folds_are_balanced_and_determine_the_cells() -> None:
+    for cells, answers in ((30, 20), (125, 20), (40, 7)):
+        maps = folds(cells, answers)
+        assert len(maps) >= max(2, math.ceil((cells - 1) / (answers - 1)))
+        for each in maps:
+            sizes = np.bincount(each, minlength=answers)
+            assert sizes.max() - sizes.min() <= 1
+        rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
+        assert np.linalg.matrix_rank(rows.astype(float)) == cells
+        assert folds(cells, answers) == maps
+
+
+def test_questions_are_folded_beyond_the_limit_only() -> None:
+    assert answers_of(26, 19) == 26 and answers_of(27, 19) == 20 and answers_of(1000, 19) == 20
+    found = asked([(0,), (0, 1)], [0.5, 0.5], (26, 2), 19)
+    assert found[0].map is None and found[0].answers == 26
+    assert all(question.answers == 20 for question in found[1:])
+    assert len(found) == 1 + len(folds(52, 20))
+
+
+def test_weights_are_whole_and_sum_to_two_to_the_32() -> None:
+    shares = np.random.default_rng(1).dirichlet(np.ones(500))
+    weights = whole_weights(shares.tolist())
+    assert sum(weights) == ONE
+    np.testing.assert_allclose(np.array(weights) / ONE, shares, atol=1e-9)
+
+
+def test_orders_too_long_for_the_schema_are_left_out_and_said() -> None:
+    sets, shares, notes = by_order((2, 3), {1: 0.1, 2: 0.5, 3: 0.4}, ("a", "b"))
+    assert sets == [(0,), (1,), (0, 1)]
+    assert shares == pytest.approx([1 / 12, 1 / 12, 5 / 6])
+    assert "triples were left out" in notes[0] and "2 private columns" in notes[0]
+
+
+# --- foreseen errors
+
+
+def test_an_answer_tells_most_at_gamma_plus_one() -> None:
+    for gamma in (3.0, 19.0):
+        told = [information(gamma, g, g) * (g - 1) for g in range(2, 60)]
+        assert max(told) == pytest.approx(most_information(gamma), rel=1e-3)
+        assert np.argmax(told) + 2 == gamma + 1
+
+
+def test_optimised_shares_are_no_worse_than_any_others() -> None:
+    shape = (4, 5, 5, 2, 2)
+    workload = Workload.itemsets(shape, 2)
+    sets = [(0,), (3, 4), (0, 3, 4), *combinations(range(5), 2)]
+    best = best_shares(sets, workload, 19)
+    least = Design(shape, 19, tuple(sets), tuple(best)).weighted_variance(workload)
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        other = best * np.exp(rng.normal(size=len(best)) * 0.3)
+        design = Design(shape, 19, tuple(sets), tuple(other / other.sum()))
+        assert design.weighted_variance(workload) >= least * (1 - 1e-9)
+    assert least >= workload.least(19)
+
+
+def test_a_workload_of_itemsets_is_the_sum_of_its_marginals() -> None:
+    shape = (2, 3, 4, 2)
+    every = [axes for size in (1, 2, 3) for axes in combinations(range(4), size)]
+    whole, parts = Workload.itemsets(shape, 3), Workload.marginals(shape, every)
+    assert set(whole.weights) == set(parts.weights)
+    for axes, weight in whole.weights.items():
+        assert weight == pytest.approx(parts.weights[axes])
+
+
+def test_the_foreseen_error_is_the_one_found() -> None:
+    """The closed form against the error of unbiased answers, over 40 releases."""
+    domain = wide(4, 5, 3, 2)
+    mechanism = Questionnaire.promising(Guarantee(19), domain)
+    table = Table(
+        domain,
+        tuple(
+            np.random.default_rng(place).integers(0, size, 20_000).astype(np.uint8)
+            for place, size in enumerate(domain.shape)
+        ),
+    )
+    sets = sorted({question.columns for question in mechanism.questions})
+    shares = [
+        sum(q.weight for q in mechanism.questions if q.columns == axes) / ONE for axes in sets
+    ]
+    design = Design(domain.shape, 19, tuple(sets), tuple(shares))
+    for axes in ((0,), (0, 1), (1, 2, 3)):
+        names = [f"c{axis}" for axis in axes]
+        truth = Exact(table).marginal(names).value
+        errors = [
+            perturb(table, mechanism, seeded(seed)).marginal(names).value - truth
+            for seed in range(40)
+        ]
+        found = math.sqrt(np.mean(np.square(errors))) / 20_000
+        foreseen = math.sqrt(design.variance(axes) / 20_000)
+        assert abs(found / foreseen - 1) < 0.15
+
+
+def test_the_closed_form_of_any_weighted_sum_is_that_of_its_features() -> None:
+    shape, rng = (2, 3, 4), np.random.default_rng(3)
+    weights = rng.normal(size=shape)
+    found = mean_squares(weights, [np.full(size, 1 / size) for size in shape])
+    every = Interactions.up_to(shape, (False,) * 3, 3)
+    pulls = every.features((0, 1, 2)).matrix.T @ weights.ravel() / 24
+    for axes in every.sets:
+        assert found[axes] == pytest.approx((pulls[every.places(axes)] ** 2).sum())
+
+
+# --- what is promised
+
+
+def test_gamma_is_exact_and_never_above_what_was_asked() -> None:
+    for gamma in (Fraction(19), Fraction("13.28"), Fraction(2.718281828459045)):
+        mechanism = Questionnaire.promising(Guarantee(gamma), PEOPLE)
+        assert gamma * (1 - Fraction(1, 1000)) < mechanism.guarantee.gamma <= gamma
+        assert mechanism.program().gamma == mechanism.guarantee.gamma
+    assert Questionnaire.promising(Guarantee(Fraction("13.28")), PEOPLE).gamma == Fraction("13.28")
+
+
+def test_the_question_does_not_depend_on_the_record() -> None:
+    mechanism = Questionnaire.promising(Guarantee(19), PEOPLE)
+    zeros = tuple(np.zeros(5000, np.uint8) for _ in PEOPLE)
+    ones = tuple(np.ones(5000, np.uint8) for _ in PEOPLE)
+    first, second = (mechanism.perturb(each, seeded(4)) for each in (zeros, ones))
+    assert np.array_equal(first[0], second[0])
+
+
+# --- what comes back
+
+
+def test_what_some_question_held_is_answered_and_the_rest_refused() -> None:
+    domain = wide(2, 3, 2, 4)
+    table = records(domain, 30_000)
+    release, truth = (
+        perturb(table, Questionnaire.promising(Guarantee(19), domain), seeded(2)),
+        Exact(table),
+    )
+    for names in (["c0"], ["c3", "c1"], ["c2", "c0", "c3"]):
+        found, true = release.marginal(names), truth.marginal(names)
+        assert np.abs((found.value - true.value) / found.stderr).max() < 4.5
+        assert found.value.sum() == pytest.approx(30_000)
+    with pytest.raises(Unanswerable, match=r"no question held c0, c1, c2, c3 together \(3 columns"):
+        release.marginal(["c0", "c1", "c2", "c3"])
+
+
+def test_public_columns_are_counted_beside_the_questions() -> None:
+    domain = Questionnaire.promising(Guarantee(19), PEOPLE).domain
+    table = records(domain, 40_000)
+    release, truth = (
+        perturb(table, Questionnaire.promising(Guarantee(19), PEOPLE), seeded(3)),
+        Exact(table),
+    )
+    assert release.marginal(["town"]).value.tolist() == truth.marginal(["town"]).value.tolist()
+    found, true = release.marginal(["town", "pet", "sex"]), truth.marginal(["town", "pet", "sex"])
+    assert np.abs((found.value - true.value) / found.stderr).max() < 4.5
+    np.testing.assert_allclose(
+        found.value.sum(axis=(1, 2)), truth.marginal(["town"]).value, rtol=1e-9
+    )
+
+
+def test_likelihood_is_the_law_of_the_reports() -> None:
+    """log P(report | cell), up to a constant of the report, against the channel of
+    whole records.
+    """
+    domain = wide(2, 3, 2)
+    mechanism = Questionnaire.promising(Guarantee(5), domain)
+    reports = mechanism.perturb(records(domain, 400).columns, seeded(1))
+    cells = [domain.cells_of(name) for name in domain.names]
+    logs = mechanism.likelihood(reports, cells)
+    dense = mechanism.private_channel.to_dense()
+    place = np.ravel_multi_index(
+        tuple(np.asarray(c) for c in reports), mechanism.private_reports.shape
+    )
+    expected = np.log(dense[place])
+    np.testing.assert_allclose(
+        logs - logs.mean(axis=1, keepdims=True),
+        expected - expected.mean(axis=1, keepdims=True),
+        atol=1e-9,
+    )
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("singles:0.1,pairs:0.5", "sum to 0.6"),
+        ("singles:0.1,pears:0.9", "did you mean 'pairs'"),
+        ("pairs", "no share of questions"),
+        ("pairs:x", "is no share"),
+        ("pairs:-1,singles:2", "is no share"),
+        ("pairs:0.5,pairs:0.5", "two shares"),
+    ],
+)
+def test_shares_that_make_no_sense(text: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        Questionnaire.promising(Guarantee(19), PEOPLE, questions=text)
+
+
+def test_schemas_that_cannot_be_asked() -> None:
+    with pytest.raises(SchemaError, match="has one value"):
+        Questionnaire.promising(Guarantee(19), Domain((SEX, Category("x", ("only",)))))
+    with pytest.raises(SchemaError, match="values, more than"):
+        Questionnaire.promising(Guarantee(19), wide(2, MOST_CELLS + 1))
+    with pytest.raises(ParameterError, match="cells, more than"):
+        Questionnaire.promising(Guarantee(19), wide(60, 60), questions="pairs:1")
+    with pytest.raises(SchemaError, match="no cuts"):
+        Questionnaire.promising(Guarantee(19), Domain((SEX, Numeric("n", 0, 9))))
+    with pytest.raises(ParameterError, match="either decides"):
+        Questionnaire.promising(Guarantee(19), PEOPLE, questions="pairs:1", target="sex")
+
+
+def test_a_question_about_a_public_column_is_refused() -> None:
+    spec = Questionnaire.promising(Guarantee(19), PEOPLE).spec()
+    spec["parameters"]["questions"][0]["columns"] = ["town"]
+    with pytest.raises(ParameterError, match="'town', which is public"):
+        from_spec(spec)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p["questions"][0].update(weight=0),
+        lambda p: p["questions"][0].update(weight=p["questions"][0]["weight"] + 1),
+        lambda p: p.update(questions=[]),
+        lambda p: p["questions"][0].update(columns=["sex", "sex"]),
+        lambda p: p["questions"][0].update(columns=["sx"]),
+        lambda p: p["questions"][0].update(answers=2, map=[0, 5]),
+        lambda p: p["questions"][0].update(answers=2, map=[0]),
+        lambda p: p["questions"][0].update(answers=2, map=[1, 1]),
+        lambda p: p.update(gamma="1"),
+        lambda p: p.update(gamma="1e1000000"),
+    ],
+)
+def test_a_damaged_description_is_refused(change: object) -> None:
+    spec = Questionnaire.promising(Guarantee(19), PEOPLE).spec()
+    change(spec["parameters"])  # type: ignore[operator]
+    with pytest.raises(SfumatoError):
+        from_spec(spec)
+    assert issubclass(FileError, SfumatoError)
+
+
+def test_a_column_that_nobody_is_asked_about_is_refused() -> None:
+    with pytest.raises(ParameterError, match="no question asks about c1"):
+        Questionnaire(wide(2, 2), Fraction(19), (Asked((0,), ONE, 2),))
+
+
+def test_a_cover_for_a_workload_leaves_out_what_has_too_many_cells() -> None:
+    shape = (40, 40, 2, 2, 2, 2, 2, 2, 2, 2)
+    sets, shares = cover(shape, 19, Workload.itemsets(shape, 3, 2))
+    assert (0, 1) not in sets and (0, 2) in sets
+    assert shares.sum() == pytest.approx(1)

@@ -1,0 +1,303 @@
+"""A model asked like any source: of a questionnaire's release, of other releases, from its file."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.engines import open_source
+from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.retention import Retention
+from sfumato.model.files import model_to_dict, open_model, save_model
+from sfumato.model.fitted import fit_release
+from sfumato.model.format import describe_model, is_model
+from sfumato.model.model import Model
+from sfumato.model.synthetic import sample
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.source import Exact, Release, perturb
+from sfumato.table import Table
+
+PROMISE = Guarantee(19)
+DOMAIN = Domain(
+    (
+        Category("smoker", ("no", "yes")),
+        Category("town", ("north", "south"), public=True),
+        Category("pet", ("cat", "dog", "eel")),
+        Numeric("age", 0, 99, cuts=(25, 50, 75)),
+        Category("ill", ("no", "yes")),
+    )
+)
+
+
+def people(
+    rows: int = 30_000, domain: Domain = DOMAIN, pulls: tuple[float, float] = (0.4, 0.7)
+) -> Table:
+    """Columns that depend on one another, the odd ones by the second of the pulls."""
+    rng = np.random.default_rng(4)
+    hidden = rng.random(rows)
+    columns = []
+    for place, attribute in enumerate(domain.binned()):
+        pull = pulls[place % 2]
+        mixed = pull * hidden + (1 - pull) * rng.random(rows)
+        columns.append(np.minimum(mixed * attribute.size, attribute.size - 1).astype(np.uint8))
+    return Table(domain.binned(), tuple(columns))
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return people()
+
+
+@pytest.fixture(scope="module")
+def model(table: Table) -> Model:
+    return fit_release(perturb(table, Questionnaire.promising(PROMISE, DOMAIN), seeded(3)))
+
+
+def near(model: Model, truth: Exact, names: tuple[str, ...], most: float = 4.0) -> None:
+    found, true = model.marginal(names), truth.marginal(names)
+    assert found.value.min() >= 0
+    assert found.value.sum() == pytest.approx(truth.rows)
+    error = np.sqrt(found.stderr**2 + 30.0**2)  # a cell of a few people is a few people off
+    assert (np.abs(found.value - true.value) / error).max() < most
+
+
+def test_every_set_of_columns_is_answered(model: Model, table: Table) -> None:
+    truth = Exact(table)
+    for length in range(1, 6):
+        for names in combinations(DOMAIN.names, length):
+            near(model, truth, names)
+
+
+def test_the_public_column_is_known(model: Model, table: Table) -> None:
+    found = model.marginal(["town"])
+    assert found.value.tolist() == pytest.approx(Exact(table).marginal(["town"]).value.tolist())
+    assert found.stderr.max() < 1e-6
+
+
+def test_marginals_agree_with_one_another(model: Model) -> None:
+    whole = model.marginal(DOMAIN.names)
+    for names in combinations(DOMAIN.names, 2):
+        part = whole.coarsen([model.cells(name) for name in names])
+        np.testing.assert_allclose(part.value, model.marginal(names).value, rtol=1e-9)
+        np.testing.assert_allclose(part.stderr, model.marginal(names).stderr, rtol=1e-6, atol=1e-6)
+
+
+def test_answers_say_what_they_assume(model: Model) -> None:
+    short = model.marginal(["smoker", "pet", "ill"]).where(smoker="yes")
+    long = model.marginal(["smoker", "pet", "ill", "age"]).where(smoker="yes")
+    assert short.assumes is None and short.sampling
+    assert long.assumes == "no interaction of more than 3 columns"
+    result = sf.query(
+        model, "SELECT COUNT(*) FROM t WHERE smoker='yes' AND pet='cat' AND ill='no' AND age < 50"
+    ).to_dict()
+    assert result["rows"][0][result["columns"][0]]["assumes"] == long.assumes
+    assert any("it assumes" in note for note in result["notes"])
+
+
+def test_query_mining_rules_trees_and_bayes_work_on_it(model: Model, table: Table) -> None:
+    rows = sf.query(model, "SELECT pet, COUNT(*) AS n FROM t WHERE age < 50 GROUP BY pet").rows
+    truth = sf.query(Exact(table), "SELECT pet, COUNT(*) AS n FROM t WHERE age < 50 GROUP BY pet")
+    for found, true in zip(rows, truth.rows, strict=True):
+        assert abs(found["n"].value - true["n"].value) < 4.5 * found["n"].stderr
+    found = sf.frequent_itemsets(model, 0.05)
+    supports = dict(zip(found.items, found.support.tolist(), strict=True))
+    assert max(map(len, supports)) >= 4
+    for items, support in supports.items():
+        for shorter in combinations(items, len(items) - 1):
+            if shorter in supports:
+                assert support <= supports[shorter] + 1e-12
+    assert len(sf.association_rules(found, min_confidence=0.5)) > 0
+    assert sf.NaiveBayes("ill").fit(model).score(table) > 0.5
+    assert sf.DecisionTree("ill").fit(model).tree_.root.split is not None
+
+
+def test_synthetic_records_are_those_of_the_law(model: Model) -> None:
+    drawn = Exact(sample(model, 200_000, seeded(5)))
+    assert drawn.domain.names == DOMAIN.names
+    for names in combinations(DOMAIN.names, 2):
+        expected = model.marginal(names).value / model.rows * 200_000
+        found = drawn.marginal(names).value
+        assert (np.abs(found - expected) / np.sqrt(expected + 9)).max() < 5
+    with pytest.raises(ParameterError, match="at least one record"):
+        sample(model, 0)
+
+
+def test_a_model_survives_its_file(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "people.model.json"
+    save_model(model, path)
+    assert is_model(path)
+    again = open_model(path)
+    assert np.array_equal(again.law.fit.theta, model.law.fit.theta)
+    for names in (["pet", "ill"], ["smoker", "town", "pet", "age", "ill"]):
+        np.testing.assert_allclose(again.marginal(names).value, model.marginal(names).value)
+        np.testing.assert_allclose(
+            again.marginal(names).stderr, model.marginal(names).stderr, rtol=1e-6
+        )
+    described = describe_model(path)
+    assert described["fitted_to"]["mechanism"] == "questionnaire"
+    assert described["fitted_to"]["rows"] == 30_000 and described["order"] == 3
+    with pytest.raises(FileError, match="already there"):
+        save_model(model, path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(version=9),
+        lambda d: d["counts"].pop(),
+        lambda d: d["counts"].__setitem__(0, -1),
+        lambda d: d["law"]["coefficients"].pop(),
+        lambda d: d["law"]["variances"].__setitem__(0, 0.0),
+        lambda d: d.update(order=7),
+        lambda d: d["release"].update(mechanism="nothing"),
+        lambda d: d.pop("counts"),
+    ],
+)
+def test_a_damaged_file_is_refused(model: Model, tmp_path: Path, change: object) -> None:
+    data = json.loads(json.dumps(model_to_dict(model)))
+    change(data)  # type: ignore[operator]
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises((FileError, ParameterError)):
+        open_model(path)
+
+
+def test_columns_it_was_not_fitted_to_are_refused(model: Model) -> None:
+    with pytest.raises(SchemaError, match="'smokr'"):
+        model.marginal(["smokr"])
+    many = Domain(
+        (
+            Category("smoker", ("no", "yes")),
+            Category("place", tuple(map(str, range(5000))), public=True),
+            Category("ill", ("no", "yes")),
+        )
+    )
+    rng = np.random.default_rng(1)
+    table = Table(
+        many,
+        (
+            rng.integers(0, 2, 3000).astype(np.uint8),
+            rng.integers(0, 5000, 3000).astype(np.uint16),
+            rng.integers(0, 2, 3000).astype(np.uint8),
+        ),
+    )
+    fitted = fit_release(perturb(table, Questionnaire.promising(PROMISE, many), seeded(1)))
+    assert fitted.describe()["fitted_to"]["left_out"] == ["place"]
+    with pytest.raises(Unanswerable, match="not fitted to 'place'"):
+        fitted.marginal(["place"])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GammaDiagonal.promising(Guarantee(200), DOMAIN),
+        Retention(DOMAIN.binned(), keep=0.6),
+        Combined.promising(Guarantee(100), DOMAIN),
+        BitFlip(DOMAIN.binned(), 0.9, 0.9),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_any_release_can_be_fitted(mechanism: Mechanism, table: Table) -> None:
+    release = perturb(table, mechanism, seeded(6))
+    model, truth = fit_release(release), Exact(table)
+    for names in (("pet",), ("smoker", "ill"), ("pet", "age", "ill")):
+        near(model, truth, names, 5.0)
+    wide = ("smoker", "pet", "age", "ill")
+    true = truth.marginal(wide).value
+    raw = np.abs(release.marginal(wide).value - true).mean()
+    assert np.abs(model.marginal(wide).value - true).mean() < 1.05 * raw
+
+
+def test_baskets_of_few_items_can_be_fitted_and_of_many_not() -> None:
+    rng = np.random.default_rng(2)
+    for items, fits in ((8, True), (21, False)):
+        domain = Domain((Items("items", tuple(f"i{place}" for place in range(items))),))
+        held = rng.random((20_000, 1)) < np.linspace(0.2, 0.6, items)
+        bits = (held & (rng.random((20_000, items)) < 0.8)) | (rng.random((20_000, items)) < 0.1)
+        from sfumato.bits import Bits
+
+        table = Table(domain, (Bits.from_dense(bits),))
+        release = perturb(table, BitFlip(domain, 0.8, 0.8), seeded(1))
+        if not fits:
+            with pytest.raises(Unanswerable, match="at most 20 items, and these have 21"):
+                fit_release(release)
+            continue
+        near(fit_release(release), Exact(table), ("i0", "i1", "i2"), 5.0)
+
+
+def test_what_cannot_be_fitted_is_said(table: Table) -> None:
+    mechanism = Questionnaire.promising(PROMISE, DOMAIN)
+    few = perturb(table.slice(0, 100), mechanism, seeded(1))
+    with pytest.raises(Unanswerable, match=r"release of 100 reports is too small to fit"):
+        fit_release(few)
+    with pytest.raises(Unanswerable, match="counts each person once"):
+        fit_release(perturb(table, mechanism, seeded(1), copies=2))
+    with pytest.raises(ParameterError, match="use 2 or 3"):
+        fit_release(perturb(table, mechanism, seeded(1)), 5)
+
+
+def test_many_columns_are_fitted_set_by_set() -> None:
+    domain = Domain(
+        tuple(Category(f"c{place}", tuple("abcde"[: 2 + place % 4])) for place in range(14))
+    )
+    table = people(60_000, domain, (0.3, 0.4))  # no cell that is empty for want of a law
+    mechanism = Questionnaire.promising(PROMISE, domain)
+    model = fit_release(perturb(table, mechanism, seeded(2)))
+    assert not model.dense
+    truth = Exact(table)
+    for names in (("c0",), ("c1", "c2"), ("c3", "c7", "c11"), ("c0", "c5", "c9", "c13")):
+        near(model, truth, names, most=6.0)  # the errors of small cells have long tails
+    found, true = (source.marginal(["c3", "c7", "c11"]) for source in (model, truth))
+    assert (np.abs(found.value - true.value) < 1.96 * found.stderr).mean() > 0.9
+    four = model.marginal(["c0", "c5", "c9", "c13"]).dot(1.0)
+    assert four.assumes == "no interaction of more than 2 columns"
+    with pytest.raises(Unanswerable, match=r"cells; a model of 14 columns is fitted to 4,096"):
+        model.marginal(["c3", "c7", "c11", "c2", "c6", "c10", "c1"])
+    drawn = Exact(sample(model, 20_000, seeded(1)))
+    shares = drawn.marginal(["c3", "c7"]).value / 20_000
+    assert np.abs(shares - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
+
+
+def test_a_questionnaire_is_counted_once(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By DuckDB, from a file: the answers alone and beside the public column; what is asked later,
+    of the release or its model, reads no row.
+    """
+    monkeypatch.setenv("SFUMATO_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "release.parquet"
+    perturb(table, Questionnaire.promising(PROMISE, DOMAIN), seeded(3)).save(path)
+    release = open_source(str(path), "duckdb", cache=False)
+    assert isinstance(release, Release)
+    asked: list[tuple[str, ...]] = []
+    count = type(release.counter).count
+
+    def counted(counter: Any, cells: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(tuple(part.name for part in cells))
+        return count(counter, cells, *rest, **more)
+
+    monkeypatch.setattr(type(release.counter), "count", counted)
+    for names in combinations(("smoker", "pet", "age", "ill"), 2):
+        assert release.marginal(names).stderr.min() > 0
+    sf.query(release, "SELECT pet, COUNT(*) FROM t WHERE ill = 'yes' GROUP BY pet")
+    sf.frequent_itemsets(release, 0.05)
+    answers = ("question", "answer")
+    assert sorted(asked) == sorted([answers, ("town",), ("town", *answers)])
+    model = fit_release(release)
+    scans = len(asked)
+    sf.query(model, "SELECT pet, COUNT(*) FROM t WHERE ill = 'yes' AND age < 50 GROUP BY pet")
+    sf.frequent_itemsets(model, 0.05)
+    assert len(asked) == scans <= 4
