@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import hashlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,13 +30,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any
+
+from tests import reach
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sfumato"
 SEED = "sfumato 0.2"
-EACH = 20  # changes of a layer
+EACH = 12  # changes of a layer
 GOAL = 0.90
-PATIENCE = 600  # seconds for one stage of tests; a change that never ends has been noticed
+SECONDS = 60.0  # of the tests that run what is changed, the quickest first
+PATIENCE = 300  # seconds; a change that never ends has been noticed
+LEARNING = 2400  # seconds for what every test runs
+# Not judges: what they measure is the machine's as well.
+TIMED = ("tests/hostile/test_corpus.py", "tests/cli/test_startup.py")
 
 # Where else the tests of a layer are, beside tests/LAYER/ and tests/test_LAYER.py.
 JUDGES: dict[str, tuple[str, ...]] = {
@@ -353,70 +363,128 @@ def sample(layers: list[str] | None, each: int) -> list[Change]:
     return chosen
 
 
-def stages(change: Change, tests: Path) -> list[list[str]]:
-    """The tests that judge a change, the nearest first."""
+def judges(change: Change) -> list[str]:
+    """The files of tests that may judge a change: of its module, its layer, and those built on
+    it.
+    """
     parts = Path(change.path).with_suffix("").parts
-    own = [tests.joinpath(*parts[:-1], f"test_{parts[-1]}.py")]
-    own += [tests.joinpath(*parts[:-2], f"test_{parts[-2]}.py")] if len(parts) > 1 else []
-    layer = [tests / change.layer, tests / f"test_{change.layer}.py"]
-    more = [tests / name for name in JUDGES.get(change.layer, ())]
-    found: list[list[str]] = []
-    done: set[Path] = set()
-    for group in (own, layer, more):
-        fresh = [path for path in group if path.exists() and path not in done]
-        done |= set(fresh)
-        if fresh:
-            found.append([str(path) for path in fresh])
-    return found
+    own = [f"tests/{'/'.join(parts[:-1])}/test_{parts[-1]}.py", f"src/sfumato/{change.path}"]
+    layer = [f"tests/{change.layer}", f"tests/test_{change.layer}.py"]
+    more = [f"tests/{name}" for name in JUDGES.get(change.layer, ())]
+    found: dict[str, None] = {}
+    for name in (*own, *layer, *more):
+        path = ROOT / name
+        files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path] * path.exists()
+        found |= dict.fromkeys(file.relative_to(ROOT).as_posix() for file in files)
+    return [name for name in found if not name.startswith(TIMED)]
 
 
-def survives(change: Change, copy: Path) -> bool:
-    """Whether every stage of tests passes with the change in place."""
+class Reach:
+    """Which functions every test runs, and how long it takes; kept in a folder, a file of tests
+    at a time, for as long as that file stays as it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tests: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def kept(self, name: str) -> Path:
+        text = name.encode() + (ROOT / name).read_bytes()
+        return self.folder / f"{hashlib.sha256(text).hexdigest()[:20]}.json"
+
+    def learn(self, names: list[str]) -> None:
+        """Run the files of tests that are not known yet, once, in a copy of marked sources."""
+        missing = [name for name in names if not self.kept(name).exists()]
+        if missing:
+            print(f"learning what {len(missing)} files of tests run", flush=True)
+            (copy,) = copies(1)
+            reach.mark(copy / "src" / "sfumato")
+            out = copy / "reach.json"
+            run(missing, copy, {"SFUMATO_REACH_OUT": str(out)}, LEARNING, stop=False)
+            found: dict[str, dict[str, Any]] = {name: {} for name in missing}
+            for test, facts in json.loads(out.read_text()).items():
+                found[test.partition("::")[0]][test] = facts
+            for name, tests in found.items():
+                self.kept(name).write_text(json.dumps(tests))
+            shutil.rmtree(copy, ignore_errors=True)
+        for name in names:
+            if name not in self.tests:
+                self.tests[name] = json.loads(self.kept(name).read_text())
+
+    def of(self, change: Change, seconds: float) -> list[str]:
+        """The tests that run what a change touches, the quickest of them, for so many seconds in
+        all, those of a file together.
+        """
+        text = (SOURCE / change.path).read_text(encoding="utf-8")
+        names = reach.reaching(change.path, change.line, text)
+        known = {
+            test: facts
+            for name in judges(change)
+            for test, facts in self.tests[name].items()
+            if facts["sound"] and facts["seconds"] <= seconds
+        }
+        able = [test for test in known if not names.isdisjoint(known[test]["reached"])]
+        if not able:  # compiled, perhaps: then whoever runs anything of its layer
+            able = [test for test in known if runs(known[test], change.layer)]
+        chosen: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        left = seconds
+        for spent, test in sorted((known[test]["seconds"], test) for test in able):
+            if spent <= left:
+                left -= spent
+                chosen[test.partition("::")[0]].append((spent, test))
+        groups = sorted(chosen.values(), key=lambda group: sum(spent for spent, _ in group))
+        return [test for group in groups for _, test in group]
+
+
+def runs(facts: dict[str, Any], layer: str) -> bool:
+    """Whether a test runs any function of a layer."""
+    return any(name.startswith((f"{layer}/", f"{layer}.py")) for name in facts["reached"])
+
+
+def survives(change: Change, copy: Path, tests: list[str]) -> bool:
+    """Whether these tests pass with the change in place."""
     target = copy / "src" / "sfumato" / change.path
     text = target.read_text(encoding="utf-8")
     target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
+    only = copy / "only.txt"
+    only.write_text("\n".join(tests))
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     try:
-        failed = next((s for s in stages(change, copy / "tests") if not passes(s, copy)), None)
+        return not tests or run(files, copy, {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE)
     finally:
         target.write_text(text, encoding="utf-8")
-    if failed is not None and not sound(failed, copy):
-        raise SystemExit(f"these tests fail without any change: {', '.join(failed)}")
-    return failed is None
 
 
-SOUND: dict[tuple[str, ...], bool] = {}  # stages that were seen to pass as the sources are
-
-
-def sound(stage: list[str], copy: Path) -> bool:
-    """Whether tests pass unchanged: else they would notice anything."""
-    key = tuple(str(Path(path).relative_to(copy)) for path in stage)
-    if key not in SOUND:
-        SOUND[key] = passes(stage, copy)
-    return SOUND[key]
-
-
-def passes(stage: list[str], copy: Path) -> bool:
+def run(
+    files: list[str], copy: Path, more: dict[str, str], patience: float, stop: bool = True
+) -> bool:
+    """Whether the tests of some files pass in a copy of the project."""
     environment = {
         **os.environ,
+        **more,
         "PYTHONPATH": str(copy / "src"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
     }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage]
+    command = [sys.executable, "-m", "pytest", *["-x"] * stop, "-q", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [*command, "-p", "tests.reach", *files],
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            command,
-            cwd=copy,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return process.wait(timeout=patience) == 0
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode in (0, 5)  # 5: nothing was collected there
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # and what it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def copies(count: int) -> Iterator[Path]:
@@ -431,25 +499,28 @@ def copies(count: int) -> Iterator[Path]:
         yield folder
 
 
-def judge(chosen: list[Change], jobs: int) -> dict[Change, bool]:
+def judge(chosen: list[Change], known: Reach, asked: argparse.Namespace) -> dict[Change, bool]:
     """Whether each change survives, a few at a time, each in a copy of the project of its own."""
+    known.learn(list(dict.fromkeys(name for change in chosen for name in judges(change))))
     free: Queue[Path] = Queue()
-    folders = list(copies(jobs))
+    folders = list(copies(asked.jobs))
     for folder in folders:
         free.put(folder)
 
     def one(change: Change) -> tuple[Change, bool]:
         copy, start = free.get(), time.monotonic()
         try:
-            alive = survives(change, copy)
+            tests = known.of(change, asked.seconds)
+            alive = survives(change, copy, tests)
         finally:
             free.put(copy)
         word = "SURVIVED" if alive else "noticed"
-        print(f"{word} {time.monotonic() - start:5.0f} s  {change}", flush=True)
+        spent = time.monotonic() - start
+        print(f"{word} {spent:5.0f} s {len(tests):4} tests  {change}", flush=True)
         return change, alive
 
     try:
-        with ThreadPoolExecutor(jobs) as workers:
+        with ThreadPoolExecutor(asked.jobs) as workers:
             return dict(workers.map(one, chosen))
     finally:
         for folder in folders:
@@ -484,6 +555,8 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=EACH, help="changes of a layer")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="only say what would be changed")
+    parser.add_argument("--reach", type=Path, help="a folder that keeps what every test runs")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="tests of a change, in all")
     parser.add_argument("--match", help="only changes whose line holds this")
     asked = parser.parse_args()
     chosen = sample(asked.layer, asked.each)
@@ -493,7 +566,9 @@ def main() -> int:
         print("\n".join(map(str, chosen)))
         print(f"{len(chosen)} changes")
         return 0
-    return 0 if report(judge(chosen, asked.jobs)) else 1
+    with tempfile.TemporaryDirectory(prefix="sfumato-reach-") as folder:
+        known = Reach(asked.reach or Path(folder))
+        return 0 if report(judge(chosen, known, asked)) else 1
 
 
 if __name__ == "__main__":

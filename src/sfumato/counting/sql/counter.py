@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -21,6 +21,7 @@ from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError, Unanswerable
 from sfumato.observation import ItemsetCounter, ItemSource
+from sfumato.table.readers import flat_names
 
 # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
 # many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
@@ -31,6 +32,7 @@ JOINED_CELLS = (
     1 << 12
 )  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
+SOUND = "sound"  # the question whether every column holds reports only
 ITEMSETS = 256  # itemsets counted by one statement
 
 
@@ -68,7 +70,6 @@ class SqlCounter:
     )
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
-    _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
     _found_rows: set[int] = field(default_factory=set, repr=False)  # in the tables counted so far
 
@@ -80,6 +81,7 @@ class SqlCounter:
         return min(self._found_rows) if self.stated_rows is None else self.stated_rows
 
     def _total(self) -> NDArray[Any]:
+        self.check_values()
         return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
@@ -138,20 +140,23 @@ class SqlCounter:
             )
         self._found_rows.add(found)
 
-    def check_values(self, cells: Iterable[Cells]) -> None:
-        """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
-        stated would take it for its own.
+    def check_values(self) -> None:
+        """Refuse rows of which any column holds a value outside its domain, as whoever reads them
+        would: a cell that is not stated would take it for its own. They are looked at once.
         """
+        if SOUND not in self._asked:
+            self._asked[SOUND] = self.once([SOUND], self._looked_at)
+
+    def _looked_at(self) -> NDArray[Any]:
         columns: dict[str, Attribute] = {}
-        for part in cells:
-            lists = part.item is not None and not self.relation.flags
-            name = part.attribute.name if lists else part.name
-            if name not in self._sound:
-                columns[name] = part.attribute
-        for name in [name for name, a in columns.items() if name == a.name and _in_lists(a)]:
-            self.item_counts(columns.pop(name))
+        for attribute in self.domain:
+            if isinstance(attribute, Items) and not self.relation.flags:
+                self.item_counts(attribute)
+            else:
+                columns |= dict.fromkeys(flat_names(attribute), attribute)
         if columns:
             self._check_columns(columns)
+        return np.asarray(len(self.domain))
 
     def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
         kinds = self._fetch(self._writer.kinds(list(columns))).schema
@@ -159,7 +164,6 @@ class SqlCounter:
         for name, strange in zip(columns, found.columns, strict=True):
             if strange[0].as_py():
                 raise _outside(name)
-        self._sound.update(columns)
 
     def item_counts(self, attribute: Attribute) -> Mapping[str, int]:
         """How many baskets of a column of lists hold each item; one of another universe is
@@ -173,12 +177,11 @@ class SqlCounter:
                 raise _outside(attribute.name)
             counts = found.column("n").to_pylist()
             self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
-            self._sound.add(attribute.name)
         return self._held[attribute.name]
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
-        self.check_values(cells)
+        self.check_values()
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
@@ -230,7 +233,7 @@ class SqlCounter:
     def _power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
-        self.check_values(cells)
+        self.check_values()
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
@@ -245,7 +248,7 @@ class SqlCounter:
     def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        self.check_values(cells)
+        self.check_values()
         found = self._fetch(self._writer.spreads(cells, attribute))
         index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
         spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
@@ -326,7 +329,7 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        self.check_values(axes)
+        self.check_values()
         found = self._fetch(
             self._writer.grouping_sets(
                 axes, list({tuple(sorted(own)): own for own in sets}.values())
@@ -411,7 +414,7 @@ class RelationItemsets:
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
-        self.counter.check_values(self.cells[item][0] for item in np.unique(itemsets).tolist())
+        self.counter.check_values()
         for start in range(0, len(itemsets), ITEMSETS):
             found = self.counter._fetch(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
@@ -445,10 +448,6 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
-
-
-def _in_lists(attribute: Attribute) -> bool:
-    return isinstance(attribute, Items)
 
 
 def _outside(name: str) -> DataError:

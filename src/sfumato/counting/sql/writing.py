@@ -164,13 +164,18 @@ class StatementWriter:
             _named(self._strangers(name, attribute, kinds), f"s{place}")
             for place, (name, attribute) in enumerate(columns.items())
         ]
-        if self.dialect == "duckdb":
+        if self._in_blocks:
             return exp.select(*counts)
         return exp.select(*counts).from_(self.rows_from.copy())
 
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether the engine keeps the extremes of blocks of rows, as DuckDB does but of text."""
+        return self.dialect == "duckdb" and not self.flags
+
     def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
         tests = _strange(name, attribute, kinds, self.dialect)
-        if self.dialect != "duckdb":
+        if not self._in_blocks:
             return self._count_where([exp.or_(*tests)])
         # One at a time each is answered from the extremes that DuckDB keeps of every block.
         counts: list[Tree] = [
