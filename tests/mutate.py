@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +35,7 @@ from tests import reach
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sfumato"
 SEED = "sfumato 0.2"
-EACH = 12  # changes of a layer
+EACH = 10  # changes of a layer
 GOAL = 0.90
 SECONDS = 60.0  # of the tests that run what is changed, the quickest first
 PATIENCE = 300  # seconds; a change that never ends has been noticed
@@ -398,16 +396,16 @@ class Reach:
         missing = [name for name in names if not self.kept(name).exists()]
         if missing:
             print(f"learning what {len(missing)} files of tests run", flush=True)
-            (copy,) = copies(1)
-            reach.mark(copy / "src" / "sfumato")
-            out = copy / "reach.json"
-            run(missing, copy, {"SFUMATO_REACH_OUT": str(out)}, LEARNING, stop=False)
+            copy = Copy()
+            reach.mark(copy.folder / "src" / "sfumato")
+            out = copy.folder / "reach.json"
+            copy.passes(missing, {"SFUMATO_REACH_OUT": str(out)}, LEARNING)
             found: dict[str, dict[str, Any]] = {name: {} for name in missing}
             for test, facts in json.loads(out.read_text()).items():
                 found[test.partition("::")[0]][test] = facts
             for name, tests in found.items():
                 self.kept(name).write_text(json.dumps(tests))
-            shutil.rmtree(copy, ignore_errors=True)
+            copy.close()
         for name in names:
             if name not in self.tests:
                 self.tests[name] = json.loads(self.kept(name).read_text())
@@ -442,76 +440,82 @@ def runs(facts: dict[str, Any], layer: str) -> bool:
     return any(name.startswith((f"{layer}/", f"{layer}.py")) for name in facts["reached"])
 
 
-def survives(change: Change, copy: Path, tests: list[str]) -> bool:
-    """Whether these tests pass with the change in place."""
-    target = copy / "src" / "sfumato" / change.path
-    text = target.read_text(encoding="utf-8")
-    target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
-    only = copy / "only.txt"
-    only.write_text("\n".join(tests))
-    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    try:
-        return not tests or run(files, copy, {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE)
-    finally:
-        target.write_text(text, encoding="utf-8")
+class Copy:
+    """A copy of the project in which mistakes are planted, with a process that runs its tests."""
+
+    def __init__(self) -> None:
+        self.folder = copied()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder / "src"),
+            "OMP_NUM_THREADS": "1",
+            "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.warm"],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def passes(self, arguments: list[str], environment: dict[str, str], patience: float) -> bool:
+        """Whether tests pass here."""
+        asked = ["-q", "-p", "no:cacheprovider", "-p", "tests.reach", *arguments]
+        order = {"arguments": asked, "environment": environment, "patience": patience}
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps(order), file=self.process.stdin, flush=True)
+        return bool(json.loads(self.process.stdout.readline()))
+
+    def survives(self, change: Change, tests: list[str]) -> bool:
+        """Whether these tests pass with the change in place."""
+        target = self.folder / "src" / "sfumato" / change.path
+        text, times = target.read_text(encoding="utf-8"), target.stat()
+        target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
+        # A time that no other text of this file has: what Python compiled is known by it.
+        os.utime(target, (times.st_mtime, times.st_mtime + 10 + int(change.digest[:6], 16)))
+        only = self.folder / "only.txt"
+        only.write_text("\n".join(tests))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        try:
+            return not tests or self.passes(
+                ["-x", *files], {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE
+            )
+        finally:
+            target.write_text(text, encoding="utf-8")
+            os.utime(target, (times.st_mtime, times.st_mtime))
+
+    def close(self) -> None:
+        self.process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run(
-    files: list[str], copy: Path, more: dict[str, str], patience: float, stop: bool = True
-) -> bool:
-    """Whether the tests of some files pass in a copy of the project."""
-    environment = {
-        **os.environ,
-        **more,
-        "PYTHONPATH": str(copy / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
-    }
-    command = [sys.executable, "-m", "pytest", *["-x"] * stop, "-q", "-p", "no:cacheprovider"]
-    process = subprocess.Popen(
-        [*command, "-p", "tests.reach", *files],
-        cwd=copy,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return process.wait(timeout=patience) == 0
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # and what it started
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def copies(count: int) -> Iterator[Path]:
-    for number in range(count):
-        folder = Path(tempfile.mkdtemp(prefix=f"sfumato-mutate-{number}-"))
-        for name in ("src", "tests", "bench", "docs", "README.md", "pyproject.toml", "Makefile"):
-            path = ROOT / name
-            if path.is_dir():
-                shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-            elif path.exists():
-                shutil.copy2(path, folder / name)
-        yield folder
+def copied() -> Path:
+    """A copy of what the tests need of the project."""
+    folder = Path(tempfile.mkdtemp(prefix="sfumato-mutate-"))
+    for name in ("src", "tests", "bench", "docs", "README.md", "pyproject.toml", "Makefile"):
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.exists():
+            shutil.copy2(path, folder / name)
+    return folder
 
 
 def judge(chosen: list[Change], known: Reach, asked: argparse.Namespace) -> dict[Change, bool]:
     """Whether each change survives, a few at a time, each in a copy of the project of its own."""
     known.learn(list(dict.fromkeys(name for change in chosen for name in judges(change))))
-    free: Queue[Path] = Queue()
-    folders = list(copies(asked.jobs))
-    for folder in folders:
-        free.put(folder)
+    free: Queue[Copy] = Queue()
+    every = [Copy() for _ in range(asked.jobs)]
+    for copy in every:
+        free.put(copy)
 
     def one(change: Change) -> tuple[Change, bool]:
         copy, start = free.get(), time.monotonic()
         try:
             tests = known.of(change, asked.seconds)
-            alive = survives(change, copy, tests)
+            alive = copy.survives(change, tests)
         finally:
             free.put(copy)
         word = "SURVIVED" if alive else "noticed"
@@ -523,8 +527,8 @@ def judge(chosen: list[Change], known: Reach, asked: argparse.Namespace) -> dict
         with ThreadPoolExecutor(asked.jobs) as workers:
             return dict(workers.map(one, chosen))
     finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for copy in every:
+            copy.close()
 
 
 def report(found: dict[Change, bool]) -> bool:

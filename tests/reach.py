@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import pytest
 
 FOLDER = "SFUMATO_REACH"  # where processes that a test starts leave what they ran
 RECORDER = "sfumato_reach"  # the module that marked sources import
+LONGEST = 8.0  # seconds of CPU of one test
 COMPILED = {"njit", "intrinsic", "vectorize"}
 KEPT = {"cache", "lru_cache", "cached_property"}
 
@@ -135,6 +137,11 @@ def reaching(path: str, line: int, text: str) -> set[str]:
     return {one.name for one in every}
 
 
+def give_up(*_: object) -> None:
+    """A test that takes so long judges nothing."""
+    raise pytest.fail.Exception("too long to judge a planted mistake")
+
+
 class Recorder:
     """The plugin of a run over marked sources."""
 
@@ -147,12 +154,17 @@ class Recorder:
         self.hits: set[str] = sys.modules[RECORDER].HITS
         self.of_fixtures: dict[str, set[str]] = {}
         self.tests: dict[str, dict[str, Any]] = {}
+        signal.signal(signal.SIGPROF, give_up)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self.hits.clear()
         self.tests[item.nodeid] = {"seconds": 0.0, "sound": True}
-        value = yield
+        signal.setitimer(signal.ITIMER_PROF, LONGEST)
+        try:
+            value = yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
         found = set(self.hits)
         for name in getattr(item, "fixturenames", ()):
             found |= self.of_fixtures.get(name, set())
