@@ -24,7 +24,7 @@ FOLDER = "SFUMATO_REACH"  # where processes that a test starts leave what they r
 RECORDER = "sfumato_reach"  # the module that marked sources import
 LONGEST = 8.0  # seconds of CPU of one test
 COMPILED = {"njit", "intrinsic", "vectorize"}
-KEPT = {"cache", "lru_cache", "cached_property"}
+KEPT = {"cache", "lru_cache"}
 
 RECORDING = f'''"""Which functions ran in this process."""
 import atexit, os

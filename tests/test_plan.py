@@ -305,6 +305,7 @@ def test_a_useless_offer_says_how_many_people_would_do(
         assert warning is None
         return
     assert warning is not None and f"with {rows:,} people" in warning
+    assert f"together is off by {100 * census.best.supports[1]:.3g} points" in warning
     assert f"no answer about columns together will be usable{told}; drop columns" in warning
 
 
