@@ -1,5 +1,5 @@
 """One report of each person: errors, intervals and costs against what must be reached:
-`python -m bench.one_report [--data DIR] [--quick] [--seeds N] [--write FILE]
+`python -m bench.one_report [--data DIR] [--quick] [--seeds N] [--keep DIR] [--write FILE]
 [NAME…]`.
 
 CENSUS over all its frequent itemsets beside FRAPP's mechanisms; the health survey with 12 and 17
@@ -7,19 +7,23 @@ columns and Adult with 14 at lengths 1 to 4 (3 and 4 over 40 sets of columns dra
 seed); classifiers of income and diabetes; the cost of fits, of perturbing, of a query once counted.
 Every figure is printed with its target, and a miss makes the exit code 1. `--write` puts the same
 lines into a Markdown file, one section for each name, which a later run of that name replaces.
+`--keep` remembers the result of every seed in files there, so that a run that was stopped goes on
+where it stood; remove them when the code has changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +33,10 @@ from sfumato.datasets.records import Records
 from sfumato.datasets.wide import adult_wide, health_wide
 from sfumato.errors import ConvergenceWarning
 from sfumato.evaluate import Accuracy, support_accuracy
+from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.cut_and_paste import CutAndPaste
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
@@ -37,27 +45,53 @@ from sfumato.model.fitted import fit_release
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
-from sfumato.reproduce.one_report import accuracy, ways
+from sfumato.reproduce.one_report import TARGETS, Way, accuracy, ways
 from sfumato.source import Exact, Source, perturb
 from sfumato.table import Table, read
 
 PROMISE = Guarantee(19)
-SEEDS, COVER_SEEDS, CLASS_SEEDS = 20, 40, 10
+SEEDS, CLASS_SEEDS = 20, 10
+FEW_SEEDS = 3  # of what errs by several times as much
+COVER_SEEDS = 100  # perturbations from which coverage is known
+LONG_SEEDS = 40  # the same where a run takes over five seconds
 DRAWN = 40  # sets of columns that stand for all of their length
-CENSUS_TARGET = (3.4, 6.1, 7.3, 7.3, 7.5, 7.8)
 CENSUS_GOAL = (2.5, 5.0, 6.0, 6.0, 6.0, 6.0)
-WIDE = {  # errors at lengths 2 to 4, and the least coverage
-    "health-12": ((5.5, 6.5, 6.5), 93.0),
-    "health-17": ((6.6, 7.5, 7.5), 93.0),
-    "adult-14": ((14.0, 16.0, 19.0), 92.0),
+WIDE = {  # errors at lengths 2 to 4, the least coverage, and how many perturbations
+    "health-12": ((5.5, 6.5, 6.5), 93.0, COVER_SEEDS),
+    "health-17": ((6.6, 7.5, 7.5), 93.0, LONG_SEEDS),
+    "adult-14": ((14.0, 16.0, 19.0), 92.0, LONG_SEEDS),
 }
 MOST_COVERED = 98.0
 HEADING = """# One report is enough: the figures
 
 Written by `python -m bench.one_report --write docs/figures/one_report.md`, at gamma 19. Each line
-says whether its target was met; times are CPU seconds unless the line says otherwise. Coverage is
-shown two of its own standard errors towards the target, for it is missed only beyond these.
+says whether its target was met; times are CPU seconds unless the line says otherwise. After ± is
+the standard error of the figure itself, from the spread over seeds. Coverage is shown two of these
+towards the target, for it is missed only beyond them.
 """
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Results of seeds, remembered in a folder if one was named."""
+
+    folder: Path | None = None
+
+    def run(
+        self, name: str, seeds: Sequence[int], work: Callable[[int], Sequence[Sequence[float]]]
+    ) -> list[list[list[float]]]:
+        """The result of each seed: what is known, and what work finds for the others."""
+        path = None if self.folder is None else self.folder / f"{name}.jsonl"
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        known = {seed: result for seed, result in map(json.loads, lines)}
+        for seed in seeds:
+            if seed not in known:
+                known[seed] = [[float(number) for number in row] for row in work(seed)]
+                if path is not None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("a") as file:
+                        print(json.dumps([seed, known[seed]]), file=file)
+        return [known[seed] for seed in seeds]
 
 
 @dataclass
@@ -65,6 +99,7 @@ class Judge:
     """Prints figures beside their targets and remembers whether any was missed."""
 
     seeds: int | None = None  # asked for in the place of the usual numbers
+    kept: Kept = field(default_factory=Kept)
     missed: int = 0
     lines: list[str] = field(default_factory=list)
 
@@ -121,53 +156,106 @@ def model_of(table: Table, mechanism: Questionnaire, seed: int, order: int = 3) 
     return fit_release(perturb(table, mechanism, seeded(seed)), order)
 
 
-def by_length(runs: Sequence[Sequence[Accuracy]]) -> Iterator[tuple[int, float, float, float]]:
-    """Length, mean error, mean coverage and its own standard error over the runs."""
-    for place, first in enumerate(runs[0]):
-        errors = [run[place].error for run in runs]
-        covered = np.array([run[place].covered for run in runs])
-        spread = covered.std(ddof=1) / np.sqrt(len(covered)) if len(covered) > 1 else np.inf
-        yield first.length, float(np.mean(errors)), float(covered.mean()), float(spread)
+class Figure(NamedTuple):
+    """Error and coverage at one length, each with its own standard error, in per cent."""
+
+    length: int
+    error: float
+    error_spread: float
+    covered: float
+    covered_spread: float
 
 
-def judge_covered(judge: Judge, what: str, covered: float, spread: float, least: float) -> None:
+def rows_of(found: Sequence[Accuracy]) -> list[tuple[float, float, float]]:
+    return [(each.length, each.error, each.covered) for each in found]
+
+
+def by_length(runs: Sequence[Sequence[Sequence[float]]]) -> list[Figure]:
+    """The means over runs, by length."""
+    table = np.array(runs)  # (runs, lengths, (length, error, covered))
+    spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.inf
+    spread = np.broadcast_to(spread, table.shape[1:])
+    return [
+        Figure(int(mean[0]), mean[1], own[1], mean[2], own[2])
+        for mean, own in zip(table.mean(axis=0), spread, strict=True)
+    ]
+
+
+def judge_covered(judge: Judge, what: str, figure: Figure, least: float) -> None:
     """Coverage is missed only beyond two standard errors of its own."""
-    judge.least(f"{what} coverage ± {spread:.2f}", covered + 2 * spread, least, " %")
-    judge.most(f"{what} coverage ± {spread:.2f}", covered - 2 * spread, MOST_COVERED, " %")
+    label, reach = f"{what} coverage ± {figure.covered_spread:.2f}", 2 * figure.covered_spread
+    judge.least(label, figure.covered + reach, least, " %")
+    judge.most(label, figure.covered - reach, MOST_COVERED, " %")
+
+
+def judge_lengths(
+    judge: Judge, name: str, figures: Sequence[Figure], targets: Mapping[int, float], least: float
+) -> None:
+    """Errors and coverage by length, against their targets."""
+    for figure in figures:
+        what = f"{name}, length {figure.length},"
+        if figure.length in targets:
+            label = f"{what} error ± {figure.error_spread:.2f}"
+            judge.most(label, figure.error, targets[figure.length], " %")
+        judge_covered(judge, what, figure, least)
+
+
+def say_errors(judge: Judge, label: str, figures: Sequence[Figure], seeds: int) -> None:
+    errors = " ".join(f"{figure.error:7.1f}" for figure in figures)
+    judge.say(f"{label:28s} {errors} % ({seeds} seeds)")
 
 
 def census_errors(judge: Judge, data: str | None, quick: bool) -> None:
-    """CENSUS beside FRAPP's mechanisms; a few seeds suffice for those that err by far more."""
+    """CENSUS beside FRAPP's mechanisms."""
     table = load("census", data)
     for place, way in enumerate(ways(read(*census(data)), 5 if quick else 50)):
-        seeds = judge.number(2 if quick else SEEDS if place < 3 else 3)
-        runs = [accuracy(way, table, seed) for seed in range(1, seeds + 1)]
-        shown = list(by_length(runs))
-        errors = " ".join(f"{error:7.1f}" for _, error, _, _ in shown)
-        judge.say(f"{way.label:28s} {errors} % ({seeds} seeds)")
+        usual = 2 if quick else SEEDS if place else COVER_SEEDS
+        seeds = judge.number(usual)
+        found = judge.kept.run(
+            f"census, {way.label}",
+            range(1, seeds + 1),
+            lambda seed, way=way: rows_of(accuracy(way, table, seed)),  # type: ignore[misc]
+        )
+        say_errors(judge, way.label, by_length(found), seeds)
         if place == 0:
-            for (length, error, covered, spread), target in zip(shown, CENSUS_TARGET, strict=True):
-                judge.most(f"CENSUS, length {length}, error", error, target, " %")
-                judge_covered(judge, f"CENSUS, length {length},", covered, spread, 93.0)
+            targets = dict(enumerate(TARGETS, 1))
+            judge_lengths(judge, "CENSUS", by_length(found), targets, 93.0)
     goal = " ".join(f"{error:7.1f}" for error in CENSUS_GOAL)
     judge.say(f"{'the goal beyond':28s} {goal} %")
 
 
 def wide_errors(judge: Judge, name: str, data: str | None, quick: bool) -> None:
-    """Many columns: errors at lengths 2 to 4, and what the intervals cover."""
-    table, (targets, least) = load(name, data), WIDE[name]
-    mechanism, truth = Questionnaire.promising(PROMISE, table.domain), Exact(table)
-    sets = asked_sets(table.domain.names)
-    seeds = judge.number(2 if quick else COVER_SEEDS)
-    runs = [
-        support_accuracy(model_of(table, mechanism, seed), truth, sets, 0.02)
-        for seed in range(1, seeds + 1)
+    """Many columns: errors at lengths 2 to 4, what the intervals cover, and how the mechanisms of
+    whole records err.
+    """
+    table, (targets, least, usual) = load(name, data), WIDE[name]
+    truth, sets = Exact(table), asked_sets(table.domain.names)
+    for place, way in enumerate(wide_ways(table, 5 if quick else 50)):
+        seeds = judge.number(2 if quick else FEW_SEEDS if place else usual)
+        asked = [names for names in sets if len(names) <= (way.longest or 4)]
+        found = judge.kept.run(
+            f"{name}, {way.label}",
+            range(1, seeds + 1),
+            lambda seed, way=way, asked=asked: rows_of(  # type: ignore[misc]
+                support_accuracy(way.source(table, seed), truth, asked, 0.02)
+            ),
+        )
+        say_errors(judge, way.label, by_length(found), seeds)
+        if place == 0:
+            judge_lengths(judge, name, by_length(found), dict(enumerate(targets, 2)), least)
+
+
+def wide_ways(table: Table, versions: int) -> list[Way]:
+    """One small question a person, and FRAPP's mechanisms, at γ = 19 for one report."""
+    domain = table.domain
+    return [
+        Way("questionnaire, model", Questionnaire.promising(PROMISE, domain), order=3),
+        Way("DET-GD", GammaDiagonal.promising(PROMISE, domain)),
+        Way("retention", Combined.promising(PROMISE, domain)),
+        Way("MASK", BitFlip.promising(PROMISE, domain), longest=2),
+        Way("C&P", CutAndPaste.promising(PROMISE, domain), longest=2),
+        Way(f"DET-GD × {versions}", GammaDiagonal.promising(PROMISE, domain), versions),
     ]
-    judge.say(f"{seeds} seeds")
-    for length, error, covered, spread in by_length(runs):
-        if length > 1:
-            judge.most(f"{name}, length {length}, error", error, targets[length - 2], " %")
-        judge_covered(judge, f"{name}, length {length},", covered, spread, least)
 
 
 def unbiased(judge: Judge, data: str | None, quick: bool) -> None:
@@ -208,14 +296,16 @@ def planted(judge: Judge, data: str | None, quick: bool) -> None:
     mechanism = Questionnaire.promising(PROMISE, table.domain)
     seeds = judge.number(2 if quick else SEEDS)
     judge.say(f"{seeds} seeds")
-    runs = [
-        support_accuracy(model_of(table, mechanism, seed), truth, sets, 0.02)
-        for seed in range(1, seeds + 1)
-    ]
-    for length, error, covered, spread in by_length(runs):
-        if length >= 3:
-            judge.most(f"planted xor, length {length}, error", error, 10, " %")
-            judge.least(f"planted xor, length {length}, coverage", covered + 2 * spread, 90, " %")
+    runs = judge.kept.run(
+        "planted",
+        range(1, seeds + 1),
+        lambda seed: rows_of(support_accuracy(model_of(table, mechanism, seed), truth, sets, 0.02)),
+    )
+    for figure in by_length(runs):
+        if figure.length >= 3:
+            what, reach = f"planted xor, length {figure.length},", 2 * figure.covered_spread
+            judge.most(f"{what} error ± {figure.error_spread:.2f}", figure.error, 10, " %")
+            judge.least(f"{what} coverage", figure.covered + reach, 90, " %")
     pairs = Questionnaire.promising(PROMISE, table.domain, questions="pairs:1")
     answer = model_of(table, pairs, 1, 2).marginal(names[:4]).dot(1.0)
     judge.least("pairs alone say what they assume", float(bool(answer.assumes)), 1)
@@ -243,7 +333,7 @@ def classifiers(judge: Judge, name: str, target: str, data: str | None, quick: b
             model = fit_release(perturb(train, mechanism, seeded(100 + seed)))
             for kind, classifier in (
                 ("bayes", NaiveBayes(target)),
-                ("tree", DecisionTree(target, max_depth=3)),
+                ("tree", DecisionTree(target)),
             ):
                 result = quality(classifier.fit(model), test, target)
                 found.setdefault(f"{kind}, {label}", []).append(result)
@@ -329,9 +419,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", default=None)
     parser.add_argument("--quick", action="store_true", help="a few seeds, to try it out")
     parser.add_argument("--seeds", type=int, default=None, metavar="N")
+    parser.add_argument("--keep", type=Path, default=None, metavar="DIR")
     parser.add_argument("--write", type=Path, default=None, metavar="FILE")
     asked = parser.parse_args(arguments)
-    data, quick, judge = str(data_directory(asked.data)), asked.quick, Judge(asked.seeds)
+    data, quick, judge = (
+        str(data_directory(asked.data)),
+        asked.quick,
+        Judge(asked.seeds, Kept(asked.keep)),
+    )
     warnings.simplefilter("ignore", ConvergenceWarning)
     parts: dict[str, Callable[[], None]] = {
         "census": lambda: census_errors(judge, data, quick),

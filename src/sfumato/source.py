@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Decoded, Retain, Windowed
+from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable
-from sfumato.estimation.decoded import DecodedEvidence
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
-from sfumato.estimation.smooth import GridSums, SmoothEvidence
+from sfumato.estimation.reading import evidence_of
+from sfumato.estimation.smooth import GridSums
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
@@ -204,22 +203,10 @@ class CountedSource(Source):
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         seen = self.observe(cells)
         if isinstance(seen.channel, Windowed):
-            return self._grid_sums(seen, seen.channel, cells, axis)
+            counts = seen.tally.count(self.counter)
+            return GridSums.of(counts, seen.channel, cells, axis, self.copies)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
-
-    def _grid_sums(
-        self, seen: Observation, channel: Windowed, cells: Sequence[Cells], axis: int
-    ) -> PowerSums:
-        number = cells[axis].attribute
-        if not isinstance(number, Numeric):
-            raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
-        counts, values = seen.tally.count(self.counter), channel.shape.values
-        evidence = SmoothEvidence(counts, channel.on_grid())
-        width = (number.size - 1) / (values - 1) * number.grid_step
-        grid = number.min + width * np.arange(values, dtype=np.float64)
-        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
-        return GridSums(evidence, channel.merge, grid, rounding, axis, self.copies)
 
     @abstractmethod
     def _fine_channel(self, name: str) -> Channel:
@@ -248,27 +235,6 @@ class CountedSource(Source):
             except Unanswerable:
                 source = self
         return TabulatedSupports(columns, self.rows, source.marginal, exact, longest)
-
-
-def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells]) -> Evidence:
-    """What a tally says about the cells that were asked for, which may be coarser than those it was
-    made for.
-    """
-    evidence: Evidence = CountEvidence(counts, seen.channel)
-    if isinstance(seen.channel, Windowed):
-        evidence = SmoothEvidence(counts, seen.channel)
-    if isinstance(seen.channel, Decoded):
-        evidence = DecodedEvidence(counts, seen.channel)
-    if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
-        return evidence
-    names = [part.name for part in seen.cells]
-    axes = [names.index(part.name) for part in cells]
-    merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
-    return evidence.merged(axes, merges)
-
-
-def _same(asked: Cells, seen: Cells) -> bool:
-    return asked is seen or asked.key == seen.key
 
 
 @dataclass(frozen=True, eq=False)

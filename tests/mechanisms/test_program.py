@@ -104,7 +104,7 @@ def test_the_exact_law_is_the_channel_of_the_mechanism(case: Case) -> None:
 def test_the_probability_of_the_truth_is_that_of_the_exact_law(case: Case) -> None:
     program = case.program
     if program.dealt is not None or any(
-        step.kind in ("kary", "symbol", "window", "subset", "cut", "flip", "unary")
+        step.kind in ("kary", "own", "symbol", "window", "subset", "cut", "flip", "unary")
         for step in program.steps
     ):
         return
@@ -115,6 +115,9 @@ def test_the_probability_of_the_truth_is_that_of_the_exact_law(case: Case) -> No
 def test_the_probability_that_an_item_a_window_or_a_set_is_true() -> None:
     held = {
         "kary": lambda report, record: report[0] == 3 * record[0] + record[1],
+        "own": lambda report, record: (
+            report[0] in ((0, 2), (1, 2), (3, 4))[(0, 1, 1, 2)[2 * record[0] + record[1]]]
+        ),
         "symbol": lambda report, record: set((0, 1, 3, None)) and _holds(record[0], report[0]),
         "window": lambda report, record: 0 <= report[0] - record[0] < 3,
         "subset": lambda report, record: record[0] in report[0],
@@ -416,6 +419,12 @@ def wrong_steps() -> list[Step]:
         ("kary", {"answers": 5}),
         ("kary", {"map": (0, 1, 2, 3, 4, 6)}),
         ("kary", {"a": 0}),
+        ("own", {"own": ((0, 2), (1, 2), (3,))}),
+        ("own", {"own": ((0, 2), (2, 1), (3, 4))}),
+        ("own", {"own": ((0, 2), (1, 2))}),
+        ("own", {"symbols": 4}),
+        ("own", {"own": ((), (), ())}),
+        ("own", {"b": 8}),
         ("symbol", {"candidates": ((1, 0),)}),
         ("symbol", {"candidates": ((4,),)}),
         ("symbol", {"cap": 0}),

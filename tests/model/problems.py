@@ -83,4 +83,4 @@ def answers(
 
 def likelihood(reports: Answers, order: int) -> Likelihood:
     family = LogLinear(Interactions.up_to(SHAPE, ORDERED, order), np.ones(1))
-    return Likelihood(family, reports.measurements((0, 1, 2)))
+    return Likelihood.of(family, reports.measurements((0, 1, 2)))

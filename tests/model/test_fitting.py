@@ -90,6 +90,52 @@ def test_gradient_and_information_by_differences(order: int) -> None:
     )
 
 
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("public", [1, 2])
+def test_the_curvature_is_how_the_gradient_falls(order: int, public: int) -> None:
+    """By differences, for answers about parts, about the whole, and with a public column."""
+    reports = answers(3000, np.random.default_rng(1))
+    rng = np.random.default_rng(4)
+    whole = Measurement.counted(
+        (0, 1, 2), Retain.uniform(0.5, SHAPE), rng.multinomial(500, TRUTH).reshape(SHAPE)
+    )
+    known = [p for p in reports.measurements((0, 1, 2)) if public == 1 or p.axes == (1, 2)]
+    sets = Interactions.up_to(SHAPE, ORDERED, order).sets[public - 1 :]
+    masses = np.array([1.0]) if public == 1 else np.array([0.3, 0.7])
+    family = LogLinear(Interactions(SHAPE, ORDERED, sets), masses)
+    problem = Likelihood.of(family, (*known, whole))
+    theta = rng.normal(size=family.interactions.size) * 0.3
+    gradient, falls = problem.curvature(family.law(theta))
+    np.testing.assert_allclose(gradient, problem.score(family.law(theta))[0], rtol=1e-9)
+    steps = np.eye(len(theta)) * 1e-5
+    numeric = [
+        (problem.score(family.law(theta - step))[0] - problem.score(family.law(theta + step))[0])
+        / 2e-5
+        for step in steps
+    ]
+    np.testing.assert_allclose(falls, numeric, rtol=1e-4, atol=1e-3)
+
+
+def test_features_are_summed_axis_by_axis_as_if_written_down() -> None:
+    interactions = Interactions.up_to(SHAPE, ORDERED, 2)
+    matrix = interactions.features((0, 1, 2)).matrix
+    rng = np.random.default_rng(3)
+    table, theta = rng.normal(size=(24, 5)), rng.normal(size=interactions.size)
+    np.testing.assert_allclose(interactions.means(table), matrix.T @ table, atol=1e-12)
+    np.testing.assert_allclose(interactions.energy(theta), matrix @ theta, atol=1e-12)
+
+
+def test_small_blocks_say_together_what_they_say_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = answers(3000, np.random.default_rng(1))
+    law = likelihood(reports, 2).family.law(np.full(17, 0.1))
+    together = likelihood(reports, 2).score(law)
+    monkeypatch.setattr("sfumato.model.told.STACKED", 0)
+    apart = likelihood(reports, 2)
+    assert len(apart.told.blocks) > 1
+    for one, other in zip(together, apart.score(law), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
 def test_what_is_expected_of_a_law_of_the_family_is_fitted_exactly() -> None:
     law = by_hand(np.random.default_rng(5).normal(size=17) * 0.4, 2)[0]
     problem = likelihood(answers(1e9, law=law), 2)
@@ -117,7 +163,7 @@ def test_an_interaction_that_is_not_there_is_shrunk_and_one_that_is_stays() -> N
     for axes, rest in (((0, 1), 2), ((0, 2), 1), ((1, 2), 0)):
         counts = rng.multinomial(4000, 0.5 * law.sum(axis=rest).ravel() + 0.5 / 9)
         measured.append(Measurement.answered(axes, counts, gain=0.5, base=0.5 / 9))
-    found = fit(Likelihood(LogLinear(interactions, np.ones(1)), tuple(measured)))
+    found = fit(Likelihood.of(LogLinear(interactions, np.ones(1)), tuple(measured)))
     variance = dict(zip(interactions.sets, found.variances, strict=True))
     assert variance[0, 2] > 8 * variance[0, 1] and variance[0, 2] > 8 * variance[1, 2]
 
@@ -139,7 +185,7 @@ def test_the_margin_of_public_columns_is_held_fixed() -> None:
     part = Measurement.answered((0, 1), counts, gain=0.6, base=0.4 / 6, public=2)
     sets = ((1,), (0, 1))
     family = LogLinear(Interactions((2, 6), (False, False), sets), np.array([0.75, 0.25]))
-    found = fit(Likelihood(family, (part,)), np.array([4.0, 4.0]), learn=False)
+    found = fit(Likelihood.of(family, (part,)), np.array([4.0, 4.0]), learn=False)
     np.testing.assert_allclose(found.law.reshape(2, 6).sum(axis=1), [0.75, 0.25])
     unbiased = (counts / counts.sum(axis=1, keepdims=True) - 0.4 / 6) / 0.6
     given = found.law.reshape(2, 6) / np.array([[0.75], [0.25]])
@@ -153,12 +199,12 @@ def test_a_table_of_all_columns_is_measured_as_any_marginal() -> None:
     tally = rng.multinomial(20_000, channel.apply(TRUTH.reshape(SHAPE)).ravel()).reshape(SHAPE)
     family = LogLinear(Interactions.up_to(SHAPE, ORDERED, 3), np.ones(1))
     whole = Measurement.counted((0, 1, 2), channel, tally)
-    direct = fit(Likelihood(family, (whole,)))
+    direct = fit(Likelihood.of(family, (whole,)))
     shares = channel.solve(tally).ravel() / 20_000
     spread = np.diag(tally.ravel() / 20_000) - np.outer(tally, tally) / 20_000**2
     undone = channel.solve(spread.reshape(*SHAPE, -1)).reshape(24, 24)
     covariance = channel.solve(undone.T.reshape(*SHAPE, -1)).reshape(24, 24) / 20_000
-    normal = fit(Likelihood(family, (Reconstruction((0, 1, 2), shares, covariance, 20_000),)))
+    normal = fit(Likelihood.of(family, (Reconstruction((0, 1, 2), shares, covariance, 20_000),)))
     np.testing.assert_allclose(direct.law, normal.law, atol=0.004)
     assert np.abs(direct.law - TRUTH).mean() < 0.9 * np.abs(shares - TRUTH).mean()
 
@@ -188,7 +234,7 @@ def test_local_fits_agree_with_the_fit_of_all_columns() -> None:
     reports = answers(1e8, law=by_hand(np.random.default_rng(5).normal(size=17) * 0.3, 2)[0])
     whole = fit(likelihood_over(reports, (0, 1, 2), 2)).law.reshape(SHAPE)
     local = LocalFits(reports)
-    assert set(local.variances) == {(0, 1), (0, 2), (1, 2)}
+    assert set(local.pairs) == {(0, 1), (0, 2), (1, 2)}
     for axes, rest in (((0, 1), 2), ((1, 2), 0)):
         np.testing.assert_allclose(local.fit(axes).law, whole.sum(axis=rest).ravel(), atol=2e-4)
 

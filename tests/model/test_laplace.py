@@ -7,6 +7,7 @@ from tests.model.problems import SHAPE, TRUTH, answers, likelihood
 
 from sfumato.model.fitting import fit
 from sfumato.model.laplace import Laplace
+from sfumato.model.loglinear import Likelihood
 
 
 def test_intervals_cover_what_they_say() -> None:
@@ -38,7 +39,8 @@ def test_pairs_alone_leave_three_columns_open() -> None:
     """Without questions about three columns the error of a triple is that of the floor as well."""
     reports = answers(200_000, np.random.default_rng(1))
     both = likelihood(reports, 2)
-    pairs = type(both)(both.family, tuple(m for m in both.measurements if len(m.axes) < 3))
+    told = reports.measurements((0, 1, 2))
+    pairs = Likelihood.of(both.family, [part for part in told if len(part.axes) < 3])
     with_triples = Laplace(fit(both)).marginal((0, 1, 2)).spread
     without = Laplace(fit(pairs)).marginal((0, 1, 2)).spread
     assert (without**2).sum() > 1.5 * (with_triples**2).sum()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[Any]
 Axes = tuple[int, ...]
+SMALL = 64  # cells of a table whose features are remembered
 
 
+@lru_cache(maxsize=256)
 def contrasts(size: int, ordered: bool = False) -> Floats:  # (size, size)
     """Orthogonal columns of mean square 1, the first constant: polynomials if the cells are
     ordered, else Helmert's.
@@ -31,7 +33,9 @@ def contrasts(size: int, ordered: bool = False) -> Floats:  # (size, size)
     >>> contrasts(2).tolist()
     [[1.0, 1.0], [1.0, -1.0]]
     """
-    return _polynomials(size) if ordered else _helmert(size)
+    basis = _polynomials(size) if ordered else _helmert(size)
+    basis.flags.writeable = False  # one table for all who ask
+    return basis
 
 
 def _polynomials(size: int) -> Floats:
@@ -127,7 +131,8 @@ class Interactions:
     def _degrees(self, axes: Axes) -> Floats:
         result: Floats = np.ones(1)
         for axis in axes:
-            result = np.kron(result, degrees(self.shape[axis], self.ordered[axis])[1:])
+            own = degrees(self.shape[axis], self.ordered[axis])[1:]
+            result = np.multiply.outer(result, own).ravel()
         return result
 
     @cached_property
@@ -154,22 +159,68 @@ class Interactions:
         """
         if axes not in self._kept:
             inside = [part for part in self.sets if set(part) <= set(axes)]
-            columns = [self._columns(part, axes) for part in inside]
+            kinds = tuple((self.shape[axis], self.ordered[axis]) for axis in axes)
+            within = tuple(tuple(axes.index(axis) for axis in part) for part in inside)
+            small = self.cells(axes) <= SMALL
+            matrix = (_small_features if small else _features)(kinds, within)
             places = [self.places(part) for part in inside]
-            empty = (np.zeros((self.cells(axes), 0)), np.zeros(0, np.intp))
-            self._kept[axes] = (
-                Features(np.concatenate(columns, axis=1), np.concatenate(places))
-                if inside
-                else Features(*empty)
-            )
+            self._kept[axes] = Features(matrix, np.concatenate([np.zeros(0, np.intp), *places]))
         return self._kept[axes]
 
-    def _columns(self, part: Axes, axes: Axes) -> Floats:
-        result: Floats = np.ones((1, 1))
+    @cached_property
+    def _spots(self) -> NDArray[np.intp]:  # (size,)
+        """Where each feature stands in the table of all products of contrasts."""
+        strides = np.cumprod([1, *self.shape[:0:-1]])[::-1]
+        return np.concatenate([self._spot(axes, strides) for axes in self.sets])
+
+    def _spot(self, axes: Axes, strides: NDArray[Any]) -> NDArray[np.intp]:
+        found = np.zeros(1, np.intp)
         for axis in axes:
-            table = self._contrasts[axis]
-            result = _kronecker(result, table[:, 1:] if axis in part else table[:, :1])
-        return result
+            found = np.add.outer(found, strides[axis] * np.arange(1, self.shape[axis])).ravel()
+        return found
+
+    def means(self, table: Floats) -> Floats:  # (cells, n) -> (size, n)
+        """Σ_x Φ(x)·table(x) of every feature, summed axis by axis: Φ is not written down."""
+        return self._along(table, [basis.T for basis in self._contrasts])[self._spots]
+
+    def energy(self, theta: Floats) -> Floats:  # (size,) -> (cells,)
+        """Φθ, axis by axis."""
+        table = np.zeros((math.prod(self.shape), 1))
+        table[self._spots, 0] = theta
+        return self._along(table, self._contrasts)[:, 0]
+
+    def _along(self, table: Floats, changes: Sequence[Floats]) -> Floats:
+        """A table of cells with each axis changed by a matrix of its own."""
+        shape, before = table.shape, 1
+        for change in changes:
+            table = change @ table.reshape(before, len(change), -1)
+            before *= len(change)
+        return table.reshape(shape)
+
+
+Kinds = tuple[tuple[int, bool], ...]  # the size of each axis, and whether it is ordered
+
+
+def _features(kinds: Kinds, sets: tuple[Axes, ...]) -> Floats:  # (cells, n)
+    """The features of some interactions of axes of these kinds, on all cells."""
+    cells = math.prod(size for size, _ in kinds)
+    return np.concatenate([np.zeros((cells, 0)), *(_columns(kinds, part) for part in sets)], axis=1)
+
+
+def _columns(kinds: Kinds, part: Axes) -> Floats:
+    result: Floats = np.ones((1, 1))
+    for axis, kind in enumerate(kinds):
+        table = contrasts(*kind)
+        result = _kronecker(result, table[:, 1:] if axis in part else table[:, :1])
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _small_features(kinds: Kinds, sets: tuple[Axes, ...]) -> Floats:
+    """The same of few cells, remembered: questions of many columns are of few kinds."""
+    matrix = _features(kinds, sets)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def _kronecker(left: Floats, right: Floats) -> Floats:

@@ -18,6 +18,7 @@ from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.steps import Own, Step
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -90,6 +91,21 @@ class HadamardResponse(Mechanism):
         own = self._own[true, np.minimum(drawn, inside - 1) // (a - b)]
         symbol = np.where(drawn < inside, own, (drawn - inside) // b)
         return (symbol.astype(code_dtype(sets.symbols)),)
+
+    def steps(self) -> tuple[Step, ...]:
+        gamma, sets, shape = Fraction(self.gamma), self._sets, self.domain.private.shape
+        return (
+            Own(
+                columns=tuple(range(len(shape))),
+                reports=(0,),
+                sizes=shape,
+                answers=sets.truths,
+                symbols=sets.symbols,
+                own=tuple(tuple(row) for row in self._own.tolist()),
+                a=gamma.numerator,
+                b=gamma.denominator,
+            ),
+        )
 
     @cached_property
     def _channel(self) -> Dense:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets
+from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
 from sfumato.notebook import Framed, html_table
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ class Threshold:
             errors = max(errors, -_normal_quantile(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reports(self, tier: Tier, rows: int, probability: Floats) -> NDArray[np.bool_]:
-        """Which itemsets are part of the result."""
+    def reports(self, tier: Tier, rows: int, probability: Floats | None) -> NDArray[np.bool_]:
+        """Which itemsets are part of the result; the probability matters where there is a level."""
         measured = tier.measured
-        if self.level is not None:
+        if self.level is not None and probability is not None:
             reached = probability >= self.level
         else:
             reached = measured.count >= (1 - self.relax) * self.goal(rows)
@@ -131,12 +131,12 @@ class Threshold:
         error, by what the subsets allow, and by how common such supports are among all candidates
         of this length.
         """
-        measured, prior = tier.measured, tier.prior
+        measured, seen = tier.measured, tier.seen
         probability = (measured.count >= self.goal(rows)).astype(np.float64)
         uncertain = np.flatnonzero(measured.stderr > 0)
-        if prior is not None and len(uncertain):
-            candidates = tier.candidates(rows).take(uncertain)
-            probability[uncertain] = prior.probability(candidates, self.goal(rows) / max(rows, 1))
+        if seen is not None and len(uncertain):
+            goal, candidates = self.goal(rows) / max(rows, 1), tier.candidates(rows)
+            probability[uncertain] = seen.prior.probability(candidates.take(uncertain), goal)
         return probability
 
     def probabilities(self, tiers: Sequence[Tier], rows: int) -> list[Floats]:
@@ -160,7 +160,7 @@ class Tier:
     subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
     most: Floats  # (n,): the most that each support can be, by those of the subsets
-    prior: Prior | None = None  # of the supports of all candidates; None where nothing is estimated
+    seen: Candidates | None = None  # some of all that were tried; None where nothing is estimated
 
     @property
     def length(self) -> int:
@@ -174,7 +174,7 @@ class Tier:
             self.subsets[rows],
             self.measured.take(rows),
             self.most[rows],
-            self.prior,
+            self.seen,
         )
 
     def candidates(self, rows: int) -> Candidates:
@@ -182,12 +182,12 @@ class Tier:
         total = max(rows, 1)
         return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
 
-    def fitted(self, seen: list[Candidates]) -> Tier:
-        """The same itemsets with the prior of all candidates that were seen."""
+    def among(self, seen: list[Candidates]) -> Tier:
+        """The same itemsets beside those candidates that were seen and are not known exactly."""
         uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
         if not sum(len(part.stderr) for part in uncertain):
             return self
-        return replace(self, prior=Prior.fitted(Candidates.concatenate(uncertain)))
+        return replace(self, seen=Candidates.concatenate(uncertain))
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
@@ -310,7 +310,8 @@ class _Search:
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
-        likely = threshold.probabilities(kept, rows)
+        asked = threshold.level is not None  # else they are computed when somebody looks
+        likely = threshold.probabilities(kept, rows) if asked else [None] * len(kept)
         chosen = tuple(
             np.flatnonzero(threshold.reports(tier, rows, each))
             for tier, each in zip(kept, likely, strict=True)
@@ -336,7 +337,7 @@ class _Search:
             if not self.supports.exact:
                 seen.append(part.candidates(self.supports.rows).sample(FITTED))
             candidates += len(itemsets)
-        longer = Tier.concatenate(parts).fitted(seen) if parts else _nothing(tier.length + 1)
+        longer = Tier.concatenate(parts).among(seen) if parts else _nothing(tier.length + 1)
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer

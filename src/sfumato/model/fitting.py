@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,10 +28,13 @@ BOUNDS = (1e-5, 25.0)
 USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
 ROUNDS = 12
+EACH = 1  # steps of a round: Newton's, so near the maximum that a second moves nothing
 HALVINGS = 14
 ENOUGH = 1e-5  # nats that a step promises below which it is the last while variances are learned
-SETTLED = 1e-8  # the same for the last climb: steps shrink by half, so what is left of the way is
-# about as long as the last one, here a ten thousandth of a standard error
+SETTLED = 1e-8  # the same for the last climb, a ten thousandth of a standard error
+NEAR = 10.0  # nats that a step promises below which the next one is Newton's
+ROUGHLY = 1.0  # the same for the start, where no columns go together
+BEGINNING = 6  # steps to it, and the first ones from it
 ROUNDING = 1e-12  # of the likelihood: what a step may seem to lose by rounding alone
 STEPS = 60
 
@@ -42,15 +46,20 @@ class Fit:
     likelihood: Likelihood
     theta: Floats  # (size,)
     law: Floats  # (cells,)
-    information: Floats  # (size, size): of the reports alone
     variances: Floats  # (interactions,)
     converged: bool
     steps: int
+    promised: float = np.inf  # nats that the last step was to gain
 
     @property
     def precision(self) -> Floats:  # (size,)
         """The prior precision of each coefficient."""
         return _precision(self.likelihood, self.variances)
+
+    @cached_property
+    def information(self) -> Floats:  # (size, size)
+        """What such reports say of the coefficients on average, the prior left out."""
+        return self.likelihood.score(self.law)[1]
 
 
 def start_variances(likelihood: Likelihood) -> Floats:
@@ -59,14 +68,19 @@ def start_variances(likelihood: Likelihood) -> Floats:
     return np.array([START[min(order, len(START)) - 1] for order in orders], dtype=np.float64)
 
 
-def fit(likelihood: Likelihood, variances: Floats | None = None, *, learn: bool = True) -> Fit:
-    """The penalised maximum of the likelihood: Fisher scoring, and the variances of the
-    interactions learned unless they are given to be kept.
+def fit(
+    likelihood: Likelihood,
+    variances: Floats | None = None,
+    *,
+    learn: bool = True,
+    start: Floats | None = None,
+) -> Fit:
+    """The penalised maximum of the likelihood, and the variances of the interactions learned unless
+    they are given to be kept; `start` are coefficients that are near.
     """
-    theta = np.zeros(likelihood.family.interactions.size)
-    begun = start_variances(likelihood) if variances is None else variances
-    start = _at(likelihood, theta, begun)
-    return _ascend(_learn(_ascend(start, 6)) if learn else start, STEPS, SETTLED)
+    known = start_variances(likelihood) if variances is None else variances
+    begun = _at(likelihood, _independent(likelihood) if start is None else start, known)
+    return _ascend(_learn(_ascend(begun, BEGINNING)) if learn else begun, STEPS, SETTLED)
 
 
 def refitted(
@@ -80,14 +94,23 @@ def refitted(
             f"{interactions.size} and {len(interactions.sets)}"
         )
     law = likelihood.family.law(theta)
-    _, information = likelihood.score(law)
-    return Fit(likelihood, theta, law, information, variances, converged, steps)
+    return Fit(likelihood, theta, law, variances, converged, steps)
+
+
+def _independent(likelihood: Likelihood) -> Floats:  # (size,)
+    """Where every fit starts: as if no columns went together. Steps from no knowledge at all would
+    be far too long.
+    """
+    alone = replace(likelihood, family=likelihood.family.singles())
+    size = alone.family.interactions.size
+    start = _at(alone, np.zeros(size), np.full(len(alone.family.interactions.sets), FIRST_ORDER))
+    theta = np.zeros(likelihood.family.interactions.size)
+    theta[:size] = _ascend(start, BEGINNING, ROUGHLY).theta  # single columns come first
+    return theta
 
 
 def _at(likelihood: Likelihood, theta: Floats, variances: Floats) -> Fit:
-    law = likelihood.family.law(theta)
-    empty = np.zeros((len(theta), len(theta)))
-    return Fit(likelihood, theta, law, empty, variances, False, 0)
+    return Fit(likelihood, theta, likelihood.family.law(theta), variances, False, 0)
 
 
 def _precision(likelihood: Likelihood, variances: Floats) -> Floats:
@@ -96,25 +119,47 @@ def _precision(likelihood: Likelihood, variances: Floats) -> Floats:
 
 
 def _ascend(start: Fit, most: int, enough: float = ENOUGH) -> Fit:
-    """At most so many steps of Fisher scoring, each halved until it does not descend; converged if
-    the last promised to gain less than `enough`.
+    """At most so many steps, each halved until it does not descend; converged if the last promised
+    to gain less than `enough`.
     """
     likelihood, precision = start.likelihood, start.precision
     theta, law, steps = start.theta, start.law, start.steps
     value = likelihood.value(law) - 0.5 * float(precision @ theta**2)
-    information, converged = start.information, False
-    for _ in range(most):
-        gradient, information = likelihood.score(law)
-        gradient -= precision * theta
-        step = np.linalg.solve(information + np.diag(precision), gradient)
+    promised = start.promised
+    while steps < start.steps + most and (steps == start.steps or promised >= enough):
+        step, promised = _step(likelihood, precision, theta, law, near=promised < NEAR)
         theta, law, value = _halved(likelihood, precision, theta, step, value)
         steps += 1
-        if float(step @ gradient) < enough:
-            converged = True
-            break
     return replace(
-        start, theta=theta, law=law, information=information, steps=steps, converged=converged
+        start, theta=theta, law=law, steps=steps, promised=promised, converged=promised < enough
     )
+
+
+def _step(
+    likelihood: Likelihood, precision: Floats, theta: Floats, law: Floats, *, near: bool
+) -> tuple[Floats, float]:
+    """A step towards the maximum, and what it promises to gain: Newton's near it, where the
+    likelihood curves downwards; else Fisher's, whose information is always positive.
+    """
+    if near:
+        gradient, falls = likelihood.curvature(law)
+        gradient -= precision * theta
+        step = _solved(falls + np.diag(precision), gradient)
+        if step is not None:
+            return step, float(step @ gradient)
+    gradient, information = likelihood.score(law)
+    gradient -= precision * theta
+    step = np.linalg.solve(information + np.diag(precision), gradient)
+    return step, float(step @ gradient)
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats | None:
+    """The solution, if the matrix is positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    return np.linalg.solve(matrix, right)
 
 
 def _halved(
@@ -133,17 +178,14 @@ def _halved(
 
 
 def _learn(start: Fit) -> Fit:
-    """Rounds of {new variances, two steps} until the variances rest."""
+    """Rounds of {new variances, a step} until the variances rest."""
     return _learn_all([start])[0]
 
 
 def learn_together(likelihoods: Sequence[Likelihood]) -> list[Fit]:
     """Each fitted on its own, but what variance is usual is learned from all of them."""
-    starts = [
-        _at(each, np.zeros(each.family.interactions.size), start_variances(each))
-        for each in likelihoods
-    ]
-    return _learn_all([_ascend(start, 6) for start in starts])
+    starts = [_at(each, _independent(each), start_variances(each)) for each in likelihoods]
+    return _learn_all([_ascend(start, BEGINNING) for start in starts])
 
 
 def _learn_all(fits: list[Fit]) -> list[Fit]:
@@ -153,7 +195,7 @@ def _learn_all(fits: list[Fit]) -> list[Fit]:
         ends = np.cumsum([len(found.variances) for found in fits])[:-1]
         parts = np.split(after, ends)
         fits = [
-            _ascend(replace(found, variances=part), 2)
+            _ascend(replace(found, variances=part), EACH)
             for found, part in zip(fits, parts, strict=True)
         ]
         if np.abs(np.log(after / before)).max(initial=0.0) < CALM:

@@ -9,7 +9,7 @@ as open as the floor leaves it. Errors include that the people are a sample.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
 from sfumato.model.fitting import FIRST_ORDER, ROUGHNESS, Fit
-from sfumato.model.loglinear import Likelihood, LogLinear
+from sfumato.model.loglinear import LogLinear
 
 FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
 ORDER = len(FLOORS)
@@ -54,7 +54,7 @@ class Laplace:
     def _root(self) -> Floats:  # (size, size), lower triangular
         """L with L Lᵀ = information + prior."""
         family, fit = self._family, self.fit
-        _, information = Likelihood(family, fit.likelihood.measurements).score(fit.law)
+        _, information = replace(fit.likelihood, family=family).score(fit.law)
         orders = np.minimum(family.interactions.orders, ORDER)
         floors = np.array(FLOORS)[orders - 1]
         own = len(fit.variances)

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.fitting import Fit, fit, learn_together
+from sfumato.model.fitting import FIRST_ORDER, Fit, fit, learn_together
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.reports import Reports
 
@@ -26,7 +26,7 @@ def likelihood_over(reports: Reports, axes: Axes, order: int) -> Likelihood:
     every = Interactions.up_to(shape, ordered, order)
     kept = tuple(part for part in every.sets if part[-1] >= public)  # not of public axes alone
     family = LogLinear(Interactions(shape, ordered, kept), reports.masses(axes[:public]))
-    return Likelihood(family, reports.measurements(axes))
+    return Likelihood.of(family, reports.measurements(axes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +40,25 @@ class LocalFits:
     reports: Reports
 
     @cached_property
-    def variances(self) -> dict[Axes, float]:
-        """The learned variance of every pair of axes that has a private one."""
+    def pairs(self) -> dict[Axes, Fit]:
+        """The law of every pair of axes that has a private one."""
         public, number = self.reports.public, len(self.reports.shape)
         pairs = [pair for pair in combinations(range(number), 2) if pair[1] >= public]
         fits = learn_together([likelihood_over(self.reports, pair, 2) for pair in pairs])
-        return {pair: float(found.variances[-1]) for pair, found in zip(pairs, fits, strict=True)}
+        return dict(zip(pairs, fits, strict=True))
 
     def fit(self, axes: Axes) -> Fit:
         """The law of these axes."""
         likelihood = likelihood_over(self.reports, axes, 2)
-        return fit(likelihood, self._variances(likelihood, axes), learn=False)
+        sets = likelihood.family.interactions.sets
+        held = [tuple(axes[place] for place in part) for part in sets]
+        variances = [self.pairs[p].variances[-1] if len(p) == 2 else FIRST_ORDER for p in held]
+        start = np.concatenate([self._known(part) for part in held])
+        return fit(likelihood, np.array(variances), learn=False, start=start)
 
-    def _variances(self, likelihood: Likelihood, axes: Axes) -> Floats:
-        begun = []
-        for part in likelihood.family.interactions.sets:
-            pair = tuple(axes[place] for place in part)
-            begun.append(self.variances[pair] if len(pair) == 2 else 4.0)
-        return np.array(begun)
+    def _known(self, part: Axes) -> Floats:
+        """The coefficients of an axis, or of two together, in a pair that holds it."""
+        pair = part if len(part) == 2 else next(pair for pair in self.pairs if part[0] in pair)
+        found = self.pairs[pair]
+        own = tuple(pair.index(axis) for axis in part)
+        return found.theta[found.likelihood.family.interactions.places(own)]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.told import LEAST, Told
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,181 +43,112 @@ class LogLinear:
     def cells(self) -> int:
         return math.prod(self.interactions.shape)
 
+    def singles(self) -> LogLinear:
+        """The laws without interactions."""
+        own = self.interactions
+        alone = tuple(part for part in own.sets if len(part) == 1)
+        return LogLinear(Interactions(own.shape, own.ordered, alone), self.masses)
+
     def law(self, theta: Floats) -> Floats:  # (cells,)
         """The law with these coefficients."""
-        energy = (self.features @ theta).reshape(len(self.masses), -1)
+        energy = self.interactions.energy(theta).reshape(len(self.masses), -1)
         weights = np.exp(energy - energy.max(axis=1, keepdims=True))
         return (weights * (self.masses / weights.sum(axis=1))[:, None]).ravel()
-
-    def grouped(self, table: Floats) -> Floats:  # (cells, n) -> (public cells, n)
-        """Each column summed within each public cell."""
-        return table.reshape(len(self.masses), -1, table.shape[1]).sum(axis=1)
 
     def moves(self, law: Floats) -> Floats:  # (cells, size)
         """How the share of each cell moves with the coefficients: p(φ − E[φ | public cell])."""
         table = self.features.reshape(len(self.masses), -1, self.interactions.size)
-        weights = law.reshape(len(self.masses), -1, 1)
-        means = (weights * table).sum(axis=1) / np.maximum(self.masses, 1e-300)[:, None]
-        return (weights * (table - means[:, None])).reshape(self.features.shape)
+        shares = law.reshape(len(self.masses), 1, -1)
+        moves = table - (shares @ table) / np.maximum(self.masses, LEAST)[:, None, None]
+        moves *= shares.transpose(0, 2, 1)
+        return moves.reshape(self.features.shape)
 
-    def slopes(self, law: Floats, of: Floats) -> Floats:  # (cells, n) -> (n, size)
-        """How the law's means of some functions of the cells move with the coefficients: their
-        covariances with the features, within public cells.
+    def bend(self, law: Floats, moves: Floats, worth: Floats) -> Floats:  # (size, size)
+        """The second derivative of Σ worth · share in the coefficients: the worth of a cell, less
+        the mean of its public cell, weighs the squares of what the features are beyond theirs.
         """
-        weighted = law[:, None] * of
-        known = self.masses > 0
-        means = self.grouped(law[:, None] * self.features)[known]
-        shared = (self.grouped(weighted)[known] / self.masses[known, None]).T @ means
-        return weighted.T @ self.features - shared
-
-
-class Normal(NamedTuple):
-    """Means of some features that were reconstructed, and how much is known of them."""
-
-    places: np.ndarray  # (n,)
-    means: Floats  # (n,)
-    information: Floats  # (n, n)
-
-
-class Block(NamedTuple):
-    """Answers whose probabilities are offset + slope · c, with c the means of some features."""
-
-    places: np.ndarray  # (n,)
-    slope: Floats  # (answers, n)
-    offset: Floats  # (answers,)
-    counts: Floats  # (answers,)
-    people: Floats  # (answers,)
+        shares = law.reshape(len(self.masses), -1)
+        table = worth.reshape(shares.shape)
+        means = (shares * table).sum(axis=1) / np.maximum(self.masses, LEAST)
+        beyond = (table - means[:, None]).ravel() / np.maximum(law, LEAST)
+        return np.asarray(moves.T @ (beyond[:, None] * moves))
 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
     """The likelihood of measurements under the log-linear laws of a table.
 
-    A question about a few axes sees only the means c of the features within them, so all such
-    questions are blocks over c, built once. A measurement of all axes at once is kept as it is.
+    What was measured of parts of the axes is said by the means of their features; a measurement of
+    all axes at once is kept as it is.
     """
 
     family: LogLinear
-    measurements: tuple[Measurement | Reconstruction, ...]
+    told: Told
+    whole: tuple[Measurement, ...]  # measurements of all axes
 
-    @cached_property
-    def _answered(self) -> list[Measurement]:
-        return [m for m in self.measurements if isinstance(m, Measurement) and m.people]
-
-    @cached_property
-    def _whole(self) -> list[Measurement]:
-        return [part for part in self._answered if part.axes == self.family.axes]
-
-    @cached_property
-    def _parts(self) -> list[Measurement]:
-        return [part for part in self._answered if part.axes != self.family.axes]
-
-    @cached_property
-    def _reconstructed(self) -> list[Reconstruction]:
-        return [part for part in self.measurements if isinstance(part, Reconstruction)]
-
-    @cached_property
-    def measured(self) -> Interactions:
-        """The interactions that some question held together."""
-        model = self.family.interactions
-        return Interactions.within_any(
-            model.shape,
-            model.ordered,
-            {p.axes for p in self._parts} | {p.axes for p in self._reconstructed},
+    @classmethod
+    def of(
+        cls, family: LogLinear, measurements: Sequence[Measurement | Reconstruction]
+    ) -> Likelihood:
+        """The likelihood of all these measurements together."""
+        answered = [part for part in measurements if isinstance(part, Measurement) and part.people]
+        told = Told(
+            family.interactions.shape,
+            family.interactions.ordered,
+            tuple(part for part in answered if part.axes != family.axes),
+            tuple(part for part in measurements if isinstance(part, Reconstruction)),
         )
+        return cls(family, told, tuple(p for p in answered if p.axes == family.axes))
 
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """What was measured of parts of the axes."""
-        by_axes: dict[Axes, list[Measurement]] = {}
-        for part in self._parts:
-            by_axes.setdefault(part.axes, []).append(part)
-        return tuple(block_of(self.measured, axes, parts) for axes, parts in by_axes.items())
-
-    @cached_property
-    def normals(self) -> tuple[Normal, ...]:
-        """What was reconstructed."""
-        return tuple(normal_of(self.measured, part) for part in self._reconstructed)
-
-    @cached_property
-    def _features(self) -> Floats:  # (cells, measured)
-        if self.measured.sets == self.family.interactions.sets:
-            return self.family.features
-        return self.measured.features(self.family.axes).matrix
+    def means(self, law: Floats) -> Floats:  # (measured,)
+        """The means of the features that were measured."""
+        return self.told.interactions.means(law[:, None])[:, 0]
 
     def value(self, law: Floats) -> float:
         """The log-likelihood."""
-        total = 0.0
-        if self.measured.sets:
-            means = law @ self._features
-            for block in self.blocks:
-                chances = block.offset + block.slope @ means[block.places]
-                total += float(block.counts @ np.log(np.maximum(chances, 1e-300)))
-            for normal in self.normals:
-                away = means[normal.places] - normal.means
-                total -= 0.5 * float(away @ normal.information @ away)
-        for part in self._whole:
-            chances = np.maximum(part.response.apply(law), 1e-300)
+        total = self.told.value(self.means(law)) if self.told else 0.0
+        for part in self.whole:
+            chances = np.maximum(part.response.apply(law), LEAST)
             total += float(part.counts @ np.log(chances))
         return total
 
     def score(self, law: Floats) -> tuple[Floats, Floats]:  # (size,), (size, size)
-        """The gradient of the log-likelihood in the coefficients, and the information on them."""
+        """The gradient of the log-likelihood in the coefficients, and the information that such
+        answers have on them on average.
+        """
+        moves = self.family.moves(law)
         size = self.family.interactions.size
         gradient, information = np.zeros(size), np.zeros((size, size))
-        if self.measured.sets:
-            slopes = self.family.slopes(law, self._features)
-            pull, weight = self._of_means(law @ self._features)
-            gradient += pull @ slopes
-            information += slopes.T @ (weight @ slopes)
-        for part in self._whole:
-            pull, weight = self._of_table(part, law)
-            gradient, information = gradient + pull, information + weight
+        if self.told:
+            seen = self.told.expected(self.means(law))
+            slopes = self.told.interactions.means(moves)
+            gradient += seen.pull @ slopes
+            information += self.told.information(seen.weights, slopes)
+        for part in self.whole:
+            chances = np.maximum(part.response.apply(law), LEAST)
+            slopes = part.response.apply(moves)
+            gradient += (part.counts / chances) @ slopes
+            information += slopes.T @ ((part.people / chances)[:, None] * slopes)
         return gradient, information
 
-    def _of_means(self, means: Floats) -> tuple[Floats, Floats]:
-        gradient = np.zeros(self.measured.size)
-        information = np.zeros((self.measured.size, self.measured.size))
-        for block in self.blocks:
-            chances = np.maximum(block.offset + block.slope @ means[block.places], 1e-300)
-            gradient[block.places] += (block.counts / chances) @ block.slope
-            weighted = (block.people / chances)[:, None] * block.slope
-            information[np.ix_(block.places, block.places)] += block.slope.T @ weighted
-        for normal in self.normals:
-            away = normal.means - means[normal.places]
-            gradient[normal.places] += normal.information @ away
-            information[np.ix_(normal.places, normal.places)] += normal.information
-        return gradient, information
-
-    def _of_table(self, part: Measurement, law: Floats) -> tuple[Floats, Floats]:
-        chances = np.maximum(part.response.apply(law), 1e-300)
-        moves = part.response.apply(self.family.moves(law))
-        gradient = (part.counts / chances) @ moves
-        return gradient, moves.T @ ((part.people / chances)[:, None] * moves)
-
-
-def block_of(measured: Interactions, axes: Axes, parts: Sequence[Measurement]) -> Block:
-    """The answers to questions about the same axes as one block over the means of features."""
-    matrix, places = measured.features(axes)
-    cells = measured.cells(axes)
-    slopes = [part.response.apply(matrix / cells) for part in parts]
-    offsets = [part.response.apply(np.full(cells, 1 / cells)) for part in parts]
-    people = [np.full(len(part.counts), part.people) for part in parts]
-    return Block(
-        places,
-        np.concatenate(slopes),
-        np.concatenate(offsets),
-        np.concatenate([part.counts for part in parts]),
-        np.concatenate(people),
-    )
-
-
-def normal_of(measured: Interactions, part: Reconstruction) -> Normal:
-    """Reconstructed shares as reconstructed means of features."""
-    matrix, places = measured.features(part.axes)
-    covariance = matrix.T @ part.covariance @ matrix
-    # Directions in which nothing is uncertain (known columns) would be infinitely informative.
-    values, vectors = np.linalg.eigh(covariance)
-    least = 1e-9 * max(float(values[-1]), 1e-300)
-    information = (vectors / np.maximum(values, least)) @ vectors.T
-    return Normal(places, part.shares @ matrix, information)
+    def curvature(self, law: Floats) -> tuple[Floats, Floats]:  # (size,), (size, size)
+        """The gradient, and how it falls along each coefficient: the information that these very
+        answers have, which need not be positive far from the maximum.
+        """
+        moves = self.family.moves(law)
+        size = self.family.interactions.size
+        gradient, falls = np.zeros(size), np.zeros((size, size))
+        worth = np.zeros(self.family.cells)  # how the likelihood moves with each cell's share
+        if self.told:
+            seen = self.told.observed(self.means(law))
+            slopes = self.told.interactions.means(moves)
+            gradient += seen.pull @ slopes
+            falls += self.told.information(seen.weights, slopes)
+            worth += self.told.interactions.energy(seen.pull)
+        for part in self.whole:
+            chances = np.maximum(part.response.apply(law), LEAST)
+            slopes = part.response.apply(moves)
+            gradient += (part.counts / chances) @ slopes
+            falls += slopes.T @ ((part.counts / chances**2)[:, None] * slopes)
+            worth += part.response.adjoint(part.counts / chances)
+        return gradient, falls - self.family.bend(law, moves, worth)

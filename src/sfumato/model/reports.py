@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -14,10 +15,10 @@ from sfumato.channels.questions import Question
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.reading import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.observation import CellTally, Tally
-from sfumato.source import evidence_of
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
 
@@ -84,41 +85,45 @@ class Answers:
         shown = self.counts.sum(axis=(-2, -1)).sum(axis=rest)
         return np.atleast_1d(shown).ravel() / max(self.people, 1.0)
 
+    @cached_property
+    def _asked(self) -> list[tuple[int, int, bool]]:
+        """The axes of each question as bits, its answers, and whether it is folded."""
+        bits = [sum(1 << axis + self.public for axis in q.axes) for q in self.questions]
+        return [
+            (own, question.answers, question.groups is not None)
+            for own, question in zip(bits, self.questions, strict=True)
+        ]
+
     def measurements(self, axes: Axes) -> tuple[Measurement, ...]:
-        pooled: dict[tuple[Axes, int], Floats] = {}
-        found = []
-        for number, question in enumerate(self.questions):
-            own = tuple(axis + self.public for axis in question.axes)
-            inside = tuple(axis for axis in own if axis in axes)
-            if not inside or (question.groups is not None and inside != own):
-                continue
-            counts = self._counts(number, inside, axes)
-            if question.groups is None:
-                key = (inside, question.answers)
-                pooled[key] = pooled[key] + counts if key in pooled else counts
-            else:
-                found.append(
-                    self._measured(axes, inside, question.answers, counts, question.groups)
-                )
-        for (inside, answers), counts in pooled.items():
-            found.append(self._measured(axes, inside, answers, counts))
+        wanted, found = sum(1 << axis for axis in axes), []
+        pooled: dict[tuple[int, int], list[int]] = {}  # questions that say the same of the axes
+        for number, (own, answers, folded) in enumerate(self._asked):
+            inside = own & wanted
+            if folded and inside == own:
+                found.append(self._measured(axes, own, [number], self.questions[number].groups))
+            elif inside and not folded:
+                pooled.setdefault((inside, answers), []).append(number)
+        for (inside, _), numbers in pooled.items():
+            found.append(self._measured(axes, inside, numbers))
         return tuple(found)
 
     def _measured(
         self,
         axes: Axes,
-        inside: Axes,
-        answers: int,
-        counts: Floats,
+        bits: int,
+        numbers: Sequence[int],
         groups: Sequence[int] | None = None,
     ) -> Measurement:
-        """Counts of answers about some of the axes, as a measurement of their positions."""
+        """What some questions say of those axes that they ask about, as one measurement."""
+        inside = tuple(axis for axis in axes if bits >> axis & 1)
+        counts = sum(self._counts(number, inside, axes) for number in numbers)
+        answers = self.questions[numbers[0]].answers
         cells = math.prod(self.shape[axis] for axis in inside)
         shown = tuple(axis for axis in axes if axis < self.public)
         total = self.gamma + answers - 1
         return Measurement.answered(
             tuple(axes.index(axis) for axis in (*shown, *inside)),
-            counts,
+            np.asarray(counts),
             gain=(self.gamma - 1) / total,
             base=(1.0 if groups is not None else answers / cells) / total,
             groups=groups,

@@ -202,6 +202,8 @@ class Reproduction:
     logarithmic: tuple[str, ...] = field(
         default=(), kw_only=True
     )  # quantities drawn on a logarithmic axis
+    # what is judged where no number is printed
+    unprinted: str = field(default="shape only: the paper prints no numbers here", kw_only=True)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -217,7 +219,7 @@ class Reproduction:
         """How the paper's numbers stand beside ours, in a few words."""
         cells = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
         if not cells:
-            return "shape only: the paper prints no numbers here"
+            return self.unprinted
         runs = [cell.ours for cell in cells if isinstance(cell.ours, Runs)]
         missed = sum(cell.differs for cell in cells)
         if missed:

@@ -12,7 +12,7 @@
  *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
  *   map?: number[], a: number, b: number, candidates: number[][], cap: number, buckets: number,
  *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
- *   questions: Step[]}} Step
+ *   symbols: number, own: number[][], questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
  *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, tells?: number,
  *   run: (s: Step, v: any[], draws: Draws) => any[],
@@ -252,7 +252,7 @@ const murmur = (text) => {
 };
 /** The bucket of an item: a polynomial over GF(2^31 - 1) that the seed names.
  * @param {Step} s @param {number} seed @param {number} item */
-const bucket = (s, seed, item) => {
+export const bucket = (s, seed, item) => {
   let value = 0n;
   for (let i = s.cap; i >= 0; i--)
     value = (value * BigInt(item) + BigInt(murmur(`${s.pool}/${seed}/${i}`))) % 0x7fffffffn;
@@ -263,6 +263,7 @@ const bucket = (s, seed, item) => {
  * @type {Record<string, (s: Step) => number>} */
 export const OMEGA = {
   kary: (s) => s.a + s.b * (s.answers - 1),
+  own: (s) => (s.own[0]?.length ?? 0) * (s.a - s.b) + s.symbols * s.b,
   symbol: (s) => s.cap * s.a + s.candidates.length * s.b,
   collide: (s) => s.cap * s.a + (s.buckets - s.cap) * s.b,
   window: (s) => s.length * s.a + (s.values - 1) * s.b,
@@ -433,6 +434,24 @@ export const KINDS = {
       return [(truth(s, v) + (drawn < 0 ? 0 : 1 + divide(drawn, s.b))) % s.answers];
     },
     share: (s) => s.a / omega(s),
+  },
+  own: {
+    fields: "sizes+ answers map+? symbols own++ a b",
+    inputs: records.inputs,
+    outputs: (s) => codes(s.symbols),
+    fits: (s) =>
+      mapped(s) &&
+      s.own.length === s.answers &&
+      s.own.every(
+        (list) =>
+          list.length &&
+          list.length === s.own[0].length &&
+          list.every((symbol, i) => symbol < s.symbols && !(symbol <= list[i - 1])),
+      ),
+    gamma: (s) =>
+      fraction(s.a, new Set(possible(s).map((i) => String(s.own[i]))).size > 1 ? s.b : s.a),
+    run: (s, v, draws) => [lifted(s, s.own[truth(s, v)], draws)],
+    share: (s) => (s.own[0].length * s.a) / omega(s),
   },
   symbol: {
     fields: "items candidates++ cap a b",

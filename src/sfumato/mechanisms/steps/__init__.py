@@ -2,7 +2,15 @@
 
 from sfumato.mechanisms.steps.base import Action, Column, Step, Value, step_from
 from sfumato.mechanisms.steps.baskets import Collide, CutStep, Flip, Symbol
-from sfumato.mechanisms.steps.cells import Diagonal, Diagonal64, Kary, KeepOrDraw, Spread, TableStep
+from sfumato.mechanisms.steps.cells import (
+    Diagonal,
+    Diagonal64,
+    Kary,
+    KeepOrDraw,
+    Own,
+    Spread,
+    TableStep,
+)
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.numbers import Window
 from sfumato.mechanisms.steps.questions import Deal, Public
@@ -20,6 +28,7 @@ __all__ = [
     "Flip",
     "Kary",
     "KeepOrDraw",
+    "Own",
     "Public",
     "Spread",
     "Step",

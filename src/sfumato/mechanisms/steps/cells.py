@@ -317,6 +317,65 @@ class Kary(Answered):
         return Fraction(self.a, self._total)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Own(Answered):
+    """One symbol: each of the true answer's own with weight a, any other with weight b (Hadamard
+    response, where the own symbols are half of a block).
+
+    >>> pair = Own(columns=(0,), reports=(0,), sizes=(2,), answers=2, symbols=4,
+    ...            own=((0, 1), (0, 2)), a=3, b=1)
+    >>> pair.gamma, pair.truthful([0])
+    (Fraction(3, 1), Fraction(3, 4))
+    """
+
+    kind = "own"
+    symbols: int
+    own: Rows  # a row an answer: its symbols, ascending, as many for each
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fits = len(self.own) == self.answers and all(
+            len(row) == len(self.own[0]) >= 1
+            and list(row) == sorted(set(row))
+            and row[-1] < self.symbols
+            for row in self.own
+        )
+        self.check(
+            fits,
+            "symbols that do not fit its answers",
+            f"give each of the {self.answers} answers as many, ascending, below {self.symbols}",
+        )
+        check_weights(self, self.a, self.b, self._total)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return (Column(self.symbols),)
+
+    @property
+    def _lifted(self) -> int:
+        return len(self.own[0]) * (self.a - self.b)
+
+    @property
+    def _total(self) -> int:
+        return self._lifted + self.symbols * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        true = range(self.answers) if self.map is None else self.map
+        apart = len({self.own[answer] for answer in true}) > 1
+        return Fraction(self.a, self.b) if apart else Fraction(1)
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        drawn, own = draws.below(self._total), self.own[self.truth(values)]
+        rest = drawn - self._lifted
+        return (own[drawn // (self.a - self.b)] if rest < 0 else rest // self.b,)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        return Fraction(len(self.own[0]) * self.a, self._total)
+
+
 def check_weights(step: Step, a: int, b: int, total: int) -> None:
     """Refuse weights that one draw of exact integers cannot realise."""
     step.check(
