@@ -25,6 +25,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -38,6 +39,7 @@ SEED = "sfumato 0.2"
 EACH = 10  # changes of a layer
 GOAL = 0.90
 SECONDS = 60.0  # of the tests that run what is changed, the quickest first
+LONG = 3  # of the tests that take long, those that judge a change that all others passed
 PATIENCE = 300  # seconds; a change that never ends has been noticed
 LEARNING = 2400  # seconds for what every test runs
 # Not judges: what they measure is the machine's as well.
@@ -424,26 +426,36 @@ class Reach:
         """The tests that run what a change touches, those that run little else first, for so many
         seconds in all, those of a file together.
         """
-        text = (SOURCE / change.path).read_text(encoding="utf-8")
-        names = reach.reaching(change.path, change.line, text)
-        known = {
-            test: facts
-            for name in judges(change)
-            for test, facts in self.tests[name].items()
-            if facts["sound"] and facts["seconds"] <= seconds
-        }
-        able = [test for test in known if not names.isdisjoint(known[test]["reached"])]
-        if not able:  # compiled, perhaps: then whoever runs anything of its layer
-            able = [test for test in known if runs(known[test], change.layer)]
+        known = self.reaching(change, "sound")
         chosen: dict[str, list[tuple[float, str]]] = defaultdict(list)
         left = seconds
-        for test in sorted(able, key=lambda test: (len(known[test]["reached"]), test)):
+        for test in sorted(known, key=lambda test: (len(known[test]["reached"]), test)):
             spent = known[test]["seconds"]
             if spent <= left:
                 left -= spent
                 chosen[test.partition("::")[0]].append((spent, test))
         groups = sorted(chosen.values(), key=lambda group: sum(spent for spent, _ in group))
         return [test for group in groups for _, test in group]
+
+    def long_of(self, change: Change) -> list[str]:
+        """The long tests that run what a change touches."""
+        known = self.reaching(change, "long")
+        return sorted(known, key=lambda test: (len(known[test]["reached"]), test))[:LONG]
+
+    def reaching(self, change: Change, kind: str) -> dict[str, dict[str, Any]]:
+        """The tests of a kind that run what a change touches."""
+        text = (SOURCE / change.path).read_text(encoding="utf-8")
+        names = reach.reaching(change.path, change.line, text)
+        known = {
+            test: facts
+            for name in judges(change)
+            for test, facts in self.tests[name].items()
+            if facts.get(kind)
+        }
+        able = {t: facts for t, facts in known.items() if not names.isdisjoint(facts["reached"])}
+        if able:
+            return able  # else it is compiled, perhaps: then whoever runs anything of its layer
+        return {test: facts for test, facts in known.items() if runs(facts, change.layer)}
 
 
 def runs(facts: dict[str, Any], layer: str) -> bool:
@@ -479,23 +491,38 @@ class Copy:
         print(json.dumps(order), file=self.process.stdin, flush=True)
         return bool(json.loads(self.process.stdout.readline()))
 
-    def survives(self, change: Change, tests: list[str]) -> bool:
-        """Whether these tests pass with the change in place."""
+    @contextmanager
+    def planted(self, change: Change) -> Iterator[None]:
+        """The change stands in the sources of this copy."""
         target = self.folder / "src" / "sfumato" / change.path
         text, times = target.read_text(encoding="utf-8"), target.stat()
         target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
         # A time that no other text of this file has: what Python compiled is known by it.
         os.utime(target, (times.st_mtime, times.st_mtime + 10 + int(change.digest[:6], 16)))
-        only = self.folder / "only.txt"
-        only.write_text("\n".join(tests))
-        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         try:
-            return not tests or self.passes(
-                ["-x", *files], {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE
-            )
+            yield
         finally:
             target.write_text(text, encoding="utf-8")
             os.utime(target, (times.st_mtime, times.st_mtime))
+
+    def passes_all(self, tests: list[str]) -> bool:
+        """Whether these tests pass here; the first that does not ends it."""
+        only = self.folder / "only.txt"
+        only.write_text("\n".join(tests))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        asked = ["-x", *files]
+        return not tests or self.passes(asked, {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE)
+
+    def survives(self, change: Change, tests: list[str], long: list[str]) -> bool:
+        """Whether these tests pass with the change in place; then the long ones, of which it is
+        seen that they pass without it.
+        """
+        with self.planted(change):
+            if not self.passes_all(tests):
+                return False
+            if self.passes_all(long):
+                return True
+        return not self.passes_all(long)
 
     def close(self) -> None:
         self.process.communicate()
@@ -526,7 +553,7 @@ def judge(chosen: list[Change], known: Reach, asked: argparse.Namespace) -> dict
         copy, start = free.get(), time.monotonic()
         try:
             tests = known.of(change, asked.seconds)
-            alive = copy.survives(change, tests)
+            alive = copy.survives(change, tests, known.long_of(change))
         finally:
             free.put(copy)
         word = "SURVIVED" if alive else "noticed"

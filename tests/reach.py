@@ -137,9 +137,12 @@ def reaching(path: str, line: int, text: str) -> set[str]:
     return {one.name for one in every}
 
 
+TOO_LONG = "longer than a planted mistake is judged at first"
+
+
 def give_up(*_: object) -> None:
-    """A test that takes so long judges nothing."""
-    raise pytest.fail.Exception("too long to judge a planted mistake")
+    """A test that takes so long judges only what all others passed."""
+    raise pytest.fail.Exception(TOO_LONG)
 
 
 class Recorder:
@@ -159,7 +162,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self.hits.clear()
-        self.tests[item.nodeid] = {"seconds": 0.0, "sound": True}
+        self.tests[item.nodeid] = {"seconds": 0.0, "sound": True, "long": False}
         signal.setitimer(signal.ITIMER_PROF, LONGEST)
         try:
             value = yield
@@ -190,6 +193,7 @@ class Recorder:
         test = self.tests[report.nodeid]
         test["seconds"] += report.duration
         test["sound"] &= report.outcome == "passed"
+        test["long"] |= TOO_LONG in report.longreprtext
 
     def pytest_sessionfinish(self) -> None:
         self.out.write_text(json.dumps(self.tests))

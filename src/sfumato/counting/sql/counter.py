@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -32,7 +32,6 @@ JOINED_CELLS = (
     1 << 12
 )  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
-SOUND = "sound"  # the question whether every column holds reports only
 ITEMSETS = 256  # itemsets counted by one statement
 
 
@@ -70,6 +69,7 @@ class SqlCounter:
     )
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
     _found_rows: set[int] = field(default_factory=set, repr=False)  # in the tables counted so far
 
@@ -81,7 +81,15 @@ class SqlCounter:
         return min(self._found_rows) if self.stated_rows is None else self.stated_rows
 
     def _total(self) -> NDArray[Any]:
-        self.check_values()
+        """Rows counted without a look at any column are looked at in all of them: who reads them
+        into memory refuses them whole.
+        """
+        lists = [a for a in self.domain if _in_lists(a) and not self.relation.flags]
+        for attribute in lists:
+            self.item_counts(attribute)
+        columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
+        if columns:
+            self._check_columns(columns)
         return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property
@@ -140,23 +148,20 @@ class SqlCounter:
             )
         self._found_rows.add(found)
 
-    def check_values(self) -> None:
-        """Refuse rows of which any column holds a value outside its domain, as whoever reads them
-        would: a cell that is not stated would take it for its own. They are looked at once.
+    def check_values(self, cells: Iterable[Cells]) -> None:
+        """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
+        stated would take it for its own.
         """
-        if SOUND not in self._asked:
-            self._asked[SOUND] = self.once([SOUND], self._looked_at)
-
-    def _looked_at(self) -> NDArray[Any]:
         columns: dict[str, Attribute] = {}
-        for attribute in self.domain:
-            if isinstance(attribute, Items) and not self.relation.flags:
-                self.item_counts(attribute)
-            else:
-                columns |= dict.fromkeys(flat_names(attribute), attribute)
+        for part in cells:
+            lists = part.item is not None and not self.relation.flags
+            name = part.attribute.name if lists else part.name
+            if name not in self._sound:
+                columns[name] = part.attribute
+        for name in [name for name, a in columns.items() if name == a.name and _in_lists(a)]:
+            self.item_counts(columns.pop(name))
         if columns:
             self._check_columns(columns)
-        return np.asarray(len(self.domain))
 
     def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
         kinds = self._fetch(self._writer.kinds(list(columns))).schema
@@ -164,6 +169,7 @@ class SqlCounter:
         for name, strange in zip(columns, found.columns, strict=True):
             if strange[0].as_py():
                 raise _outside(name)
+        self._sound.update(columns)
 
     def item_counts(self, attribute: Attribute) -> Mapping[str, int]:
         """How many baskets of a column of lists hold each item; one of another universe is
@@ -177,11 +183,12 @@ class SqlCounter:
                 raise _outside(attribute.name)
             counts = found.column("n").to_pylist()
             self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
+            self._sound.add(attribute.name)
         return self._held[attribute.name]
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
-        self.check_values()
+        self.check_values(cells)
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
@@ -233,7 +240,7 @@ class SqlCounter:
     def _power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
-        self.check_values()
+        self.check_values(cells)
         found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
@@ -248,7 +255,7 @@ class SqlCounter:
     def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        self.check_values()
+        self.check_values(cells)
         found = self._fetch(self._writer.spreads(cells, attribute))
         index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
         spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
@@ -329,7 +336,7 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        self.check_values()
+        self.check_values(axes)
         found = self._fetch(
             self._writer.grouping_sets(
                 axes, list({tuple(sorted(own)): own for own in sets}.values())
@@ -414,7 +421,7 @@ class RelationItemsets:
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
-        self.counter.check_values()
+        self.counter.check_values(self.cells[item][0] for item in np.unique(itemsets).tolist())
         for start in range(0, len(itemsets), ITEMSETS):
             found = self.counter._fetch(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
@@ -448,6 +455,10 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
+
+
+def _in_lists(attribute: Attribute) -> bool:
+    return isinstance(attribute, Items)
 
 
 def _outside(name: str) -> DataError:
