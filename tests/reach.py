@@ -22,7 +22,7 @@ import pytest
 
 FOLDER = "SFUMATO_REACH"  # where processes that a test starts leave what they ran
 RECORDER = "sfumato_reach"  # the module that marked sources import
-LONGEST = 8.0  # seconds of CPU of one test
+LONGEST = 5.0  # seconds of CPU of one test
 COMPILED = {"njit", "intrinsic", "vectorize"}
 KEPT = {"cache", "lru_cache"}
 
