@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
-from sfumato.errors import EstimationError, ParameterError, Unanswerable
+from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.reading import evidence_of
@@ -38,6 +39,7 @@ from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
+DRAWN_COLUMNS = 24  # in one picture, a panel each
 REMEMBERED = 1 << 20  # entries of tallies that a source keeps in memory
 
 
@@ -78,6 +80,11 @@ class Source(ABC):
     def _question(self, columns: Sequence[str | Cells]) -> tuple[Cells, ...]:
         if isinstance(columns, str):
             raise ParameterError(f"columns must be a list; use ['{columns}']")
+        if not isinstance(columns, Iterable):
+            raise ParameterError(
+                f"columns must be a list of names, not a {type(columns).__name__}",
+                hint=f"as in [{self.domain.names[0]!r}]",
+            )
         cells = tuple(
             column if isinstance(column, Cells) else self.cells(column) for column in columns
         )
@@ -107,6 +114,26 @@ class Source(ABC):
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
         return default_cells(self.domain, name)
+
+    def plot(self, columns: Sequence[str] | None = None, truth: Source | None = None) -> list[Any]:
+        """Every column's counts (or those of some columns) as a panel with 95 % intervals, beside
+        the truth where it is given; the axes, a panel each.
+        """
+        names = [axis.name for axis in self.domain.axes] if columns is None else list(columns)
+        if len(names) > DRAWN_COLUMNS:
+            raise ParameterError(
+                f"{len(names)} columns are too many for one picture; at most {DRAWN_COLUMNS}",
+                hint="name some of them",
+            )
+        questions = [[self.cells(name)] for name in names]
+        true = [None] * len(names) if truth is None else truth.marginals(questions)
+        panels = [
+            plots.Marginal(
+                name, each.cells[0].labels, each.value, each.stderr, None if t is None else t.value
+            )
+            for name, each, t in zip(names, self.marginals(questions), true, strict=True)
+        ]
+        return plots.marginals(panels)
 
 
 def default_cells(domain: Domain, name: str) -> Cells:
@@ -252,6 +279,9 @@ class Exact(CountedSource):
         """The true records."""
         return self.counter.table
 
+    def __repr__(self) -> str:
+        return f"{self.rows:,} true records of {listing(self.domain.names)}"
+
     def _repr_html_(self) -> str:
         """What is known of the records, as notebooks show it."""
         facts = [("rows", f"{self.rows:,}"), ("columns", ", ".join(self.domain.names))]
@@ -328,10 +358,17 @@ class Release(CountedSource):
             )
         return self.counter.table
 
+    def __repr__(self) -> str:
+        guarantee = self.provenance.guarantee
+        return (
+            f"{self.rows:,} people's reports of {listing(self.domain.names)}, made by "
+            f"{self.mechanism.name}, {guarantee}"
+        )
+
     def _repr_html_(self) -> str:
         """What is known of the release, as notebooks show it."""
         mechanism = self.provenance.mechanism
-        guarantee = mechanism.guarantee.repeated(self.provenance.copies)
+        guarantee = self.provenance.guarantee
         facts = [
             ("rows", f"{self.rows:,}"),
             ("columns", ", ".join(self.domain.names)),

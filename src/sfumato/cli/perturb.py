@@ -18,8 +18,6 @@ from sfumato.domain import Domain
 from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
-from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.questions import stated
 from sfumato.plan import plan_release
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, propose, read_items, reader_of
@@ -176,8 +174,7 @@ def chosen_mechanism(
     """
     if not options.planned:
         built = options.build(domain, reader)
-        if isinstance(built, Questionnaire) and "questions" in options.given:
-            print_notes(stated(options.given["questions"], built.domain)[2])
+        print_notes(built.remarks(options.given))
         return built
     guarantee = options.guarantee()
     assert guarantee is not None

@@ -89,8 +89,11 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
-    bins = getattr(attribute, "cells_by_cuts", None)  # which numbers have, and nothing else
-    return attribute.labels if bins is None else bins(attribute.cuts).labels
+    from sfumato.domain import Numeric
+
+    if not isinstance(attribute, Numeric):
+        return attribute.labels
+    return attribute.cells_by_cuts(attribute.cuts).labels
 
 
 @contextmanager

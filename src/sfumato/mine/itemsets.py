@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
 from sfumato.notebook import Framed, html_table
+from sfumato.privacy.probability import check_number
 
 if TYPE_CHECKING:
     import pandas
@@ -89,6 +91,7 @@ class Threshold:
     prune_errors: float = 2.0
 
     def __post_init__(self) -> None:
+        check_number("min_support", self.min_support)
         _require(
             0 < self.min_support <= 1,
             f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1",
@@ -590,6 +593,14 @@ class Itemsets(Framed):
         mask[np.argsort(-self.count, kind="stable")[:number]] = True
         return self.where(mask)
 
+    def order(self, by: str = "length") -> Integers:
+        """The numbers of the itemsets in the order people read them: the shortest first and of
+        these the strongest, or by "support" alone.
+        """
+        _require(by in ("length", "support"), f"itemsets go by length or support, not by '{by}'")
+        lengths = self.length if by == "length" else 0 * self.length
+        return np.lexsort((-self.support, lengths))
+
     def maximal(self) -> Itemsets:
         """The itemsets with no superset in the result."""
         return self.where(np.isneginf(self._largest_superset()))
@@ -641,6 +652,9 @@ class Itemsets(Framed):
             }
         )
 
+    def __repr__(self) -> str:
+        return f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+
     def _repr_html_(self) -> str:
         """The itemsets as notebooks show them, strongest first."""
         lines = (
@@ -653,8 +667,23 @@ class Itemsets(Framed):
             )
             for row in sorted(self, key=lambda row: -row.support)
         )
-        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
-        return html_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, title=title)
+        heads = ("itemset", "support", "± stderr", "P(frequent)", "")
+        return html_table(heads, lines, title=repr(self))
+
+    def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:
+        """The `top` itemsets of largest support with 95 % intervals, and the true supports (one an
+        itemset, as `evaluate.true_supports` gives them) as bars; the axes they were drawn on.
+        """
+        order = self.order("support")
+        return plots.supports(
+            [", ".join(self.items[place]) for place in order],
+            self.support[order],
+            self.stderr[order],
+            truth=None if truth is None else np.asarray(truth)[order],
+            top=top,
+            min_support=self.min_support,
+            axes=axes,
+        )
 
     def to_csv(self) -> str:
         """Text with one itemset a line, items written {a,b} as the R package arules does."""
