@@ -11,7 +11,6 @@ from typing import Any
 from sfumato import __version__
 from sfumato.address import redacted, without_secrets
 from sfumato.cli.summary import PRIOR, promise
-from sfumato.engines.rounds import RoundsSource
 from sfumato.model.model import Model
 from sfumato.printable import plain
 from sfumato.report import Block, Code, Facts, Heading, Page
@@ -46,6 +45,8 @@ def save_page(
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     """The file, its rows, how it was perturbed and what was promised."""
+    from sfumato.engines.rounds import RoundsSource
+
     facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
     if isinstance(source, Model):
         made = f"a model fitted to reports of {source.mechanism.name}"

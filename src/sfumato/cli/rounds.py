@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
-from sfumato.engines import open_source
-from sfumato.engines.rounds import WANTED, RoundsSource
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
-from sfumato.mechanisms.item_set import ItemSet, simple
 from sfumato.source import Release
 from sfumato.table import Reader
 from sfumato.table.groups import people_in
 from sfumato.table.turns import ROUNDS, SHARES, Turn
+
+if TYPE_CHECKING:
+    from sfumato.engines.rounds import RoundsSource
+    from sfumato.mechanisms.item_set import ItemSet
+
+ITEM_SET = "item-set"
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,9 @@ class RoundOptions:
             return
         if not 1 <= self.round <= ROUNDS:
             raise ParameterError(f"--round {self.round}; there are rounds 1 to {ROUNDS}")
-        if chosen.mechanism not in (None, ItemSet.name):
+        if chosen.mechanism not in (None, ITEM_SET):
             raise ParameterError(
-                f"rounds are asked by {ItemSet.name}, not by {chosen.mechanism}",
+                f"rounds are asked by {ITEM_SET}, not by {chosen.mechanism}",
                 hint="leave --mechanism out",
             )
         if engine is not None or "://" in output:
@@ -66,6 +70,8 @@ class RoundOptions:
 
     def first(self, chosen: MechanismOptions, domain: Domain) -> tuple[ItemSet, Turn]:
         """What the first group is asked: any item."""
+        from sfumato.mechanisms.item_set import ItemSet
+
         guarantee = chosen.guarantee()
         if guarantee is None:
             raise ParameterError(
@@ -77,6 +83,8 @@ class RoundOptions:
         self, chosen: MechanismOptions, reader: Reader, proposed: Domain
     ) -> tuple[ItemSet, Turn]:
         """What this group is asked, by what the groups before said."""
+        from sfumato.engines.rounds import WANTED
+
         before = earlier(self.after)
         if before.turn.round != len(self.after):
             raise ParameterError(f"--after names round {before.turn.round} without those before it")
@@ -96,6 +104,9 @@ class RoundOptions:
 
 def earlier(paths: Sequence[str]) -> RoundsSource:
     """The rounds in these files."""
+    from sfumato.engines import open_source
+    from sfumato.engines.rounds import RoundsSource
+
     found = [open_source(path) for path in paths]
     for path, source in zip(paths, found, strict=True):
         if not isinstance(source, Release):
@@ -106,6 +117,8 @@ def earlier(paths: Sequence[str]) -> RoundsSource:
 
 
 def _check_promise(chosen: MechanismOptions, before: RoundsSource) -> None:
+    from sfumato.mechanisms.item_set import simple
+
     guarantee = chosen.guarantee()
     if guarantee is None:
         return
