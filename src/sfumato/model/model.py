@@ -130,6 +130,11 @@ class Model(Source):
             return "columns that no question joined to be independent"
         return f"no interaction of more than {told} columns"
 
+    @property
+    def told(self) -> int:
+        """The order up to which the reports told of every interaction that the laws hold."""
+        return self._told(tuple(range(self.reports.public, len(self.columns))))
+
     def _told(self, axes: Axes) -> int:
         """The order up to which reports told of every interaction of these axes, and laws hold it:
         what joins more columns was never heard, whatever the order that was fitted.
