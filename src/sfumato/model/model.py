@@ -18,7 +18,7 @@ from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.fitting import Fit, fit
-from sfumato.model.laplace import Laplace, LaplaceMarginal
+from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.supports import ModelSupports
@@ -153,6 +153,7 @@ class Model(Source):
             found.share.reshape(shape) * self.rows,
             found.spread.T.reshape(*shape, -1) * self.rows,
             self.supposed(axes),
+            TRIALS,
         )
         merges = [part.within(self.columns[axis]) for part, axis in zip(cells, places, strict=True)]
         kept = [axes.index(place) for place in places]
