@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Cells, Domain, Numeric
 from sfumato.engines import save_release
-from sfumato.engines.duckdb import DuckDatabase, DuckRelation, connect, file_relation
+from sfumato.engines.duckdb import DuckDatabase, DuckRelation, file_relation
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import secure
@@ -134,7 +134,7 @@ def run(rows: int) -> None:
         path = Path(folder) / "release.parquet"
         release.save(path)
         save_release(release, f"duckdb://{folder}/release.db#release")
-        database = DuckDatabase(connect(Path(folder) / "release.db"), "database")
+        database = DuckDatabase.connect(Path(folder) / "release.db")
         parquet = file_relation(reader_of(path), release.mechanism.reports)
         for where, relation in (
             ("Parquet", parquet),

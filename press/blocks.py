@@ -10,7 +10,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>sh|python)(?P<words>(?: [^\n`]+)?)\n(?P<text>.*?)^(?P=indent)```$",
     re.M | re.S,
 )
-FLAGS = ("hide", "quiet")
+FLAGS = ("hide", "quiet", "serve")
 SETTINGS = ("exit", "lines", "picture")
 
 
@@ -18,7 +18,8 @@ SETTINGS = ("exit", "lines", "picture")
 class Block:
     """One example: what is run, the line it stands on, and how its outcome is shown.
 
-    `quiet` shows no output, `hide` shows neither block nor output, `exit=2` wants that status,
+    `quiet` shows no output, `hide` shows neither block nor output, `serve` leaves a server running
+    for the blocks that follow and shows what it said first, `exit=2` wants that status,
     `lines=8` shows so many lines at most, `picture=a.svg alt=What is seen` shows the picture that
     was written.
     """
@@ -38,7 +39,8 @@ class Block:
 
     def key(self) -> list[Any]:
         """What the outcome depends on, for the cache."""
-        return [self.kind, self.text, self.settings.get("picture"), self.status]
+        serves = "serve" in self.flags
+        return [self.kind, self.text, self.settings.get("picture"), self.status, serves]
 
 
 def blocks(page: str) -> list[Block]:

@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 KEPT = ROOT / "build" / "press"  # outcomes by content: the same page and sources are run once
 SECONDS = 240  # that one block may take
+QUIET_SECONDS = 1.0  # after its address in which a server has said all that it says first
 WIDTH = "100"
 SOURCES = ("src/sfumato/**/*.py", "press/*.py")
 
@@ -76,17 +79,26 @@ class Session:
         self.folder = folder
         self.environment = environment(folder)
         self._python: subprocess.Popen[str] | None = None
+        self._servers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            if server.poll() is None:
+                os.killpg(server.pid, signal.SIGINT)
+        for server in self._servers:
+            server.wait(SECONDS)
         if self._python is not None:
             self._python.communicate(timeout=SECONDS)
 
     def outcome(self, block: Block, name: str) -> Outcome:
         """Run one block; BlockError where it does not end as it must."""
-        output, status = self.shell(block) if block.kind == "sh" else self.python(block)
+        if "serve" in block.flags:
+            output, status = self.served(block)
+        else:
+            output, status = self.shell(block) if block.kind == "sh" else self.python(block)
         output = self.tidied(output)
         if status != block.status:
             raise BlockError(
@@ -112,6 +124,27 @@ class Session:
             timeout=SECONDS,
         )
         return done.stdout, done.returncode
+
+    def served(self, block: Block) -> tuple[str, int]:
+        """What a server said until it listened, and 0; or its status where it ended instead."""
+        said = self.folder / f".said{len(self._servers)}"
+        with said.open("wb") as stream:
+            server = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", block.text],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._servers.append(server)
+        end = time.monotonic() + SECONDS
+        while "://" not in said.read_text() and server.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(QUIET_SECONDS)
+        ended = server.poll()
+        return said.read_text(), 0 if ended is None else ended or 1
 
     def python(self, block: Block) -> tuple[str, int]:
         """What a Python block printed, and 1 where it failed."""

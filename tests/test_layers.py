@@ -13,10 +13,11 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
+    ("lazy",),
     ("errors",),
     ("interruption", "printable", "received"),
     ("address",),
-    ("files", "notebook"),
+    ("files", "notebook", "plots"),
     ("bits",),
     ("domain",),
     ("randomness",),
@@ -36,8 +37,9 @@ LAYERS = (
     ("evaluate",),
     ("audit",),
     ("plan",),
+    ("verbs",),
     ("datasets",),
-    ("report", "plots"),
+    ("report",),
     ("reproduce",),
     ("collect",),
     ("cli",),

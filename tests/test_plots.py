@@ -69,7 +69,113 @@ def test_rules_are_dots_coloured_by_lift() -> None:
     dots = axes.collections[0]
     assert dots.get_offsets().tolist() == [[0.2, 0.5], [0.1, 0.9]]
     assert dots.get_array().tolist() == [1, 3]
-    assert [text.get_text() for text in axes.texts] == ["a → b"]
+    assert [text.get_text() for text in axes.texts] == ["1"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1  a → b"]
+
+
+def test_rules_have_both_error_bars_where_they_are_known() -> None:
+    axes = plots.rules([0.1], [0.5], [2.0], stderr=([0.01], [0.1]))
+    wide, high = (np.array(bar.get_segments()) for bar in axes.containers[0].lines[2])
+    assert wide[0][:, 0] == pytest.approx([0.1 - 0.0196, 0.1 + 0.0196], abs=1e-4)
+    assert high[0][:, 1] == pytest.approx([0.5 - 0.196, 0.5 + 0.196], abs=1e-4)
+
+
+def test_many_risks_lie_one_below_the_other() -> None:
+    names = [f"column {number}" for number in range(8)]
+    axes = rendered(plots.risk(names, [50.0] * 8, [60.0] * 8, stderr=[1.0] * 8))
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+    assert {bar.get_width() for bar in axes.patches} == {50, 60}
+    assert whiskers(axes)[0][:, 0] == pytest.approx([60 - 1.96, 60 + 1.96], abs=0.01)
+
+
+@pytest.mark.parametrize("lines", [2, 9])
+def test_legends_stand_beside_the_curves(lines: int) -> None:
+    series = [plots.Series(f"mechanism {n}", [0.3, 0.1 * (n + 1)]) for n in range(lines)]
+    for axes in (
+        plots.error_by_privacy([1, 3], series),
+        plots.curves([1, 2], series, across="", up=""),
+    ):
+        rendered(axes)
+        legend = axes.get_legend().get_window_extent()
+        assert not legend.overlaps(axes.patch.get_window_extent())
+
+
+def test_lines_that_run_together_stay_in_sight() -> None:
+    same = [plots.Series(name, [1.0, 2.0]) for name in ("a", "b", "c")]
+    axes = plots.trade_off([0.1, 0.2], {"cost": same}, across="p")[0]
+    widths = [line.lines[0].get_linewidth() for line in axes.containers]
+    assert widths == sorted(widths, reverse=True) and len(set(widths)) == 3
+
+
+def test_no_two_lines_look_the_same() -> None:
+    axes = plots.curves([1], [plots.Series(str(n), [n]) for n in range(12)], across="", up="")
+    looks = {
+        (line.lines[0].get_color(), line.lines[0].get_marker(), line.lines[0].get_linestyle())
+        for line in axes.containers
+    }
+    assert len(looks) == 12
+
+
+def seen_by(colour: str, blindness: str) -> np.ndarray:
+    """A colour as someone without one kind of cone sees it (Machado, Oliveira and Fernandes 2009),
+    in CIE Lab.
+    """
+    machado = {
+        "protan": (
+            0.152286,
+            1.052583,
+            -0.204868,
+            0.114503,
+            0.786281,
+            0.099216,
+            -0.003882,
+            -0.048116,
+            1.051998,
+        ),
+        "deutan": (
+            0.367322,
+            0.860646,
+            -0.227968,
+            0.280085,
+            0.672501,
+            0.047413,
+            -0.01182,
+            0.04294,
+            0.968881,
+        ),
+        "tritan": (
+            1.255528,
+            -0.076749,
+            -0.178779,
+            -0.078411,
+            0.930809,
+            0.147602,
+            0.004733,
+            0.691367,
+            0.3039,
+        ),
+    }
+    encoded = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.reshape(machado[blindness], (3, 3)) @ linear, 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    x, y, z = np.cbrt(to_xyz @ seen / np.array([0.9505, 1.0, 1.089]))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("blindness", ["protan", "deutan", "tritan"])
+def test_colours_stay_apart_for_the_colour_blind(blindness: str) -> None:
+    seen = [seen_by(colour, blindness) for colour in plots.COLOURS]
+    apart = [np.linalg.norm(a - b) for n, a in enumerate(seen) for b in seen[:n]]
+    assert min(apart) > 10  # CIE76; 2.3 can just be told apart
+    red, green = seen_by("#c00000", "deutan"), seen_by("#4f7a00", "deutan")
+    assert (
+        np.linalg.norm(red - green)
+        < 25
+        < np.linalg.norm(seen_by("#c00000", "tritan") - seen_by("#4f7a00", "tritan"))
+    )
 
 
 def test_errors_by_length_have_a_panel_a_kind_and_a_line_a_mechanism() -> None:

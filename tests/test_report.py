@@ -83,7 +83,7 @@ def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
     assert '<td class="number">32,650 ± 41</td>' in html
     assert '<td class="number">16,192</td>' in html
     assert "<td>men</td>" in html
-    assert '<th class="number">count</th>' in html
+    assert '<th scope="col" class="number">count</th>' in html
 
 
 def test_ragged_table_is_refused() -> None:

@@ -6,6 +6,8 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sfumato.lazy import loading
+
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.subset_selection import SubsetSelection as SubsetSelection
     from sfumato.mechanisms.unary import UnaryEncoding as UnaryEncoding
     from sfumato.mine.bayes import NaiveBayes as NaiveBayes
-    from sfumato.mine.cube.query import query as query
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
@@ -63,10 +64,16 @@ if TYPE_CHECKING:
     from sfumato.source import Exact as Exact
     from sfumato.source import Release as Release
     from sfumato.source import open as open
-    from sfumato.source import perturb as perturb
     from sfumato.table import Table as Table
     from sfumato.table import propose_schema as propose_schema
     from sfumato.table import read as read
+    from sfumato.verbs import audit as audit
+    from sfumato.verbs import classify as classify
+    from sfumato.verbs import fit as fit
+    from sfumato.verbs import mine as mine
+    from sfumato.verbs import perturb as perturb
+    from sfumato.verbs import plan as plan
+    from sfumato.verbs import query as query
 
 # Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it
 # does not need.
@@ -104,22 +111,27 @@ _EXPORTS: dict[str, str] = {
     "UnaryEncoding": "mechanisms.unary:UnaryEncoding",
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
+    "audit": "verbs:audit",
     "audit_release": "audit:audit_release",
+    "classify": "verbs:classify",
     "combine": "engines:combine",
+    "fit": "verbs:fit",
     "fit_release": "model.fitted:fit_release",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
     "join": "engines:join",
+    "mine": "verbs:mine",
     "open": "source:open",
     "open_model": "model.files:open_model",
     "open_source": "engines:open_source",
-    "perturb": "source:perturb",
+    "perturb": "verbs:perturb",
+    "plan": "verbs:plan",
     "plan_release": "plan:plan_release",
     "pram": "publish.pram:pram",
     "propose_schema": "table:propose_schema",
-    "query": "mine.cube.query:query",
+    "query": "verbs:query",
     "read": "table:read",
     "read_restrictions": "publish.restriction:read_restrictions",
     "sample": "model.synthetic:sample",
@@ -135,6 +147,14 @@ _EXPORTS: dict[str, str] = {
 _FORMER = {"Swapping": "Permuting"}
 
 __all__ = ["__version__", *_EXPORTS]
+_load = loading(__name__, _EXPORTS)
+
+# These packages share their name with a command. The import system binds the name of a package to
+# its parent once, when it is first loaded: that is done here (they load nothing themselves), and
+# the name is free again for the function. `from sfumato.plan import …` finds the package as before.
+for _package in ("audit", "mine", "plan"):
+    import_module(f"sfumato.{_package}")
+    del globals()[_package]
 
 
 def __getattr__(name: str) -> Any:
@@ -146,12 +166,7 @@ def __getattr__(name: str) -> Any:
             f"sfumato.{name} is now sfumato.{_FORMER[name]}", DeprecationWarning, stacklevel=2
         )
         return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    module, _, noun = _EXPORTS[name].partition(":")
-    value = getattr(import_module(f"sfumato.{module}"), noun)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:

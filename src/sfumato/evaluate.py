@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import DataError, Unanswerable, listing
 from sfumato.mine.itemsets import Itemsets
@@ -41,7 +42,34 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
 
     Both must have been mined at the same threshold; items are matched by name.
     """
-    known = set(truth.supports.names)
+    _check_known(found, set(truth.supports.names))
+    reported, frequent = _by_name(found), _by_name(truth)
+    lengths = sorted({len(items) for items in (*reported, *frequent)})
+    return [_errors_at(length, reported, frequent) for length in lengths]
+
+
+def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:
+    """The true support of every itemset that was found, frequent or not; items are matched by
+    name.
+    """
+    supports = truth.supports()
+    places = {name: place for place, name in enumerate(supports.names)}
+    _check_known(found, places)
+    mapped = np.array([places[name] for name in found.supports.names], dtype=np.int32)
+    shorter, counts, below = supports.empty(), [], np.zeros(1, dtype=np.int64)
+    for tier, chosen in zip(found.tiers, found.chosen, strict=True):
+        items = mapped[tier.itemsets]
+        turn = items.argsort(axis=1)
+        items = np.take_along_axis(items, turn, axis=1)
+        order = np.lexsort(items.T[::-1])  # where the truth's items stand in another order
+        subsets = below[np.take_along_axis(tier.subsets, turn, axis=1)][order]
+        shorter = supports.measure(items[order], subsets.astype(np.int32), shorter)
+        below = order.argsort()
+        counts.append(shorter.count[below][chosen])
+    return np.concatenate([*counts, np.zeros(0)]) / max(supports.rows, 1)
+
+
+def _check_known(found: Itemsets, known: Container[str]) -> None:
     strange = [name for name in found.supports.names if name not in known]
     if strange:
         raise DataError(
@@ -49,9 +77,6 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
             "release has",
             hint="give the true records of this very release, with the same columns",
         )
-    reported, frequent = _by_name(found), _by_name(truth)
-    lengths = sorted({len(items) for items in (*reported, *frequent)})
-    return [_errors_at(length, reported, frequent) for length in lengths]
 
 
 def _by_name(itemsets: Itemsets) -> dict[tuple[str, ...], float]:

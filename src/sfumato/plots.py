@@ -7,6 +7,7 @@ intervals.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,8 +34,10 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW = (
     "#e69f00",
 )
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
-MARKERS = "osD^vP"
+MARKERS = "osD^vPX<>"  # as many as the colours and half again, so that both never repeat together
+DASHES = ("-", "--", ":")
 INTERVAL = 1.959964  # standard errors in half a 95 % interval
+UPRIGHT = 5  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
 
 STYLE: dict[Any, Any] = {
@@ -74,6 +77,7 @@ class Marginal:
     value: ArrayLike
     stderr: ArrayLike
     truth: ArrayLike | None = None
+    from_zero: bool = True  # a count is; a mean or a ratio need not be
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,8 @@ def marginal(panel: Marginal, *, axes: Axes | None = None) -> Axes:
             truth = _column(panel.name, panel.truth, panel.labels)
             axes.bar(places, truth, width=0.72, color=TRUTH, label="truth")
         _points(axes, places, value, stderr, BLUE, "estimate, 95 % interval")
-        axes.axhline(0, color="#8a8f99", linewidth=0.8)
+        if panel.from_zero or panel.truth is not None:
+            axes.axhline(0, color="#8a8f99", linewidth=0.8)
         axes.set_title(panel.name)
         axes.grid(visible=False, axis="x")
         axes.yaxis.set_major_formatter(_thousands())
@@ -180,23 +185,27 @@ def rules(
     confidence: ArrayLike,
     lift: ArrayLike,
     *,
+    stderr: tuple[ArrayLike, ArrayLike] | None = None,
     names: Sequence[str] | None = None,
-    top: int = 3,
+    top: int = 5,
     axes: Axes | None = None,
 ) -> Axes:
-    """Every rule a dot, support across, confidence up, coloured by lift; the first `top` names are
-    written beside theirs.
+    """Every rule a dot, support across, confidence up, coloured by lift, with the error bars of
+    both where they are given; the first `top` rules are numbered and named below.
     """
     across = np.asarray(support, dtype=float)
     up, colour = _column("confidence", confidence, across), _column("lift", lift, across)
+    named = [_shortened(name, 70) for name in (names or [])[:top]]
     with _style():
-        axes, _ = _on(axes, 6.4, 4.4)
+        axes, _ = _on(axes, 6.4, 4.4 + 0.2 * len(named))
         axes.set_xlabel("support")
         axes.set_ylabel("confidence")
         axes.xaxis.set_major_formatter(_percent())
         axes.yaxis.set_major_formatter(_percent())
         if not len(across):
             return _nothing(axes, "no rules")
+        if stderr is not None:
+            _crosses(axes, across, up, stderr)
         order = np.argsort(colour)  # high lift is drawn last, on top
         dots = axes.scatter(
             across[order],
@@ -204,16 +213,24 @@ def rules(
             c=colour[order],
             cmap="viridis",
             s=34,
-            alpha=0.85,
             edgecolor="white",
             linewidth=0.5,
+            zorder=3,
         )
         axes.margins(x=0.06, y=0.08)
         bar = axes.get_figure().colorbar(dots, ax=axes, pad=0.02, aspect=30)  # type: ignore[union-attr]
         bar.set_label("lift")
         bar.outline.set_visible(False)
-        _name_dots(axes, across, up, (names or [])[:top])
+        _number_dots(axes, across, up, named)
     return axes
+
+
+def _crosses(axes: Axes, x: Floats, y: Floats, stderr: tuple[ArrayLike, ArrayLike]) -> None:
+    """Both error bars of every dot, behind the dots."""
+    wide, high = (INTERVAL * _column("stderr", error, x) for error in stderr)
+    axes.errorbar(
+        x, y, xerr=wide, yerr=high, fmt="none", ecolor=TRUTH, elinewidth=0.9, capsize=0, zorder=1
+    )
 
 
 def errors_by_length(
@@ -257,7 +274,7 @@ def error_by_privacy(
     `chosen` rings one point: the ε and the error that were decided for.
     """
     with _style():
-        axes, _ = _on(axes, 6.0, 3.8)
+        axes, _ = _on(axes, 7.4, 4.0)
         _lines(axes, epsilon, lines)
         if chosen is not None:
             ring: dict[str, Any] = {
@@ -273,7 +290,8 @@ def error_by_privacy(
         axes.xaxis.set_minor_locator(_no_ticks())
         axes.set_xlabel("ε = ln γ   (smaller is more private)")
         axes.set_ylabel(error)
-        axes.legend()
+        axes.yaxis.set_major_formatter(_percent())
+        _legend_beside(axes)
     return axes
 
 
@@ -289,14 +307,27 @@ def trade_off(
         figure = _figure(3.3 * len(panels) + 0.4, 3.2)
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
-            _lines(place, places, lines)
+            _lines(place, places, lines, stacked=True)
             place.set_title(title)
             place.set_xlabel(across)
+            place.margins(y=0.1)
             place.set_ylim(bottom=min(0.0, place.get_ylim()[0]))
-        handles, names = grid[0].get_legend_handles_labels()
-        if len(names) > 1:
-            figure.legend(handles, names, loc="outside upper right", ncols=min(len(names), 5))
+        _legend_of_panels(figure, list(grid))
     return list(grid)
+
+
+def _legend_of_panels(figure: Any, panels: Sequence[Axes]) -> None:
+    """One legend above all panels, or below each panel its own where their lines differ."""
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    if all(names == found[0][1] for _, names in found):
+        if len(found[0][1]) > 1:
+            figure.legend(*found[0], loc="outside upper right", ncols=min(len(found[0][1]), 5))
+        return
+    for panel, (handles, names) in zip(panels, found, strict=True):
+        if len(names) > 1:
+            panel.legend(
+                handles, names, loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=8.5
+            )
 
 
 def curves(
@@ -312,7 +343,7 @@ def curves(
     span it.
     """
     with _style():
-        axes, _ = _on(axes, 6.4, 4.0)
+        axes, _ = _on(axes, 7.4, 4.0)
         _lines(axes, places, lines)
         axes.set_xlabel(across)
         axes.set_ylabel(up)
@@ -323,7 +354,7 @@ def curves(
         elif len(places) <= 12 and all(place == round(place) for place in places):
             axes.set_xticks(list(places))
         if len(lines) > 1:
-            axes.legend(fontsize=8)
+            _legend_beside(axes)
     return axes
 
 
@@ -333,26 +364,78 @@ def risk(
     after: ArrayLike,
     *,
     quantity: str = "records at risk",
+    stderr: ArrayLike | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Paired bars: each risk before the release and after it, with the figures written on them."""
+    """Paired bars: each risk before the release and after it, with the figures written on them and
+    the error bars of what is known from a sample (`stderr`, of after); many of them lie sideways,
+    one below the other, so that a narrow screen can hold them.
+    """
+    sideways = len(labels) > UPRIGHT
     pairs = (("before", before, TRUTH), ("after", after, BLUE))
-    width = max(4.4, 1.5 * len(labels) + 1.2)
+    width = 7.2 if sideways else max(4.4, 1.5 * len(labels) + 1.2)
     with _style():
-        axes, _ = _on(axes, width, 3.4)
+        axes, _ = _on(axes, width, 1.1 + 0.55 * len(labels) if sideways else 3.4)
         for shift, (name, values, colour) in zip((-0.2, 0.2), pairs, strict=True):
             heights = _column(name, values, labels)
-            bars = axes.bar(
-                np.arange(len(labels)) + shift, heights, width=0.38, color=colour, label=name
-            )
+            places = np.arange(len(labels)) + shift
+            draw = axes.barh if sideways else axes.bar
+            bars = draw(places, heights, 0.38, color=colour, label=name)
+            if name == "after" and stderr is not None:
+                _whiskers(axes, places, heights, _column("stderr", stderr, labels), sideways)
             axes.bar_label(
-                bars, labels=[_figures(height) for height in heights], padding=2, fontsize=9
+                bars, labels=[_figures(height) for height in heights], padding=4, fontsize=9
             )
+        _name_bars(axes, labels, quantity, sideways, width - 1)
+        _legend_above(axes)
+    return axes
+
+
+def _whiskers(axes: Axes, places: Floats, heights: Floats, stderr: Floats, sideways: bool) -> None:
+    reach: dict[str, Any] = {"xerr" if sideways else "yerr": INTERVAL * stderr}
+    x, y = (heights, places) if sideways else (places, heights)
+    axes.errorbar(x, y, **reach, fmt="none", ecolor=INK, elinewidth=1.2, zorder=3)
+
+
+def _name_bars(
+    axes: Axes, labels: Sequence[str], quantity: str, sideways: bool, inches: float
+) -> None:
+    along = axes.xaxis if sideways else axes.yaxis
+    along.set_major_formatter(_thousands())
+    axes.grid(visible=False, axis="y" if sideways else "x")
+    if sideways:
+        axes.margins(x=0.12)
+        axes.set_xlabel(quantity)
+        axes.set_yticks(np.arange(len(labels)), [_shortened(label, 40) for label in labels])
+        axes.invert_yaxis()
+    else:
         axes.margins(y=0.12)
-        axes.grid(visible=False, axis="x")
-        axes.yaxis.set_major_formatter(_thousands())
         axes.set_ylabel(quantity)
-        _name_places(axes, labels, inches=width - 1)
+        _name_places(axes, labels, inches=inches)
+
+
+def options(
+    labels: Sequence[str],
+    errors: ArrayLike,
+    *,
+    useless: float,
+    axes: Axes | None = None,
+) -> Axes:
+    """The relative error of every option, one a line on a logarithmic axis, and where an answer
+    stops being one.
+    """
+    value = _column("error", errors, labels)
+    with _style():
+        axes, _ = _on(axes, 6.6, 1.1 + 0.32 * max(len(labels), 3))
+        places = np.arange(len(labels))
+        axes.plot(value, places, "o", color=BLUE, markeredgecolor="white", label="relative error")
+        axes.axvline(useless, color=ORANGE, linestyle="--", linewidth=1.2, label="of no use beyond")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_percent())
+        axes.xaxis.set_minor_formatter(_no_words())
+        axes.set_yticks(places, list(labels))
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.set_xlabel("relative standard error")
         _legend_above(axes)
     return axes
 
@@ -457,13 +540,25 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _figure(width: float, height: float) -> Any:
-    """A figure that belongs to no window and no global list, so nothing has to be closed."""
+    """A figure that belongs to no window and no global list, so nothing has to be closed; in a
+    notebook one of pyplot's, which the notebook shows below the cell and closes.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    if in_notebook():
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def in_notebook() -> bool:
+    """Whether an IPython session runs this."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
 
 
 def _on(axes: Axes | None, width: float, height: float) -> tuple[Axes, bool]:
@@ -497,14 +592,24 @@ def _points(
     )
 
 
-def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None:
-    for number, line in enumerate(lines):
+def _lines(
+    axes: Axes, places: Sequence[float], lines: Iterable[Series], *, stacked: bool = False
+) -> None:
+    """The lines with their error bars; stacked, the earlier ones are drawn wider, so that lines
+    that run together all stay in sight.
+    """
+    drawn = list(lines)
+    for number, line in enumerate(drawn):
         value = _column(line.name, line.value, places)
         stderr = _column(line.name, 0 * value if line.stderr is None else line.stderr, places)
         look: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)],
             "marker": MARKERS[number % len(MARKERS)],
+            "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
         }
+        if stacked:
+            behind = len(drawn) - 1 - number
+            look |= {"linewidth": 1.8 + 1.8 * behind, "markersize": 5.5 + 2.2 * behind}
         axes.errorbar(
             places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look
         )
@@ -519,24 +624,24 @@ def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
     axes.set_xticks(np.arange(len(shown)), shown, **look)
 
 
-def _name_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> None:
-    from matplotlib.patheffects import withStroke
-
-    middle = float(np.mean(axes.get_xlim()))
-    axes.scatter(
-        across[: len(names)], up[: len(names)], s=70, facecolor="none", edgecolor=INK, linewidth=1.2
-    )
-    for name, x, y in zip(names, across, up, strict=False):
-        left = x > middle
+def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> None:
+    """A ring and a number at each named dot; the names in a list below, where they cover none."""
+    if not names:
+        return
+    for number, (name, x, y) in enumerate(zip(names, across, up, strict=False), 1):
+        axes.scatter(x, y, s=90, facecolor="none", edgecolor=INK, linewidth=1.2, zorder=4)
         axes.annotate(
-            _shortened(name, 44),
-            (x, y),
-            xytext=(-7 if left else 7, 5),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            fontsize=8,
-            path_effects=[withStroke(linewidth=3, foreground="white")],
+            str(number), (x, y), xytext=(6, 5), textcoords="offset points", fontsize=9, zorder=5
         )
+        axes.plot([], [], " ", label=f"{number}  {name}")
+    axes.legend(
+        loc="upper left", bbox_to_anchor=(0, -0.14), fontsize=8, handlelength=0, handletextpad=0
+    )
+
+
+def _legend_beside(axes: Axes) -> None:
+    """Beside the curves, never over them."""
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=8.5)
 
 
 def _legend_above(axes: Axes) -> None:
@@ -566,7 +671,15 @@ def _thousands() -> Any:
 def _percent() -> Any:
     from matplotlib.ticker import FuncFormatter
 
-    return FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
+    return FuncFormatter(
+        lambda value, _: f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.4g} %"
+    )
+
+
+def _no_words() -> Any:
+    from matplotlib.ticker import NullFormatter
+
+    return NullFormatter()
 
 
 def _no_ticks() -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -25,15 +26,20 @@ Drawing: TypeAlias = (
     "Axes | Figure | Sequence[Axes]"  # a list of axes stands for the figure they share
 )
 
+# A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
+_NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
+_FIGURE = re.compile(rf"–|exact|{_NUMBER}( (± {_NUMBER}|exact))?|± {_NUMBER}")
+NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
 _SHEET = """
 :root { color-scheme: light dark;
   --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9;
     --accent: #0072b2; }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c;
     --accent: #56b4e9; }
+  figure img { filter: invert(0.91) hue-rotate(180deg); }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.1rem 4rem; background: var(--paper);
@@ -54,13 +60,21 @@ th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var
 th { font-weight: 600; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; }
 tbody tr:hover { background: var(--tint); }
-figure { margin: 1.2rem 0; }
+figure { margin: 1.2rem 0; overflow-x: auto; }
 figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 8px;
   padding: 6px; }
 figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-width: 44rem; }
 pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
   font-size: 0.88rem; overflow-wrap: normal; }
-@media print { body { max-width: none; } figure, tr { break-inside: avoid; } }
+@media (max-width: 36rem) { figure.wide img { max-width: none; width: 34rem; } }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  figure, tr { break-inside: avoid; }
+  figure img, figure.wide img { max-width: 100%; width: auto; padding: 0; }
+  .wide, figure { overflow: visible; }
+  pre { white-space: pre-wrap; }
+  h2 { break-after: avoid; }
+}
 """.strip()
 
 
@@ -131,7 +145,8 @@ class Listing:
             _cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True)
         )
         lines = (
-            "".join(_cell("td", entry, _is_number(entry)) for entry in row) for row in self.rows
+            "".join(_cell("td", *pair) for pair in zip(row, numeric, strict=True))
+            for row in self.rows
         )
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
         return (
@@ -142,30 +157,50 @@ class Listing:
 
 @dataclass(frozen=True)
 class Picture:
-    """An image inside the page, with words for those who cannot see it."""
+    """An image inside the page, with words for those who cannot see it: what is seen (`alt`), which
+    is the caption unless said.
+    """
 
     image: bytes
     form: str
     caption: str
+    alt: str = ""
+    wide: bool = False  # more than a narrow screen can show at a readable size
 
     def __post_init__(self) -> None:
         if self.form not in MEDIA:
             raise ParameterError(f"a picture is {' or '.join(MEDIA)}, not '{self.form}'")
 
     @classmethod
-    def of(cls, drawing: Drawing, caption: str, *, form: str = "svg") -> Picture:
+    def of(cls, drawing: Drawing, caption: str, *, alt: str = "", form: str = "svg") -> Picture:
         """The picture of a figure, or of the figure that these axes belong to."""
-        return cls(_image(drawing, form), form, caption)
+        wide = _figure_of(drawing).get_figwidth() > NARROW
+        return cls(_image(drawing, form), form, caption, alt, wide)
 
     def html(self) -> str:
         source = f"data:{MEDIA[self.form]};base64,{base64.b64encode(self.image).decode('ascii')}"
         words = escape(self.caption, quote=True)
-        return (
-            f'<figure><img src="{source}" alt="{words}"><figcaption>{words}</figcaption></figure>'
+        seen = escape(self.alt, quote=True) or words
+        look = ' class="wide"' if self.wide else ""
+        image = f'<img src="{source}" alt="{seen}">'
+        return f"<figure{look}>{image}<figcaption>{words}</figcaption></figure>"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they stand for, one pair a line."""
+
+    pairs: Sequence[tuple[str, Any]]
+
+    def html(self) -> str:
+        lines = "\n".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{escape(shown(value))}</td></tr>'
+            for name, value in self.pairs
         )
+        return f'<div class="wide"><table><tbody>{lines}</tbody></table></div>'
 
 
-Block = Heading | Paragraph | Note | Code | Listing | Picture
+Block = Facts | Heading | Paragraph | Note | Code | Listing | Picture
 
 
 @dataclass(frozen=True)
@@ -255,20 +290,28 @@ def _with_error(answer: Answer) -> str:
 
 
 def _is_number(entry: Any) -> bool:
+    if isinstance(entry, str):
+        return _FIGURE.fullmatch(entry) is not None
     return entry is None or (isinstance(entry, Real | Answer) and not isinstance(entry, bool))
 
 
 def _cell(tag: str, entry: Any, right: bool) -> str:
-    look = ' class="number"' if right else ""
+    look = (' scope="col"' if tag == "th" else "") + (' class="number"' if right else "")
     return f"<{tag}{look}>{escape(shown(entry))}</{tag}>"
+
+
+def _figure_of(drawing: Drawing) -> Figure:
+    """The whole figure: one is its own figure, and a part of one knows the whole."""
+    first: Any = drawing[0] if isinstance(drawing, Sequence) else drawing
+    whole: Figure = first.figure.figure
+    return whole
 
 
 def _image(drawing: Drawing, form: str) -> bytes:
     """The drawing as bytes that do not change from run to run: no date, no random ids."""
     from matplotlib import rc_context
 
-    first: Any = drawing[0] if isinstance(drawing, Sequence) else drawing
-    figure = first.figure.figure  # a figure is its own figure, and a part of one knows the whole
+    figure = _figure_of(drawing)
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sfumato"}):
         figure.savefig(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Decoded, Retain, Windowed
+from sfumato import plots
+from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
-from sfumato.errors import EstimationError, ParameterError, Unanswerable
-from sfumato.estimation.decoded import DecodedEvidence
+from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
-from sfumato.estimation.smooth import GridSums, SmoothEvidence
+from sfumato.estimation.reading import evidence_of
+from sfumato.estimation.smooth import GridSums
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
@@ -39,6 +39,7 @@ from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
+DRAWN_COLUMNS = 24  # in one picture, a panel each
 REMEMBERED = 1 << 20  # entries of tallies that a source keeps in memory
 
 
@@ -79,6 +80,11 @@ class Source(ABC):
     def _question(self, columns: Sequence[str | Cells]) -> tuple[Cells, ...]:
         if isinstance(columns, str):
             raise ParameterError(f"columns must be a list; use ['{columns}']")
+        if not isinstance(columns, Iterable):
+            raise ParameterError(
+                f"columns must be a list of names, not a {type(columns).__name__}",
+                hint=f"as in [{self.domain.names[0]!r}]",
+            )
         cells = tuple(
             column if isinstance(column, Cells) else self.cells(column) for column in columns
         )
@@ -108,6 +114,26 @@ class Source(ABC):
     def cells(self, name: str) -> Cells:
         """The default partition of a column: every value, or the default bins of a number."""
         return default_cells(self.domain, name)
+
+    def plot(self, columns: Sequence[str] | None = None, truth: Source | None = None) -> list[Any]:
+        """Every column's counts (or those of some columns) as a panel with 95 % intervals, beside
+        the truth where it is given; the axes, a panel each.
+        """
+        names = [axis.name for axis in self.domain.axes] if columns is None else list(columns)
+        if len(names) > DRAWN_COLUMNS:
+            raise ParameterError(
+                f"{len(names)} columns are too many for one picture; at most {DRAWN_COLUMNS}",
+                hint="name some of them",
+            )
+        questions = [[self.cells(name)] for name in names]
+        true = [None] * len(names) if truth is None else truth.marginals(questions)
+        panels = [
+            plots.Marginal(
+                name, each.cells[0].labels, each.value, each.stderr, None if t is None else t.value
+            )
+            for name, each, t in zip(names, self.marginals(questions), true, strict=True)
+        ]
+        return plots.marginals(panels)
 
 
 def default_cells(domain: Domain, name: str) -> Cells:
@@ -204,22 +230,10 @@ class CountedSource(Source):
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         seen = self.observe(cells)
         if isinstance(seen.channel, Windowed):
-            return self._grid_sums(seen, seen.channel, cells, axis)
+            counts = seen.tally.count(self.counter)
+            return GridSums.of(counts, seen.channel, cells, axis, self.copies)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
-
-    def _grid_sums(
-        self, seen: Observation, channel: Windowed, cells: Sequence[Cells], axis: int
-    ) -> PowerSums:
-        number = cells[axis].attribute
-        if not isinstance(number, Numeric):
-            raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
-        counts, values = seen.tally.count(self.counter), channel.shape.values
-        evidence = SmoothEvidence(counts, channel.on_grid())
-        width = (number.size - 1) / (values - 1) * number.grid_step
-        grid = number.min + width * np.arange(values, dtype=np.float64)
-        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
-        return GridSums(evidence, channel.merge, grid, rounding, axis, self.copies)
 
     @abstractmethod
     def _fine_channel(self, name: str) -> Channel:
@@ -250,27 +264,6 @@ class CountedSource(Source):
         return TabulatedSupports(columns, self.rows, source.marginal, exact, longest)
 
 
-def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells]) -> Evidence:
-    """What a tally says about the cells that were asked for, which may be coarser than those it was
-    made for.
-    """
-    evidence: Evidence = CountEvidence(counts, seen.channel)
-    if isinstance(seen.channel, Windowed):
-        evidence = SmoothEvidence(counts, seen.channel)
-    if isinstance(seen.channel, Decoded):
-        evidence = DecodedEvidence(counts, seen.channel)
-    if len(cells) == len(seen.cells) and all(map(_same, cells, seen.cells)):
-        return evidence
-    names = [part.name for part in seen.cells]
-    axes = [names.index(part.name) for part in cells]
-    merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
-    return evidence.merged(axes, merges)
-
-
-def _same(asked: Cells, seen: Cells) -> bool:
-    return asked is seen or asked.key == seen.key
-
-
 @dataclass(frozen=True, eq=False)
 class Exact(CountedSource):
     """True records: every answer is a count, every standard error 0."""
@@ -285,6 +278,9 @@ class Exact(CountedSource):
     def table(self) -> Table:
         """The true records."""
         return self.counter.table
+
+    def __repr__(self) -> str:
+        return f"{self.rows:,} true records of {listing(self.domain.names)}"
 
     def _repr_html_(self) -> str:
         """What is known of the records, as notebooks show it."""
@@ -362,10 +358,17 @@ class Release(CountedSource):
             )
         return self.counter.table
 
+    def __repr__(self) -> str:
+        guarantee = self.provenance.guarantee
+        return (
+            f"{self.rows:,} people's reports of {listing(self.domain.names)}, made by "
+            f"{self.mechanism.name}, {guarantee}"
+        )
+
     def _repr_html_(self) -> str:
         """What is known of the release, as notebooks show it."""
         mechanism = self.provenance.mechanism
-        guarantee = mechanism.guarantee.repeated(self.provenance.copies)
+        guarantee = self.provenance.guarantee
         facts = [
             ("rows", f"{self.rows:,}"),
             ("columns", ", ".join(self.domain.names)),

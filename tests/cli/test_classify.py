@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.cli.classify import verdict
+from sfumato.mine.quality import Quality
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -158,3 +161,18 @@ def test_unseen_values_in_test_records_are_named(folder, tmp_path):
         code=2,
     )
     assert "column 'sex': 'femal' is not one of its values" in output
+
+
+@pytest.mark.parametrize(
+    ("predicted", "words"),
+    [
+        ([0] * 100, "it is not better than always saying 'no'"),
+        ([0] * 98 + [1] * 2, "it is not surely better than always saying 'no'"),
+        ([0] * 70 + [1] * 30, None),
+    ],
+)
+def test_a_classifier_no_better_than_the_majority_says_so(predicted, words):
+    truth = np.array([0] * 70 + [1] * 30)
+    found = Quality(("no", "yes"), truth, np.array(predicted), np.full((100, 2), 0.5))
+    said = verdict(found)
+    assert (words is None and said == []) or (words in said[0] and "(0.7000)" in said[0])

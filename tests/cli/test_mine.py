@@ -201,3 +201,52 @@ def test_an_undefined_error_is_a_gap_in_the_picture_not_0():
     heights = [axes.containers[0].lines[0].get_ydata().tolist() for axes in figure.axes]
     assert [each[0] for each in heights] == [2.0, 0.0, 25.0]
     assert all(each[1] != each[1] for each in heights)
+
+
+def listed(output: str, heading: str) -> list[list[str]]:
+    """The lines of a table that begins with this heading."""
+    lines = output.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(heading)) + 1
+    return [line.split("  ") for line in lines[start:] if line and not line.startswith("…")]
+
+
+def test_the_shortest_come_first_unless_sorted(folder):
+    asked = ("mine", folder / "baskets.dat", "--min-support", 0.01, "--show", 200)
+    lengths = [len(line[0].split(", ")) for line in listed(run(*asked), "itemset")]
+    assert lengths == sorted(lengths) and lengths[-1] > 1
+    found = listed(run(*asked, "--sort", "support"), "itemset")
+    supports = [float(next(part for part in line[1:] if part.strip())) for line in found]
+    assert supports == sorted(supports, reverse=True)
+
+
+@pytest.mark.parametrize("by", ["support", "lift", "confidence"])
+def test_rules_are_sorted(folder, by):
+    asked = ("mine", folder / "baskets.dat", "--min-support", 0.005, "--show", 500, "--rules")
+    output = run(*asked, "--min-confidence", 0.3, "--sort", by)
+    rules = listed(output.partition(" rules\n")[2], "rule")
+    place = {"support": 0, "confidence": 1, "lift": 2}[by]
+    figures = [float([p for p in line[1:] if p.strip()][place].split()[0]) for line in rules]
+    assert len(figures) > 3 and figures == sorted(figures, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [(["lifft"], "did you mean 'lift'"), (["lift"], "only rules have a lift; add --rules")],
+)
+def test_what_cannot_be_sorted_by_is_told(folder, extra, words):
+    asked = ("mine", folder / "baskets.dat", "--min-support", 0.01, "--sort")
+    assert words in run(*asked, *extra, code=2)
+
+
+def test_a_page_carries_numbers_truth_and_origin(folder, tmp_path):
+    page = tmp_path / "mined.html"
+    run(
+        *("mine", folder / "release.parquet", "--min-support", 0.1, "--max-length", 2, "--rules"),
+        *("--min-confidence", 0.5, "--truth", folder / "survey.csv", "--plot", page),
+    )
+    text = page.read_text(encoding="utf-8")
+    for words in ("P(frequent)", ">true<", "Rules", "Against the truth", "Where this comes from"):
+        assert words in text
+    for fact in ("release.parquet", "3,000", "gamma 40", "seeded", "Sfumato 0."):
+        assert fact in text
+    assert 'alt="Supports, each with its 95 % interval: ' in text

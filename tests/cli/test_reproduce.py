@@ -8,6 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
+from sfumato.reproduce.base import Settings
 
 
 def run(*arguments: object) -> Result:
@@ -47,3 +48,11 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
             result.exit_code == 2 and words in result.output and result.output.count("\n") == 1
         ), result.output
     assert (tmp_path / "page.html").read_text() == "kept"
+
+
+def test_progress_goes_from_part_to_part_and_seed_to_seed() -> None:
+    shares: list[float] = []
+    settings = Settings(seeds=4, tell=shares.append)
+    assert list(settings.runs) == [1, 2, 3, 4] and shares == [0, 0.25, 0.5, 0.75]
+    assert len(settings.runs) == 4 and settings.runs[0] == 1 and settings.counted == "4 seeds"
+    assert list(Settings(seeds=2).runs) == [1, 2]

@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.collect.speaking import first_token, some_reports, speaking
+from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
 from tests.collect.test_figures import reports_of, tally_of
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.dashboard import Dashboard, Inquiry
-from sfumato.collect.figures import Alarm, figures_of
+from sfumato.collect.figures import CAVEATS, Alarm, figures_of
 from sfumato.collect.language import LANGUAGES, STRINGS, Language
 
 VOID = {"meta", "link", "input", "br", "hr", "img", "line", "rect", "path"}
@@ -87,6 +87,33 @@ def test_numbers_are_written_as_the_language_writes_them(campaign_path):
     assert re.search(r"\d\.\d %", drawn(campaign_path, "en").replace("\u00a0", " "))
 
 
+def test_what_is_ours_to_say_is_said_in_the_language_of_the_page(tmp_path):
+    public = '[[attribute]]\nname = "region"\ntype = "category"\nvalues = ["a", "b"]\npublic = true'
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN.replace("[promise]", f"{public}\n[promise]"), encoding="utf-8")
+    campaign = CampaignFile.load(path).campaign
+    tally = tally_of(campaign.mechanism, reports_of(campaign.mechanism, 500))
+    totals = [("2027-01-01", f"refused {kind}", 2) for kind in ("domain", "of tomorrow")]
+    figures = figures_of(campaign, tally, days=totals)
+    page = Dashboard(campaign, figures, Language.load("de")).page()
+    english = [*CAVEATS, "no answer", "domain 2", "outside the promise"]
+    assert [words for words in english if words in page] == []
+    for words in (
+        "keine Angabe", "keine mögliche Antwort 2", "of tomorrow 2", "Zeilen: Rauchen Sie?",
+        "außerhalb des Versprechens: region", "kann nicht beweisen, dass jede Person",
+    ):  # fmt: skip
+        assert words.lower() in page.lower(), words
+
+
+def test_every_reason_to_refuse_has_words():
+    source = "".join(path.read_text() for path in (STRINGS.parent / "server").glob("*.py"))
+    raised = set(re.findall(r'RefusalError\(\s*4\d\d,\s*"(\w+)"', source))
+    never = {"token", "unknown", "method", "format", "headers", "http", "slow"}  # not of reports
+    kinds = raised - never | {"id", "domain", "conflict", "withdrawn"}
+    told = {key.removeprefix("refused_") for key in Language.load("en").words if "refused_" in key}
+    assert told == kinds
+
+
 def test_too_few_and_alarms_are_said_in_words(campaign_path):
     assert "Too few to tell" in drawn(campaign_path, rows=30)
     campaign = CampaignFile.load(campaign_path).campaign
@@ -98,8 +125,6 @@ def test_too_few_and_alarms_are_said_in_words(campaign_path):
 
 
 def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):
-    from tests.collect.speaking import CAMPAIGN
-
     evil = "<script>alert(1)</script>"
     path = tmp_path / "c.toml"
     path.write_text(CAMPAIGN.replace("Health survey", evil).replace("Do you smoke?", evil))
@@ -134,7 +159,11 @@ def test_every_string_is_used():
         path.read_text() for path in STRINGS.parent.rglob("*.py") if "static" not in path.parts
     )
     for key in json.loads((STRINGS / "en.json").read_text()):
-        used = f'"{key}"' in source or f"'{key}'" in source or key.startswith(("state_", "alarm_"))
+        used = (
+            f'"{key}"' in source
+            or f"'{key}'" in source
+            or key.startswith(("state_", "alarm_", "refused_"))
+        )
         assert used, f"'{key}' is used nowhere"
 
 

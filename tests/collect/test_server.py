@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.collect.speaking import (
@@ -129,6 +132,35 @@ def test_a_body_that_is_no_batch_is_refused(server, case):
     error(answer, answer.status, kind if answer.status == status else "json")
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "possible", "others"),
+    [
+        ("subset-selection", [0], [[], [0, 1], list(range(9))]),  # one of nine, where honest
+        ("questionnaire", None, None),
+    ],
+)
+def test_what_no_device_can_have_drawn_is_refused(tmp_path, mechanism, possible, others):
+    """A forger who sends several answers at once, or one to a question not dealt, would move more
+    than the figures say.
+    """
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN.replace("gamma-diagonal", mechanism), encoding="utf-8")
+    program = CampaignFile.load(path).campaign.program
+    if possible is None:
+        assert program.dealt is not None
+        sizes = [question.outputs[0].size for question in program.dealt.questions]
+        few, many = sizes.index(min(sizes)), max(sizes)
+        assert min(sizes) < many == program.outputs[1].size
+        good, bad = [[few, min(sizes) - 1]], [[few, code] for code in range(min(sizes), many)]
+    else:
+        good, bad = [[possible]], [[other] for other in others]
+    with speaking(path, str(tmp_path / "c.db")) as speaker:
+        for some in (bad, [*good, *bad]):
+            found = speaker.send([{"id": identity(), "values": values} for values in some]).json
+            assert found["stored"] == len(some) - len(bad)
+            assert [each["kind"] for each in found["refused"]] == ["domain"] * len(bad)
+
+
 def test_too_much_at_once_is_refused(server):
     error(server.send(some_reports(1001)), 422, "shape")
     large = server.ask("POST", server.campaign("/reports"), b" " * (256 * 1024 + 1))
@@ -236,6 +268,23 @@ def test_an_export_is_a_release_without_ids(server, token, tmp_path):
     error(odd, 422, "format")
 
 
+def test_an_export_leaves_no_file_behind_even_if_nobody_waits_for_it(
+    server, token, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path, bearer = server.campaign("/export"), {"authorization": f"Bearer {token}"}
+    assert server.ask("GET", path, None, bearer).status == 200
+    for _ in range(5):
+        connection = HTTPConnection(urlsplit(server.address).netloc)
+        connection.request("GET", path, headers=bearer)
+        connection.close()  # before the first byte
+    end = time.monotonic() + 20
+    assert server.ask("GET", path, None, bearer).status == 200
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- headers
 
 
@@ -329,6 +378,25 @@ def test_a_proxy_is_believed_only_if_told_so(tmp_path, folder):
         assert sent(speaker, "192.0.2.1", 60) == 200
         assert sent(speaker, "203.0.113.9, 192.0.2.200", 1) == 429  # the last is our proxy's word
         assert sent(speaker, "192.0.2.1, 198.51.100.1", 60) == 200
+        assert in_two_lines(speaker, "203.0.113.9", "192.0.2.3") == 429  # as HAProxy writes it
+
+
+def in_two_lines(speaker: Speaker, theirs: str, ours: str) -> int:
+    """The status of a report whose sender wrote the header that our proxy adds once more."""
+    body = json.dumps({"campaign": speaker.hash, "reports": some_reports(1)}).encode()
+    connection = HTTPConnection(urlsplit(speaker.address).netloc)
+    connection.putrequest("POST", speaker.campaign("/reports"))
+    for name, value in (
+        ("x-forwarded-for", theirs),
+        ("content-type", "application/json"),
+        ("content-length", str(len(body))),
+        ("x-forwarded-for", ours),
+    ):
+        connection.putheader(name, value)
+    connection.endheaders(body)
+    status = connection.getresponse().status
+    connection.close()
+    return status
 
 
 def test_the_limit_forgets_after_a_minute_and_its_key_after_an_hour():

@@ -122,6 +122,21 @@ def test_bodies_come_in_the_order_of_the_ids_and_not_of_arrival(opened, number):
     assert stored(store, number) == b"".join(body for _, body in sorted(rows))
 
 
+def test_bodies_come_whole_in_parts_and_of_one_moment(opened, number, monkeypatch):
+    for store_module in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"sfumato.collect.store.{store_module}.CHUNK", 97)
+    store = opened()
+    rows = [(key(), bytes([place % 256, place * 7 % 256])) for place in range(1000)]
+    rows += [(b"\0" * 16, b"\0\0"), (b"\xff" * 16, b"\xff\xff")]  # the first id and the last
+    add(store, number, *rows)
+    parts = store.bodies(number)
+    seen = next(parts)
+    add(store, number, (b"\xfe" * 16, b"\1\2"))  # comes too late to be of that moment
+    seen += b"".join(parts)
+    assert seen == b"".join(body for _, body in sorted(rows))
+    assert list(store.bodies(number + 1)) == []
+
+
 def test_the_day_counts_what_happened_and_nothing_finer(opened, number):
     store, first = opened(), key()
     add(store, number, (first, b"\0\0"), (key(), b"\0\1"))

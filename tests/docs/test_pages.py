@@ -40,6 +40,7 @@ def test_every_block_of_a_page_runs(page: Path) -> None:
         "```sh exit=2\ntrue\n```\n",
         "```python\nraise ValueError\n```\n",
         "```sh picture=a.svg\ntrue\n```\n",
+        "```sh serve\necho http://nobody; exit 0\n```\n",
     ],
 )
 def test_a_block_that_does_not_end_as_it_should_is_found(block: str) -> None:
@@ -56,6 +57,15 @@ def test_blocks_share_a_folder_and_python_keeps_its_names() -> None:
     page = "```sh\necho 41 > n\n```\n```python\nn = int(open('n').read())\n```\n"
     page += "```python\nn + 1\n```\n```sh exit=3\nexit 3\n```\n"
     assert [outcome.output for outcome in run(blocks(page), "page.md")] == ["", "", "42", ""]
+
+
+def test_a_server_runs_until_the_page_ends() -> None:
+    server = "echo $$ > number; echo serving at http://here; exec sleep 100"
+    page = f"```sh serve\n{server}\n```\n```sh\ncat number; kill -0 $(cat number)\n```\n"
+    first, second = run(blocks(page), "page.md")
+    assert first.output == "serving at http://here"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(second.output), 0)
 
 
 def test_real_output_stands_under_its_block(tmp_path: Path) -> None:

@@ -15,13 +15,18 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
+from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.hadamard import HadamardResponse
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.subset_selection import SubsetSelection
+from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, perturb
@@ -172,3 +177,33 @@ def test_a_device_puts_each_part_where_its_reports_stand() -> None:
     deal, keep = mixed.program().steps
     assert (deal.columns, deal.reports) == ((0, 1), (1, 2))
     assert (keep.columns, keep.reports) == ((2,), (0,))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        GammaDiagonal,
+        BitFlip,
+        CutAndPaste,
+        UnaryEncoding,
+        SubsetSelection,
+        HadamardResponse,
+        Questionnaire,
+    ],
+)
+def test_two_of_a_kind_stand_side_by_side(kind: type[Mechanism]) -> None:
+    """Their reports have columns and items of the same names, which must not meet."""
+    parts = [
+        kind.promising(Guarantee(9), Domain((Category(name, ("x", "y", "z")),)))
+        for name in ("left", "right")
+    ]
+    rng = np.random.default_rng(5)
+    left = rng.integers(0, 3, 20_000).astype(np.uint8)
+    right = np.where(rng.random(20_000) < 0.7, left, 0).astype(np.uint8)
+    both = Combined.of(*parts)
+    release = perturb(Table(both.domain, (left, right)), both, seeded(5))
+    found = release.marginal(["left", "right"])
+    truth = np.zeros((3, 3))
+    np.add.at(truth, (left, right), 1)
+    assert np.abs((found.value - truth) / found.stderr).max() < 4.5
+    assert found.stderr.max() < 2_500

@@ -1,8 +1,20 @@
 """Audit: attacks on a release with the truth at hand, and checks that its mechanism
 kept its word.
+
+Loads nothing until it is asked: `sfumato.audit` is also the name of a function (see
+`sfumato.verbs`), so that this package is loaded with Sfumato itself.
 """
 
-from sfumato.audit.auditing import audit_release
-from sfumato.audit.result import Audit
+from typing import TYPE_CHECKING
+
+from sfumato.lazy import loading
+
+if TYPE_CHECKING:
+    from sfumato.audit.auditing import audit_release
+    from sfumato.audit.result import Audit
 
 __all__ = ["Audit", "audit_release"]
+
+__getattr__ = loading(
+    __name__, {"Audit": "result:Audit", "audit_release": "auditing:audit_release"}
+)

@@ -4,15 +4,18 @@ figures.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato import plots
 from sfumato.audit.amplification import Amplification
 from sfumato.audit.attack import Attack
 from sfumato.audit.breaches import Breaches
 from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.sight import Sight
+from sfumato.errors import ParameterError
 from sfumato.notebook import html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
@@ -153,6 +156,28 @@ class Audit:
             more = "–" if attack.siblings is None else _percent(attack.siblings)
             rows.append((*row, more) if self.copies > 1 else row)
         return rows
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """How often the record and each column is guessed right, from the true distribution alone
+        and from a report too, with 95 % intervals of the people attacked; the axes it was drawn on.
+        """
+        if not self.attacks:
+            raise ParameterError(
+                "there is nothing to draw: the attacks were left out",
+                hint="give the order in which the reports were shuffled",
+            )
+        shown = [attack for attack in self.attacks if attack.prior == "true"]
+        return plots.risk(
+            [attack.target for attack in shown],
+            [100 * attack.baseline for attack in shown],
+            [100 * attack.right for attack in shown],
+            stderr=[
+                100 * math.sqrt(attack.right * (1 - attack.right) / attack.people)
+                for attack in shown
+            ],
+            quantity="guessed right (%)",
+            axes=axes,
+        )
 
     def _repr_html_(self) -> str:
         """The attacks as notebooks show them, with the findings in words."""

@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato import plots
 from sfumato.audit import Audit, audit_release
 from sfumato.audit.result import LIMITS
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
+from sfumato.cli.pages import bars_told, origin_of, save_page
 from sfumato.cli.printing import print_json, print_table, progress_bar
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
 from sfumato.randomness import secure, seeded
-from sfumato.report import Heading, Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.report import Block, Heading, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.source import Release
 from sfumato.table import Table, reader_of
 from sfumato.table.order import read_order
@@ -83,7 +83,7 @@ def audit(
             progress=_of_rows(progress, records.rows),
         )
     if plot is not None:
-        draw(found, plot)
+        draw(found, origin_of(file, source), plot)
     if json:
         print_json(found.to_dict())
     else:
@@ -141,32 +141,36 @@ def print_audit(found: Audit) -> None:
         print(f"note: {limit}")
 
 
-def draw(found: Audit, path: Path) -> None:
+def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
     if not found.attacks:
         raise ParameterError(
             "there is nothing to draw: without --order the attacks are left out",
             hint="leave --plot out, or give the order that perturb --order wrote",
         )
-    guesses = [attack for attack in found.attacks if attack.prior == "true"]
-    axes = plots.risk(
-        [attack.target for attack in guesses],
-        [100 * attack.baseline for attack in guesses],
-        [100 * attack.right for attack in guesses],
-        quantity="guessed right (%)",
-    )
+    axes = found.plot()
     if path.suffix != ".html":
         save_figure(axes, path)
         return
-    verdict, *others = found.sentences()
-    blocks: list[Any] = [Note(verdict), *(Paragraph(sentence) for sentence in others)]
-    blocks.append(
-        Picture.of(axes, "What the best guess gets right from the prior alone, and from a report")
+    guesses = [attack for attack in found.attacks if attack.prior == "true"]
+    alt = bars_told(
+        [attack.target for attack in guesses],
+        [100 * attack.baseline for attack in guesses],
+        [100 * attack.right for attack in guesses],
     )
+    verdict, *others = found.sentences()
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
-    blocks += [
+    caption = (
+        "What the best guess gets right, in per cent: from the true distribution alone (before), "
+        "and from a report too (after)"
+    )
+    blocks: list[Block] = [
+        Note(verdict),
+        *(Paragraph(sentence) for sentence in others),
+        Picture.of(axes, caption, alt=alt),
         Listing(found.header(), found.table()),
         Heading("Checks"),
         Listing(("what should hold", "p-value", ""), checks),
+        *(Paragraph(limit) for limit in LIMITS),
     ]
-    Page("Audit of a release", blocks).save(path)
+    save_page("Audit of a release", blocks, origin, path)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato import plots
 from sfumato.cli.options import Engine, Fit, Force, Json, NoCache, Schema, check_drawing_target
+from sfumato.cli.owner import telling
+from sfumato.cli.pages import origin_of, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
@@ -16,9 +17,8 @@ from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Concurrence, Quality
-from sfumato.mine.tree import DecisionTree, Node, Tree
-from sfumato.plots import Branch
-from sfumato.report import save_figure
+from sfumato.mine.tree import DecisionTree
+from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
 
@@ -109,7 +109,8 @@ def classify(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
     exact = None if truth is None else read_truth(truth, source)
-    classifier.fit(source)
+    with telling() as told:
+        classifier.fit(source, progress=lambda share: told("growing the tree", share))
     records = read_test(test, classifier, source) if test is not None else None
     found = judged(classifier, source, records if records is not None else exact)
     direct = make(model, target, features, options).fit(exact) if exact is not None else None
@@ -120,7 +121,7 @@ def classify(
     )
     where = judged_on(test, truth)
     if plot is not None:
-        draw(classifier, plot)
+        draw(classifier, found, where, origin_of(file, source), plot)
     result = result_dict(classifier, model, source, where, found, compared)
     if json:
         print_json(result)
@@ -190,6 +191,7 @@ def result_dict(
         notes.append("nothing to judge the classifier by; give --test")
     elif where.endswith("trained on"):
         notes.append(f"judged on {where}, which flatters it; give --test")
+    notes += [] if found is None else verdict(found)
     result: dict[str, Any] = {
         "target": classifier.target,
         "model": model,
@@ -254,27 +256,34 @@ def _figures(quality: Quality) -> tuple[str, ...]:
     )
 
 
-def draw(classifier: Any, path: Path) -> None:
-    """The tree as a picture."""
-    tree: Tree = classifier.tree_
-    save_figure(
-        plots.decision_tree(branch_of(tree, tree.root, "")),
-        path,
-        title=f"{tree.target}: a tree from counts",
-    )
+def draw(
+    classifier: Any, found: Quality | None, where: str, origin: list[tuple[str, str]], path: Path
+) -> None:
+    """The tree as a picture; on a page with its lines and how good it is."""
+    axes, text = classifier.plot(), classifier.text()
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    leaves = len(classifier.tree_.leaves)
+    caption = "Conditions on the lines, classes at the leaves; dots grow with the people"
+    alt = f"A tree of {leaves} leaves. {'; '.join(line.strip() for line in text.splitlines())}"
+    blocks: list[Block] = [Picture.of(axes, caption, alt=alt), Code(text)]
+    if found is not None:
+        blocks += [Paragraph(f"Judged on {where}."), _figures_listing(found)]
+        blocks += [Note(words) for words in verdict(found)]
+    save_page(f"{classifier.target}: a tree from counts", blocks, origin, path)
 
 
-def branch_of(tree: Tree, node: Node, condition: str) -> Any:
-    """A node and all below it in the form that is drawn."""
-    children = []
-    for place, child in enumerate(node.children):
-        assert node.split is not None
-        children.append(branch_of(tree, child, tree.condition(node.split, place)))
-    return Branch(
-        condition,
-        tree.classes[node.label],
-        node.label,
-        float(node.shares[node.label]),
-        node.rows,
-        children,
-    )
+def _figures_listing(found: Quality) -> Listing:
+    return Listing(("accuracy", "balanced", "AUC", "majority"), [_figures(found)])
+
+
+def verdict(found: Quality) -> list[str]:
+    """What must be said of a classifier that is no better than one that always says the same."""
+    if found.surely_better:
+        return []
+    surely = "surely " if found.accuracy > found.baseline else ""
+    return [
+        f"in accuracy it is not {surely}better than always saying '{found.majority}' "
+        f"({found.baseline:.4f})"
+    ]

@@ -86,4 +86,7 @@ def loaded(name: str) -> Any:
         alone.command(name)(found)
         command = typer.main.get_command(alone)
     command.name = name
+    for parameter in getattr(command, "params", ()):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = " "  # a flag takes no value, so none is shown beside it
     return command

@@ -8,10 +8,8 @@ import typer
 
 from sfumato.cli.options import Json
 from sfumato.cli.printing import print_domain, print_facts, print_json
-from sfumato.cli.summary import facts, model_facts, summarise
 from sfumato.errors import FileError, ParameterError
 from sfumato.model.format import describe_model, is_model
-from sfumato.table import reader_of
 
 
 def describe(
@@ -30,6 +28,10 @@ def describe(
     """
     if not 0 < rho1 < 1:
         raise ParameterError(f"rho1={rho1:g} must lie strictly between 0 and 1")
+    # Here and not above, so that this command's help is there at once.
+    from sfumato.cli.summary import facts, model_facts, summarise
+    from sfumato.table import reader_of
+
     if is_model(file):
         described = describe_model(file)
         print_json(described) if json else print_facts(model_facts(described))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import join
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.address import redacted
+from sfumato.cli.pages import typed
 from sfumato.errors import ParameterError
 from sfumato.publish.dossier import Dossier
 from sfumato.publish.records import write_json
@@ -51,8 +49,7 @@ def write_dossier(
     if path is None:
         return
     page, data = dossier_files(path)
-    command = join(["sfumato", *map(redacted, sys.argv[1:])])
-    told = dossier.recorded(command=command, settings=settings, files=files)
+    told = dossier.recorded(command=typed(), settings=settings, files=files)
     blocks: list[Block] = []
     for section in told.all_sections():
         blocks.append(Heading(section.heading))

@@ -35,7 +35,14 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else loaded(name), rest
+        if name is None:
+            return name, command, rest
+        command = loaded(name)
+        if name == "perturb" and "--help" in rest:
+            from sfumato.cli.mechanism import narrowed
+
+            narrowed(command, rest)
+        return name, command, rest
 
     def main(
         self,

@@ -16,6 +16,7 @@ from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
 from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given, telling
+from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
@@ -23,7 +24,7 @@ from sfumato.publish.dossier import hiding_dossier
 from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.records import write_json
-from sfumato.report import Page, Picture, save_figure
+from sfumato.report import Block, Facts, Listing, Picture, save_figure
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN = 10
@@ -116,7 +117,7 @@ def hide(
             else {}
         )
     if plot is not None:
-        draw_hiding(release.report, tried, plot)
+        draw_hiding(release.report, tried, data, plot)
     release.save(output, force=force)
     if reveal is not None:
         write_json(release.revealed(), reveal, force=force)
@@ -196,30 +197,39 @@ def _change(before: float | None, after: float | None) -> str:
     return "" if before is None else f"{before:.3f} → {after or 0:.3f}"
 
 
-def draw_hiding(report: HideReport, tried: Mapping[str, Sequence[HideReport]], path: Path) -> None:
+def draw_hiding(
+    report: HideReport, tried: Mapping[str, Sequence[HideReport]], data: str, path: Path
+) -> None:
     """The counts of the patterns before and after, and on a page also what other ψ would cost."""
-    axes = plots.risk(
-        [hidden.pattern for hidden in report.patterns],
-        [hidden.count_before for hidden in report.patterns],
-        [hidden.count_after for hidden in report.patterns],
-        quantity="baskets with the pattern",
-    )
+    axes = report.plot()
     if path.suffix != ".html":
         save_figure(axes, path)
         return
+    measures = {
+        "misses cost": {name: [one.misses_cost for one in many] for name, many in tried.items()},
+        "hiding failure": {
+            name: [one.hiding_failure for one in many] for name, many in tried.items()
+        },
+    }
     panels = {
-        "misses cost": [
-            plots.Series(method, [one.misses_cost for one in reports])
-            for method, reports in tried.items()
-        ],
-        "hiding failure": [
-            plots.Series(method, [one.hiding_failure for one in reports])
-            for method, reports in tried.items()
-        ],
+        title: [plots.Series(name, values) for name, values in lines.items()]
+        for title, lines in measures.items()
     }
     drawn = plots.trade_off(DISCLOSURES, panels, across="disclosure threshold ψ")
-    blocks = [
-        Picture.of(axes, "Patterns before and after"),
-        Picture.of(drawn[0], "What other ψ cost and hide"),
+    alt = bars_told(
+        [hidden.pattern for hidden in report.patterns],
+        [hidden.count_before for hidden in report.patterns],
+        [hidden.count_after for hidden in report.patterns],
+    )
+    columns = [f"{name}, {title}" for title, lines in measures.items() for name in lines]
+    values = [line for lines in measures.values() for line in lines.values()]
+    caption = "What other ψ cost and hide; lines that run together lie on one another, wider below"
+    blocks: list[Block] = [
+        Picture.of(axes, "Baskets with each pattern, before and after", alt=alt),
+        Facts(_facts(report)),
+        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),
     ]
-    Page("Hidden patterns", blocks).save(path)
+    promised = f"none of gamma: the patterns are below {report.min_count:,} baskets"
+    origin = owners_origin(data, report.rows, f"hiding ({report.method})", promised)
+    save_page("Hidden patterns", blocks, origin, path)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Json
 from sfumato.cli.owner import (
@@ -22,12 +21,13 @@ from sfumato.cli.owner import (
     read_microdata,
     telling,
 )
+from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_table
 from sfumato.publish.dossier import identification_dossier
 from sfumato.publish.identify import Identification
 from sfumato.publish.identify import identify as identify_records
 from sfumato.publish.population import PopulationRisk
-from sfumato.report import save_figure
+from sfumato.report import Block, Facts, Heading, Listing, Picture, save_figure
 
 DRAWN = 8
 
@@ -83,7 +83,7 @@ def identify(
         force=force,
     )
     if plot is not None:
-        draw_identification(found, plot)
+        draw_identification(found, data, plot)
     print_json(found.to_dict()) if json else print_identification(found)
 
 
@@ -141,13 +141,32 @@ def print_population(population: PopulationRisk) -> None:
     )
 
 
-def draw_identification(found: Identification, path: Path) -> None:
-    """What each key gives away: identifiable records with it, and without it."""
-    telling_most = found.columns[:DRAWN]
-    axes = plots.risk(
-        [f"without {role.name}" for role in telling_most],
-        [found.risk.identifiable] * len(telling_most),
-        [role.identifiable_if_dropped for role in telling_most],
-        quantity="identifiable records",
+def draw_identification(found: Identification, data: str, path: Path) -> None:
+    """What each key gives away: identifiable records with it, and without it; on a page with the
+    figures of the risk.
+    """
+    axes = found.plot(most=DRAWN)
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    drawn = found.columns[:DRAWN]
+    alt = bars_told(
+        [f"without {role.name}" for role in drawn],
+        [found.risk.identifiable] * len(drawn),
+        [role.identifiable_if_dropped for role in drawn],
     )
-    save_figure(axes, path, title="Identifiable records")
+    caption = "Identifiable records with every key (before) and without one of them (after)"
+    blocks: list[Block] = [Picture.of(axes, caption, alt=alt)]
+    for name, risk in zip(found.confidential, found.risks, strict=True):
+        facts = [(what.replace("_", " "), value) for what, value in risk.to_dict().items()]
+        blocks += [Heading(f"Confidential: {name}"), Facts(facts)]
+    keys = [
+        (role.name, role.values, role.saved_by_dropping, role.saved_by_binning)
+        for role in found.columns
+    ]
+    heads = ("key", "values", "saved if dropped", "saved if binned")
+    blocks.append(Listing(heads, keys, "Identifiable records that each key would save"))
+    method = "none: the true records were looked at, nothing was changed"
+    promised = "none: this page describes true records and is for their owner"
+    origin = owners_origin(data, found.risk.records, method, promised)
+    save_page("Identifiable records", blocks, origin, path)

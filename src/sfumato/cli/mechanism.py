@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import wraps
@@ -128,11 +128,9 @@ def takes_mechanism(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters() -> list[inspect.Parameter]:
-    names = "; ".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
-    mechanism = Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"The plan's best unless stated. {names}."),
-    ]
+    names = "\n\n".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
+    words = f"The plan's best unless stated; --mechanism NAME --help: its own options.\n\n{names}"
+    mechanism = Annotated[str | None, typer.Option(metavar="NAME", help=words)]
     kinds: list[tuple[str, Any]] = [
         ("mechanism", mechanism),
         ("gamma", Gamma),
@@ -149,6 +147,42 @@ def _parameters() -> list[inspect.Parameter]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in kinds
     ]
+
+
+def narrowed(command: Any, arguments: Sequence[str]) -> None:
+    """Leave the options of other mechanisms out of a command's help, where one is named in what was
+    typed.
+    """
+    name = named_mechanism(arguments)
+    if name is None:
+        return
+    own = mechanism_class(name)
+    known = every_option()
+    for parameter in command.params:
+        owners = [owner for owner, _ in known.get(parameter.name, [])]
+        if parameter.name == "mechanism":
+            parameter.help = f"{name}: {own.summary}"
+        elif owners and name not in owners:
+            parameter.hidden = True
+        elif owners:
+            parameter.help = next(
+                option.help for option in own.options if option.name == parameter.name
+            )
+        elif parameter.name in ("gamma", "epsilon", "rho1", "rho2") and not own.promises:
+            parameter.hidden = True
+
+
+def named_mechanism(arguments: Sequence[str]) -> str | None:
+    """The mechanism that was typed.
+
+    >>> named_mechanism(["--mechanism", "mask", "--help"]), named_mechanism(["--mechanism=mask"])
+    ('mask', 'mask')
+    """
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        flag, _, value = word.partition("=")
+        if flag == "--mechanism":
+            return value or following or None
+    return None
 
 
 def _by_help(owners: list[tuple[str, Option]]) -> dict[str, list[str]]:

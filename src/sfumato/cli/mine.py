@@ -24,19 +24,28 @@ from sfumato.cli.options import (
     Schema,
     check_drawing_target,
 )
+from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.errors import ParameterError, listing
-from sfumato.evaluate import LengthErrors, itemset_errors
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
-from sfumato.mine.rules import Rules, association_rules
-from sfumato.report import Page, Paragraph, Picture, save_figure, write_whole
+from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules
+from sfumato.report import (
+    Block,
+    Heading,
+    Listing,
+    Paragraph,
+    Picture,
+    save_figure,
+    write_whole,
+)
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_names
 
-DRAWN_ERROR = (
-    0.25  # rules whose confidence is less certain than this would only stretch the picture
-)
+DRAWN, LISTED = 20, 200  # itemsets or rules on a page: in the picture, and in the table
+SORTS = ("support", "lift", "confidence")
+ERRORS = ("length", "frequent", "found", "support error", "false negatives", "false positives")
 WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
@@ -134,6 +143,14 @@ def mine(
             help="Write all itemsets (or rules) as .csv, .json or .parquet.",
         ),
     ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BY",
+            help="support, or of rules lift or confidence; else the shortest itemsets first, and "
+            "rules by confidence.",
+        ),
+    ] = None,
     show: Annotated[int, typer.Option(help="How many lines of each table to print.")] = 20,
     force: Force = False,
     json: Json = False,
@@ -142,7 +159,7 @@ def mine(
 
     Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
     """
-    _check_asked(maximal and closed, min_confidence, (plot, output), force)
+    _check_asked(maximal and closed, min_confidence, sort, rules, (plot, output), force)
     called = None if names is None else read_names(names)
     read_as = None if truth else form
     source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
@@ -176,11 +193,11 @@ def mine(
     if output is not None:
         write_result(implied if implied is not None else shown, output)
     if plot is not None:
-        draw(shown, implied, errors, plot)
+        draw(shown, implied, errors, exact, origin_of(file, source), plot)
     if json:
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
-        print_result(source.rows, shown, implied, errors, show)
+        print_result(source.rows, shown, implied, errors, show, sort)
     print_notes(_length_notes(source))
 
 
@@ -191,14 +208,27 @@ def _length_notes(source: Source) -> list[str]:
 
 
 def _check_asked(
-    twice: bool, min_confidence: float, targets: Iterable[Path | None], force: bool
+    twice: bool,
+    min_confidence: float,
+    sort: str | None,
+    rules: bool,
+    targets: Iterable[Path | None],
+    force: bool,
 ) -> None:
     """Refuse what cannot be done before anything is read."""
     if twice:
         raise ParameterError("give --maximal or --closed, not both")
     check_fraction("--min-confidence", min_confidence)
+    _check_sort(sort, rules)
     for path in targets:
         check_drawing_target(path, force)
+
+
+def _check_sort(by: str | None, rules: bool) -> None:
+    if by is not None and by not in SORTS:
+        raise ParameterError(f"cannot sort by '{by}' ({listing(SORTS)})", hint=near_miss(by, SORTS))
+    if by in ("lift", "confidence") and not rules:
+        raise ParameterError(f"only rules have a {by}", hint="add --rules, or use --sort support")
 
 
 def _truth_beside(file: str, truth: str, source: Source, form: str | None) -> Exact:
@@ -299,10 +329,15 @@ def write_result(result: Itemsets | Rules, path: Path) -> None:
 
 
 def print_result(
-    rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, show: int
+    rows: int,
+    found: Itemsets,
+    implied: Rules | None,
+    errors: list[LengthErrors] | None,
+    show: int,
+    by: str | None = None,
 ) -> None:
-    """Tables for people: itemsets longest and strongest first, rules by confidence, errors by
-    length.
+    """Tables for people: itemsets shortest and strongest first, or by support; rules by confidence
+    or what was asked for; errors by length.
     """
     by_length = (
         ", ".join(f"{number} of length {length}" for length, number in found.by_length().items())
@@ -310,7 +345,8 @@ def print_result(
     )
     print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
     _print_trust(found)
-    ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))[:show]
+    listed = list(found)
+    ordered = [listed[place] for place in found.order(by if by == "support" else "length")[:show]]
     if ordered:
         lines = [
             (
@@ -325,7 +361,7 @@ def print_result(
         print_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, left=1)
         _print_rest(len(found), show, "itemsets")
     if implied is not None:
-        _print_rules(implied, show)
+        _print_rules(implied, show, by or "confidence")
     if errors is not None:
         _print_errors(errors)
 
@@ -355,26 +391,28 @@ def _print_errors(errors: list[LengthErrors]) -> None:
         )
         for e in errors
     ]
-    print_table(
-        ("length", "frequent", "found", "support error", "false negatives", "false positives"),
-        figures,
-    )
+    print_table(ERRORS, figures)
 
 
-def _print_rules(implied: Rules, show: int) -> None:
+def _print_rules(implied: Rules, show: int, by: str) -> None:
 
     print(f"\n{len(implied)} rules")
     lines = []
-    for rule in implied.strongest().to_dicts()[:show]:
-        error = rule["stderr"]
-        pairs = [
-            f"{rule[name]:.3f} ± {error[name] or 0:.3f}"
-            for name in ("support", "confidence", "lift")
-        ]
-        lines.append((f"{', '.join(rule['if'])} → {', '.join(rule['then'])}", *pairs))
+    for rule in implied.strongest(by).take(slice(show)).to_dicts():
+        name = f"{', '.join(rule['if'])} → {', '.join(rule['then'])}"
+        lines.append((name, *_with_errors(rule)))
     if lines:
         print_table(("rule", "support", "confidence", "lift"), lines, left=1)
         _print_rest(len(implied), show, "rules")
+
+
+def _with_errors(rule: Mapping[str, Any]) -> list[str]:
+    """Support, confidence and lift of a rule, each with its error where it has one."""
+    error = rule["stderr"]
+    return [
+        f"{rule[name]:.3f}" + (f" ± {error[name]:.3f}" if error[name] else "")
+        for name in ("support", "confidence", "lift")
+    ]
 
 
 def _print_rest(number: int, shown: int, what: str) -> None:
@@ -391,49 +429,98 @@ def _percent(value: float | None) -> str:
 
 
 def draw(
-    found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None, path: Path
+    found: Itemsets,
+    implied: Rules | None,
+    errors: list[LengthErrors] | None,
+    exact: Exact | None,
+    origin: list[tuple[str, str]],
+    path: Path,
 ) -> None:
-    """Pictures of the result: one page, or one image of the supports."""
-    ordered = sorted(found, key=lambda row: (-len(row.items), -row.support))
-    supports = plots.supports(
-        [", ".join(row.items) for row in ordered],
-        [row.support for row in ordered],
-        [row.stderr for row in ordered],
-        min_support=found.min_support,
-    )
+    """Pictures of the result: one page with its numbers, or one image: the rules if they were asked
+    for, else the supports.
+    """
+    truth = None if exact is None else true_supports(found, exact)
     if path.suffix != ".html":
-        save_figure(supports, path)
+        drawn = found.plot(truth) if implied is None else implied.plot()
+        save_figure(drawn, path)
         return
-    blocks: list[Any] = [
-        Paragraph(
-            f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
-        )
-    ]
-    blocks.append(
-        Picture.of(supports, "Itemsets, longest and strongest first, with 95 % intervals")
-    )
+    words = f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
+    blocks: list[Block] = [Paragraph(words), *_itemset_blocks(found, truth)]
     if implied is not None and len(implied):
-        best = implied.take(implied.stderr["confidence"] <= DRAWN_ERROR).strongest("lift")
-        left_out = len(implied) - len(best)
-        names = [
-            f"{', '.join(a)} → {', '.join(c)}"
-            for a, c in zip(best.antecedents, best.consequents, strict=True)
-        ]
-        metrics = best.metrics
-        drawn = plots.rules(metrics["support"], metrics["confidence"], metrics["lift"], names=names)
-        blocks.append(Picture.of(drawn, "Rules by support and confidence, coloured by lift"))
-        if left_out:
-            blocks.append(
-                Paragraph(
-                    f"{left_out} rules are not drawn: their confidence has a standard error above "
-                    f"{DRAWN_ERROR:.0%}."
-                )
-            )
+        blocks += _rule_blocks(implied)
     if errors:
-        blocks.append(
-            Picture.of(_error_axes(errors), "Errors against the truth, by itemset length")
+        blocks += _error_blocks(errors)
+    save_page("Frequent itemsets", blocks, origin, path)
+
+
+def _itemset_blocks(found: Itemsets, truth: Any) -> list[Block]:
+    """The itemsets of largest support as a picture and as a table, the truth beside them."""
+    rows, order = list(found), found.order("support")[:DRAWN]
+    names = [", ".join(rows[place].items) for place in order]
+    lines = [
+        (
+            ", ".join(row.items),
+            f"{row.support:.4f}",
+            "exact" if not row.stderr else f"± {row.stderr:.4f}",
+            f"{row.probability:.2f}",
+            *(() if truth is None else (f"{truth[place]:.4f}",)),
         )
-    Page("Frequent itemsets", blocks).save(path)
+        for place, row in ((place, rows[place]) for place in found.order("support")[:LISTED])
+    ]
+    heads = ("itemset", "support", "± stderr", "P(frequent)", *(() if truth is None else ("true",)))
+    rest = len(found) - LISTED
+    caption = "Itemsets of largest support, with 95 % intervals" + (
+        "" if truth is None else "; the truth as bars"
+    )
+    alt = points_told("Supports", names, found.support[order], found.stderr[order])
+    return [
+        Picture.of(found.plot(truth, top=DRAWN), caption, alt=alt),
+        Listing(heads, lines),
+        *([Paragraph(f"… and {rest:,} more itemsets.")] if rest > 0 else []),
+    ]
+
+
+def _rule_blocks(implied: Rules) -> list[Block]:
+    """The rules as a picture and as a table."""
+    best = implied.drawn
+    left_out, surest = len(implied) - len(best), implied.strongest("lift")
+    lines = [
+        (name, *_with_errors(line))
+        for name, line in zip(surest.names[:LISTED], surest.to_dicts()[:LISTED], strict=True)
+    ]
+    caption = (
+        "Rules by support and confidence, coloured by lift, with 95 % intervals; those of the "
+        "surest lift are numbered"
+    )
+    alt = points_told(
+        "Confidence of the rules of surest lift",
+        best.names[:DRAWN],
+        best.metrics["confidence"][:DRAWN],
+        best.stderr["confidence"][:DRAWN],
+    )
+    blocks: list[Block] = [Heading("Rules"), Picture.of(implied.plot(), caption, alt=alt)]
+    if left_out:
+        blocks.append(
+            Paragraph(
+                f"{left_out} rules are not drawn: their confidence has a standard error above "
+                f"{DRAWN_ERROR:.0%}."
+            )
+        )
+    return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines)]
+
+
+def _error_blocks(errors: list[LengthErrors]) -> list[Block]:
+    """The errors against the truth, drawn and listed."""
+    lines = [
+        (e.length, e.frequent, e.found, e.support_error, e.false_negatives, e.false_positives)
+        for e in errors
+    ]
+    caption = "Errors against the truth in per cent, by itemset length; undefined is a gap"
+    return [
+        Heading("Against the truth"),
+        Picture.of(_error_axes(errors), caption, alt=f"{caption}. The table has the figures."),
+        Listing(ERRORS, lines),
+    ]
 
 
 def _or_gap(value: float | None) -> float:

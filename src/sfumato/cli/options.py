@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sfumato.errors import FileError, ParameterError
-from sfumato.table.writing import check_target
 
 GUARANTEE = "Guarantee (one way)"
 STORE = "campaign.db"  # where a collector keeps reports unless told otherwise
@@ -92,6 +91,9 @@ def check_output(output: Path, force: bool, json: bool) -> None:
     """Refuse an output that could not be written, before any work is done for it."""
     if json and str(output) == "-":
         raise ParameterError("--json and -o - both want standard output", hint="write to a file")
+    # Here and not above: no command's help should wait for the readers and writers of tables.
+    from sfumato.table.writing import check_target
+
     check_target(output, force)
 
 

@@ -7,20 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato import plots
+from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import Epsilon, Force, Gamma, Json, Rho1, Rho2, check_drawing_target, share
-from sfumato.cli.perturb import read_domain
+from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json, print_table
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.plan import Plan, plan_release, privacy_curve
 from sfumato.plan.questions import ASSUMPTIONS
-from sfumato.report import Listing, Note, Page, Paragraph, Picture, save_figure
+from sfumato.report import Block, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
 
 ACCURACY = "Wanted accuracy"
-HOPELESS = 1e5  # times the least error drawn: a line that never comes below is left out
+TOLD = 6  # options told in words beside the picture
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
@@ -117,7 +117,7 @@ def plan(
         **wish,
     )
     if plot is not None:
-        draw(found, domain, wish, plot)
+        draw(found, domain, wish, schema, plot)
     if json:
         print_json(found.to_dict())
     else:
@@ -198,19 +198,7 @@ def _command(found: Plan, schema: str) -> str:
     return found.best.command(data=schema)
 
 
-def drawn_lines(errors: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
-    """The lines worth drawing: mechanisms that come out the same share one, and the hopeless would
-    flatten the others.
-    """
-    least = min(value for line in errors.values() for value in line if value == value)
-    alike: dict[str, list[str]] = {}
-    for name, line in errors.items():
-        if any(value < HOPELESS * least for value in line):
-            alike.setdefault(" ".join(f"{value:.3g}" for value in line), []).append(name)
-    return {", ".join(names): errors[names[0]] for names in alike.values()}
-
-
-def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
+def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: Path) -> None:
     """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan
     beside it.
     """
@@ -219,28 +207,41 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], path: Path) -> None:
     curve = privacy_curve(
         domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish
     )
-    lines = [plots.Series(name, errors) for name, errors in drawn_lines(curve.errors).items()]
-    axes = plots.error_by_privacy(
-        curve.epsilon,
-        lines,
-        error="standard error, as a share",
-        chosen=(best.guarantee.epsilon, best.error),
-    )
-    caption = f"The error of {curve.asked} from {found.rows:,} people, against epsilon"
+    axes = curve.plot(best)
     if path.suffix != ".html":
         save_figure(axes, path)
         return
-    blocks: list[Any] = [Paragraph(sentence) for sentence in found.sentences()[:1]]
-    blocks.append(Note(found.promise()))
-    blocks += [Paragraph(sentence) for sentence in found.sentences()[2:]]
-    blocks += [Picture.of(axes, caption), Listing(found.header(), found.table())]
-    blocks += [
-        Listing(
-            found.error_header(),
-            found.errors(),
-            "Standard errors of supports in percentage points by length, and of a range count in "
-            "people",
-        )
+    caption = (
+        f"The relative error of {curve.asked} from {found.rows:,} people, against epsilon; the "
+        "ring is what was planned"
+    )
+    alt = f"Lines that fall as epsilon grows, for {'; '.join(curve.drawn)}. " + ", ".join(
+        f"{option.name} {100 * option.error:.3g} % at epsilon {option.guarantee.epsilon:.3g}"
+        for option in found.options[:TOLD]
+    )
+    errors = (
+        "Standard errors of supports in percentage points by length, and of a range count in people"
+    )
+    blocks: list[Block] = [
+        *(Paragraph(sentence) for sentence in found.sentences()[:1]),
+        Note(found.promise()),
+        *(Paragraph(sentence) for sentence in found.sentences()[2:]),
+        Picture.of(axes, caption, alt=alt),
+        Listing(found.header(), found.table()),
+        *(Paragraph(s) for s in ([] if found.outlook is None else found.outlook.sentences())),
+        Listing(found.error_header(), found.errors(), errors),
+        Listing(found.detail_header(), found.details()),
+        Listing(("mechanism", "what to type"), found.commands()),
+        *(Paragraph(f"Assumed: {assumption}") for assumption in ASSUMPTIONS),
     ]
-    blocks.append(Listing(found.detail_header(), found.details()))
-    Page("Which mechanism?", blocks).save(path)
+    save_page("Which mechanism?", blocks, _origin(found, schema), path)
+
+
+def _origin(found: Plan, schema: str) -> list[tuple[str, str]]:
+    """What was planned from: no records, only their schema and number."""
+    return [
+        ("file", schema),
+        ("rows", f"{found.rows:,} planned"),
+        ("mechanism", f"{found.best.name}, the best of {len(found.options)}"),
+        ("guarantee", str(found.best.guarantee)),
+    ]

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.domain import Domain, Numeric
 from sfumato.errors import listing
 from sfumato.printable import escaped, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sfumato.domain import Domain  # numpy with it, which no command's help needs
 
 SHOWN_VALUES = 8
 SHOWN_ATTRIBUTES = 200
@@ -88,6 +89,8 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
+    from sfumato.domain import Numeric  # numpy with it, which no command's help needs
+
     if not isinstance(attribute, Numeric):
         return attribute.labels
     return attribute.cells_by_cuts(attribute.cuts).labels

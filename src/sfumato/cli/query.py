@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato import plots
 from sfumato.cli.options import (
     Engine,
     Fit,
@@ -19,12 +18,13 @@ from sfumato.cli.options import (
     check_drawing_target,
     share,
 )
+from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult, shown
 from sfumato.mine.cube import query as ask
-from sfumato.report import save_figure
+from sfumato.report import Block, Listing, Note, Picture, save_figure
 
 
 def query(
@@ -74,7 +74,7 @@ def query(
     result = ask(source, sql, method=method)
     needed = None if wanted is None else rows_needed(result, wanted, level)
     if plot is not None:
-        draw(result, level, sql, plot)
+        draw(result, level, sql, origin_of(file, source), plot)
     if json:
         print_json(result.to_dict(level) | ({} if needed is None else {"within": needed}))
         return
@@ -106,16 +106,13 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
     return {"share": within, "rows": normal, "theorem_1": guaranteed, "words": words}
 
 
-def print_answers(result: CubeResult, level: float) -> None:
-    """The rows as a table: labels as they are, estimates with their errors and intervals."""
-    if not result.rows:
-        print("no group is left")
-        return
+def answer_table(result: CubeResult, level: float, most: int) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines: labels as they are, estimates with their errors, and with their intervals
+    where there are at most so many of them.
+    """
     estimates = result.estimates
     labels = [name for name in result.columns if name not in estimates]
-    columns = (
-        2 if len(estimates) <= 2 else 1
-    )  # with more estimates than two there is no room for their intervals
+    columns = 2 if len(estimates) <= most else 1
     headings = [
         *labels,
         *(
@@ -129,30 +126,40 @@ def print_answers(result: CubeResult, level: float) -> None:
         + [text for name in estimates for text in shown(row[name], level)[:columns]]
         for row in result.rows
     ]
-    print_table(headings, lines, left=len(labels))
+    return headings, lines
 
 
-def draw(result: CubeResult, level: float, sql: str, path: Path) -> None:
-    """One panel an estimate: the groups across, with error bars."""
-    estimates = result.estimates
-    if not estimates:
-        raise ParameterError("there is no estimate to draw in this answer")
-    labels = [
-        ", ".join(
-            "all" if value is None else str(value)
-            for name, value in row.items()
-            if name not in estimates
-        )
-        or "all"
-        for row in result.rows
-    ]
-    panels = [
-        plots.Marginal(
+def print_answers(result: CubeResult, level: float) -> None:
+    """The rows as a table; with more estimates than two there is no room for their intervals."""
+    if not result.rows:
+        print("no group is left")
+        return
+    headings, lines = answer_table(result, level, most=2)
+    print_table(headings, lines, left=len(result.columns) - len(result.estimates))
+
+
+def draw(
+    result: CubeResult, level: float, sql: str, origin: list[tuple[str, str]], path: Path
+) -> None:
+    """One panel an estimate: the groups across, with error bars; on a page, the table too."""
+    axes = result.plot()
+    if path.suffix != ".html":
+        save_figure(axes, path)
+        return
+    groups = [", ".join(result.labels_of(row)) or "all" for row in result.rows]
+    alt = " ".join(
+        points_told(
             name,
-            labels,
+            groups,
             [row[name].value for row in result.rows],
             [row[name].stderr for row in result.rows],
         )
-        for name in estimates
+        + "."
+        for name in result.estimates
+    )
+    blocks: list[Block] = [
+        Picture.of(axes, "Estimates with 95 % intervals", alt=alt),
+        Listing(*answer_table(result, level, most=len(result.columns))),
+        *(Note(note) for note in result.notes),
     ]
-    save_figure(plots.marginals(panels, quantity="")[0], path, title=sql)
+    save_page(sql, blocks, origin, path)

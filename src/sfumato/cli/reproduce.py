@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Json
+from sfumato.cli.owner import telling
+from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json
 from sfumato.errors import FileError, ParameterError
-from sfumato.reproduce.base import Reproduction, Settings, page
+from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, Reproduction, Settings, blocks_of
 from sfumato.reproduce.registry import PAPERS, parts_of
 from sfumato.reproduce.registry import reproduce as reproductions
 
@@ -47,15 +49,25 @@ def reproduce(
         _list_names(json)
         return
     _check_page(plot, force)
-    parts_of(names)
+    wanted = [part for parts in parts_of(names).values() for part in parts]
+    Settings(data, seeds, quick)  # refused before anything is shown
     done: list[Reproduction] = []
-    for reproduction in reproductions(names, Settings(data, seeds, quick)):
-        done.append(reproduction)
-        if not json:
-            print(reproduction.to_text(), end="\n\n")
-            sys.stdout.flush()
+    with telling() as told:
+
+        def tell(share: float) -> None:
+            place = min(len(done), len(wanted) - 1)
+            words = f"{wanted[place]} ({place + 1} of {len(wanted)})"
+            told(words, (place + share) / len(wanted))
+
+        tell(0.0)
+        for reproduction in reproductions(names, Settings(data, seeds, quick, tell)):
+            done.append(reproduction)
+            if not json:
+                print(reproduction.to_text(), end="\n\n")
+                sys.stdout.flush()
+            tell(0.0)
     if plot is not None:
-        page(done).save(plot)
+        save_page(TITLE, blocks_of(done), _origin(data, seeds, quick), plot, lead=MEANING_OF_MARK)
     if json:
         print_json({"reproductions": [reproduction.to_dict() for reproduction in done]})
 
@@ -77,6 +89,17 @@ def _list_names(json: bool) -> None:
         for part, title in paper.parts.items():
             print(f"  {part:<18} {title}")
     print("all")
+
+
+def _origin(data: Path | None, seeds: int, quick: bool) -> list[tuple[str, str]]:
+    """What a reproduction was made from."""
+    return [
+        ("file", "the public data sets of each paper" if data is None else str(data)),
+        ("rows", "as each table says" + (", cut to try it out" if quick else "")),
+        ("mechanism", "those of the papers, each with its parameters"),
+        ("guarantee", "none: experiments, drawn from seeds"),
+        ("seeds", "1" if quick else str(seeds)),
+    ]
 
 
 def _check_page(plot: Path | None, force: bool) -> None:

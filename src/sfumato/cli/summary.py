@@ -173,6 +173,9 @@ def _guarantee(gamma: float | None, epsilon: float | None) -> str:
 def _parameter(value: Any) -> str:
     """A parameter as people write it; fractions, which are exact in the file, to four figures."""
     if isinstance(value, dict):
+        alike = {_parameter(entry) for entry in value.values()}
+        if len(value) > 1 and len(alike) == 1:  # said once, not once a column
+            return f"{alike.pop()} for all {len(value)} columns"
         return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
     if isinstance(value, list):
         return ", ".join(map(_parameter, value))

@@ -4,6 +4,7 @@ and bought.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from sfumato.cli.owner import (
     read_microdata,
     telling,
 )
+from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes
 from sfumato.errors import ParameterError
 from sfumato.publish.dossier import swap_dossier
@@ -37,7 +39,7 @@ from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
-from sfumato.report import Page, Picture, save_figure
+from sfumato.report import Block, Listing, Picture, save_figure
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ANY = "any"
@@ -124,7 +126,7 @@ def swap(
             else ()
         )
     if plot is not None:
-        draw_swap(release, tried, plot)
+        draw_swap(release, tried, data, plot)
     release.save(output, force=force)
     if reveal is not None:
         rows = (release.changed.nonzero()[0] + 1).tolist()
@@ -263,35 +265,65 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def draw_swap(release: SwapRelease, tried: Sequence[SwapReport | None], path: Path) -> None:
+def draw_swap(
+    release: SwapRelease, tried: Sequence[SwapReport | None], data: str, path: Path
+) -> None:
     """Risk before and after, and on a page also what other proportions would cost."""
     report = release.reports[0]
-    before, after, intruder = report.cost.before, report.cost.after, report.cost.intruder
-    axes = plots.risk(
-        ["unique", "collective", "guessed of the unique"],
-        [before.unique, before.collective, before.unique],
-        [after.unique, after.collective, (intruder.informed or 0) * intruder.unique],
-    )
+    axes = release.plot()
     if path.suffix != ".html":
         save_figure(axes, path)
         return
+    traced = {
+        "objective": {report.method: _traced(tried, lambda one: one.objective)},
+        "two-way tables": {report.method: _traced(tried, lambda one: one.cost.mean_two_way)},
+        "guessed right": {
+            "informed": _traced(tried, lambda one: one.cost.intruder.informed),
+            "believing": _traced(tried, lambda one: one.cost.intruder.believing),
+            "no release": _traced(tried, lambda one: one.cost.intruder.baseline),
+        },
+    }
     panels = {
-        "objective": [plots.Series(report.method, _traced(tried, lambda one: one.objective))],
-        "two-way tables": [
-            plots.Series(report.method, _traced(tried, lambda one: one.cost.mean_two_way))
-        ],
-        "guessed right": [
-            plots.Series("informed", _traced(tried, lambda one: one.cost.intruder.informed)),
-            plots.Series("believing", _traced(tried, lambda one: one.cost.intruder.believing)),
-            plots.Series("no release", _traced(tried, lambda one: one.cost.intruder.baseline)),
-        ],
+        title: [plots.Series(name, values) for name, values in lines.items()]
+        for title, lines in traced.items()
     }
     drawn = plots.trade_off(PROPORTIONS, panels, across="proportion p of the unique records")
-    blocks = [
-        Picture.of(axes, "Records at risk before and after"),
-        Picture.of(drawn[0], "What other proportions cost and buy; none where it cannot be had"),
+    columns = [
+        f"{title}, {name}" if len(lines) > 1 else title
+        for title, lines in traced.items()
+        for name in lines
     ]
-    Page(f"Swapping {report.confidential}", blocks).save(path)
+    values = [line for lines in traced.values() for line in lines.values()]
+    tried_lines = [
+        (p, *(None if math.isnan(v) else v for v in each))
+        for p, *each in zip(PROPORTIONS, *values, strict=True)
+    ]
+    caption = "What other proportions cost and buy; a gap where one cannot be had"
+    blocks: list[Block] = [
+        Picture.of(axes, "Records at risk before and after", alt=_bars_told(report)),
+        Listing(("", "before", "after"), _risk_lines(report)),
+        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Listing(("proportion", *columns), tried_lines),
+    ]
+    promised = "none of gamma: against the intruder described, see the figures"
+    origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
+    save_page(f"Swapping {report.confidential}", blocks, origin, path)
+
+
+def _risk_lines(report: SwapReport) -> list[tuple[str, float, float]]:
+    """The records at risk before and after, as they are drawn."""
+    cost = report.cost
+    guessed = round((cost.intruder.informed or 0) * cost.intruder.unique)
+    return [
+        ("unique", cost.before.unique, cost.after.unique),
+        ("collective", cost.before.collective, cost.after.collective),
+        ("guessed of the unique", cost.before.unique, guessed),
+    ]
+
+
+def _bars_told(report: SwapReport) -> str:
+    labels, before, after = zip(*_risk_lines(report), strict=True)
+    return bars_told(labels, before, after)
 
 
 def _traced(tried: Sequence[SwapReport | None], quantity: Any) -> list[float]:

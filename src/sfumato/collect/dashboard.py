@@ -10,8 +10,9 @@ from fractions import Fraction
 from html import escape
 
 from sfumato.collect import drawing
-from sfumato.collect.campaign import Campaign
+from sfumato.collect.campaign import NO_ANSWER, Campaign
 from sfumato.collect.figures import (
+    CAVEATS,
     Bar,
     Figures,
     PairFigures,
@@ -22,6 +23,8 @@ from sfumato.collect.language import Language
 from sfumato.collect.store import utc_today
 
 MOST_BARS = 30  # of one question; the largest are shown
+# What no mechanism's promise covers, in every language; what is said of one mechanism is English.
+CAVEAT_WORDS = dict(zip(CAVEATS, ("caveat_once", "caveat_again", "caveat_crowd"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,10 @@ class Dashboard:
             today = {day.day: day.outcomes for day in figures.days}.get(utc_today().isoformat(), {})
             facts.append((words("today"), words.number(today.get("stored", 0))))
             refused = _refused(figures)
-            shown = ", ".join(f"{kind} {words.number(count)}" for kind, count in refused.items())
+            shown = ", ".join(
+                f"{words.words.get(f'refused_{kind}', kind)} {words.number(count)}"
+                for kind, count in refused.items()
+            )
             facts.append((words("refused"), shown or words("none")))
             if figures.store_bytes is not None:
                 facts.append((words("disk"), f"{words.number(figures.store_bytes / 1e6, 1)} MB"))
@@ -140,7 +146,7 @@ class Dashboard:
     def _question(self, found: QuestionFigures) -> str:
         text = self._question_text(found.name)
         if found.limit is not None:
-            return f"<h3>{escape(text)}</h3><p>{escape(found.limit)}</p>"
+            return f'<h3>{escape(text)}</h3><p lang="en">{escape(found.limit)}</p>'
         bars = sorted(found.bars, key=lambda bar: -bar.share.value)[:MOST_BARS]
         bars = found.bars if len(found.bars) <= MOST_BARS else bars
         labels = [self._label(found.name, bar.label) for bar in bars]
@@ -179,7 +185,9 @@ class Dashboard:
     def _label(self, name: str, label: str) -> str:
         question = self.campaign.questions.get(name)
         texts = question.values.get(label) if question else None
-        return self.words.of(texts, label) if texts else label
+        if texts:
+            return self.words.of(texts, label)
+        return self.words("no_answer") if label == NO_ANSWER else label
 
     # Do two answers go together?
 
@@ -210,7 +218,7 @@ class Dashboard:
         first, second = pair.columns
         title = self._titles(pair.columns)
         if pair.limit is not None:
-            return f"<p>{escape(pair.limit)}</p>"
+            return f'<p lang="en">{escape(pair.limit)}</p>'
         rows = [self._label(first, label) for label in pair.rows]
         columns = [self._label(second, label) for label in pair.labels]
         words = self.words
@@ -222,8 +230,9 @@ class Dashboard:
                 strict=True,
             )
         ]
-        note = words("together_words", first=first, second=second)
-        drawn = drawing.heat_map(pair, rows, columns, words)
+        titles = map(self._question_text, pair.columns)
+        note = words("together_words", **dict(zip(("first", "second"), titles, strict=True)))
+        drawn = drawing.heat_map(pair, rows, columns, words, note)
         return self._figure(
             title, drawn, table([self._question_text(first), *columns], cells), [note]
         )
@@ -285,8 +294,16 @@ class Dashboard:
         if promise.budget is not None:
             lines.append(words("budget", epsilon=words.number(promise.budget, 2)))
         shown = "".join(f"<p>{escape(line)}</p>" for line in lines)
-        caveats = "".join(f"<li>{escape(each)}</li>" for each in promise.caveats)
+        caveats = "".join(map(self._caveat, promise.caveats))
+        if promise.public:
+            names = ", ".join(map(self._question_text, promise.public))
+            caveats = f"<li>{self._w('caveat_public', names=names)}</li>{caveats}"
         return self._section("promised", f"{shown}<h3>{self._w('caveats')}</h3><ul>{caveats}</ul>")
+
+    def _caveat(self, text: str) -> str:
+        if text in CAVEAT_WORDS:
+            return f"<li>{self._w(CAVEAT_WORDS[text])}</li>"
+        return f'<li lang="en">{escape(text)}</li>'
 
     # Take it away
 
@@ -300,10 +317,14 @@ class Dashboard:
 
     def _sql_box(self) -> str:
         asked = self.asked
-        found = f'<p class="alarm" role="alert">{escape(asked.error)}</p>' if asked.error else ""
+        found = (
+            f'<p class="alarm" role="alert" lang="en">{escape(asked.error)}</p>'
+            if asked.error
+            else ""
+        )
         if asked.headings:
             found += table(asked.headings, asked.rows)
-        found += "".join(f"<p>{escape(note)}</p>" for note in asked.notes)
+        found += "".join(f'<p lang="en">{escape(note)}</p>' for note in asked.notes)
         column = self.campaign.domain.names[0]
         return (
             f'<h3>{self._w("sql")}</h3><form method="get" action="#take"><label for="sql">'

@@ -49,7 +49,7 @@ def _bar(bar: Bar, label: str, middle: float, place, words: Language) -> str:  #
 
 
 def heat_map(
-    pair: PairFigures, rows: Sequence[str], columns: Sequence[str], words: Language
+    pair: PairFigures, rows: Sequence[str], columns: Sequence[str], words: Language, title: str
 ) -> str:
     """A table of shares, the larger the darker, each with its number and error."""
     width = max(80.0, (WIDTH - LABEL) / max(1, len(columns)))
@@ -73,7 +73,6 @@ def heat_map(
                 f'<text class="head" x="{left + width / 2:.1f}" y="{top + 25}">'
                 f"{escape(words.percent(value))} ± {escape(words.number(100 * error, 1))}</text>"
             )
-    title = words("together_words", first=pair.columns[0], second=pair.columns[1])
     height = 24 + CELL_HEIGHT * len(rows)
     return _svg(LABEL + width * len(columns), height, title, "".join(parts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
 
@@ -96,6 +96,7 @@ class Kept:
     shuffled_delta: float
     budget: float | None
     caveats: list[str]
+    public: list[str] = field(default_factory=list)  # columns that are sent as they are
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ def kept(campaign: Campaign, rows: int) -> Kept:
         DELTA,
         campaign.budget,
         [*campaign.mechanism.caveats, *CAVEATS],
+        [attribute.name for attribute in campaign.domain if attribute.public],
     )
 
 

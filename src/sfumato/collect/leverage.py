@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel
+from sfumato.channels.subset import SubsetBits
 from sfumato.collect.tally import Standing
 from sfumato.observation import CellTally, ItemsetTally, Observation
 
@@ -33,7 +34,8 @@ def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[
     flat = influence.reshape(math.prod(channel.outputs), -1)
     if isinstance(seen.tally, CellTally):  # a report is one entry of the tally
         return np.abs(flat).max(axis=0)
-    return _most_of_itemsets(seen.tally, influence)
+    chosen = channel.chosen if isinstance(channel, SubsetBits) else None
+    return _most_of_itemsets(seen.tally, influence, chosen)
 
 
 def _weights(standing: Standing, seen: Observation) -> NDArray[Any]:  # (*seen cells, cells)
@@ -49,9 +51,12 @@ def _weights(standing: Standing, seen: Observation) -> NDArray[Any]:  # (*seen c
     return np.eye(math.prod(part.size for part in standing.cells))[place]
 
 
-def _most_of_itemsets(tally: ItemsetTally, influence: NDArray[Any]) -> NDArray[Any]:
+def _most_of_itemsets(
+    tally: ItemsetTally, influence: NDArray[Any], chosen: int | None
+) -> NDArray[Any]:
     """A report is counted in every itemset that it shows, and a forger chooses what it shows: at
-    most everything that adds, or everything that takes away.
+    most everything that adds, or everything that takes away; where a report shows so many items and
+    is refused with more or fewer, so many that add or take away most.
     """
     fixed = [axis for axis, (_, optional) in enumerate(tally.columns) if not optional]
     free = [axis for axis, (_, optional) in enumerate(tally.columns) if optional]
@@ -59,8 +64,12 @@ def _most_of_itemsets(tally: ItemsetTally, influence: NDArray[Any]) -> NDArray[A
     table = np.transpose(influence, [*fixed, *free, influence.ndim - 1])
     table = table.reshape(number, -1, influence.shape[-1])
     everyone, rest = table[:, 0], table[:, 1:]
-    up = everyone + np.maximum(rest, 0).sum(axis=1)
-    down = everyone + np.minimum(rest, 0).sum(axis=1)
+    if chosen is None:
+        up, down = np.maximum(rest, 0), np.minimum(rest, 0)
+    else:
+        ordered = np.sort(rest, axis=1)
+        up, down = ordered[:, -chosen:], ordered[:, :chosen]
+    up, down = everyone + up.sum(axis=1), everyone + down.sum(axis=1)
     return np.maximum(np.abs(up), np.abs(down)).max(axis=0)
 
 

@@ -16,9 +16,9 @@ from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.reading import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, Observation, Tally
-from sfumato.source import evidence_of
 from sfumato.table import Table
 from sfumato.table.packing import Packing
 

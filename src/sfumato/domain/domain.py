@@ -233,6 +233,11 @@ class Domain:
     @classmethod
     def load(cls, path: str | Path) -> Domain:
         """The domain that a TOML file describes."""
+        if not isinstance(path, str | Path):
+            raise SchemaError(
+                f"a schema is read from a file, not from a {type(path).__name__}",
+                hint='as in Domain.load("survey.toml")',
+            )
         where = f"schema '{path}'"
         text = read_text(Path(path), f"schema file '{path}'", MOST_TOML_BYTES)
         return cls.from_toml(text, where)

@@ -8,12 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.domain import Cells
 from sfumato.errors import (
     EstimationError,
@@ -28,6 +30,8 @@ from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
 from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
+
+DRAWN_CELLS = 60  # of an estimate, in one picture
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,11 @@ class Answer:
         parts = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
         known = math.isfinite(self.value)
         return {name: json_number(part) if known else None for name, part in parts.items()}
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The number as a point with its 95 % interval; the axes it was drawn on."""
+        point = plots.Marginal("", [""], [self.value], [self.stderr], from_zero=False)
+        return plots.marginal(point, axes=axes)
 
     def __repr__(self) -> str:
         return f"Answer(value={self.value:.6g}, stderr={self.stderr:.4g})"
@@ -236,6 +245,31 @@ class Estimate(Framed):
             "count_high": self.value + reach,
         }
         return pa.table(columns | {name: part.ravel() for name, part in counts.items()})
+
+    def plot(self, truth: Estimate | NDArray[Any] | None = None, *, axes: Any = None) -> Any:
+        """The counts as points with 95 % intervals, the true ones as bars where they are given; the
+        axes they were drawn on.
+        """
+        if self.value.size > DRAWN_CELLS:
+            raise ParameterError(
+                f"{self.value.size:,} cells are too many for one picture; at most {DRAWN_CELLS}",
+                hint="ask about fewer columns, or coarser cells",
+            )
+        true = truth.value if isinstance(truth, Estimate) else truth
+        if true is not None and np.shape(true) != self.value.shape:
+            raise ParameterError(
+                f"the truth has the shape {np.shape(true)}, the estimate {self.value.shape}"
+            )
+        return plots.marginal(
+            plots.Marginal(
+                ", ".join(self.names),
+                [", ".join(labels) for labels in product(*(part.labels for part in self.cells))],
+                self.value.ravel(),
+                self.stderr.ravel(),
+                None if true is None else np.ravel(true),
+            ),
+            axes=axes,
+        )
 
     def __repr__(self) -> str:
         shape = " × ".join(f"{part.name} ({part.size})" for part in self.cells)

@@ -6,6 +6,7 @@ Laplace evidence, so that spikes stay spikes and bells become bells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.window import Shape, Windowed
+from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.evidence import Evidence
 
@@ -278,6 +280,25 @@ class GridSums:
     rounding: float  # what rounding to the grid adds to a square
     axis: int  # of the number among the cells
     copies: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        counts: NDArray[Any],
+        channel: Windowed,
+        cells: Sequence[Cells],
+        axis: int,
+        copies: int,
+    ) -> GridSums:
+        """The sums of the number that cells[axis] partitions, from a tally of its windows."""
+        number, values = cells[axis].attribute, channel.shape.values
+        if not isinstance(number, Numeric):
+            raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
+        width = (number.size - 1) / (values - 1) * number.grid_step
+        grid = number.min + width * np.arange(values, dtype=np.float64)
+        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
+        evidence = SmoothEvidence(counts, channel.on_grid())
+        return cls(evidence, channel.merge, grid, rounding, axis, copies)
 
     def _powers(self, centre: float) -> Floats:  # (cells, 3, values)
         away = self.numbers - centre

@@ -85,6 +85,10 @@ class Mechanism(ABC):
         """Words of the command line as the constructor takes them."""
         return dict(given)
 
+    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """What people should hear, before noise is drawn, of the options they gave."""
+        return ()
+
     # What may be overridden: the channel of private columns that are reported as themselves, or
     # `observe_private` and `private_likelihood` where reports live in other columns.
 

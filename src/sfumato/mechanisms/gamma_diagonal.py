@@ -196,7 +196,12 @@ def representable(gamma: Fraction, cells: int) -> Fraction:
 
 
 def check_cells(name: str, domain: Domain) -> None:
-    """Refuse baskets where a mechanism redraws whole records."""
+    """Refuse baskets where a mechanism redraws whole records, and what is no domain."""
+    if not isinstance(domain, Domain):
+        raise SchemaError(
+            f"{name} perturbs the columns of a domain, not a {type(domain).__name__}",
+            hint='as in sf.Domain.load("survey.toml"), or sf.propose_schema(data)',
+        )
     for attribute in domain.private:
         if isinstance(attribute, Items):
             raise SchemaError(

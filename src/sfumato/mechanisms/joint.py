@@ -34,8 +34,12 @@ def joint_codes(columns: Columns, shape: tuple[int, ...]) -> NDArray[np.intp]:
 
 
 def record_items(name: str, private: Domain) -> Domain:
-    """Reports of sets of records: an item for each."""
-    return Domain((Items(name, tuple(f"record {number}" for number in range(private.cells))),))
+    """Reports of sets of records: an item for each, named by the columns too, so that such reports
+    of other columns can stand beside them.
+    """
+    columns = " and ".join(private.names)
+    labels = tuple(f"record {number} of {columns}" for number in range(private.cells))
+    return Domain((Items(name, labels),))
 
 
 def joint_cells(private: Domain) -> tuple[Cells, ...]:

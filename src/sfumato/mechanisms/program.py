@@ -138,6 +138,25 @@ class Program:
                 report[column] = value
         return [list(value) if isinstance(value, tuple) else value for value in report]
 
+    @cached_property
+    def gives_all(self) -> bool:
+        """Whether all that the columns of a report can hold can be a report."""
+        return all(step.gives_all for step in self.steps)
+
+    def gives(self, report: Record) -> bool:
+        """Whether some record can give this report: a forger's need not be one.
+
+        >>> from sfumato.mechanisms.steps import Subset
+        >>> two = Program((Subset(columns=(0,), reports=(0,), sizes=(5,), answers=5, chosen=2, a=3,
+        ...                       b=1),))
+        >>> two.gives([[0, 4]]), two.gives([[0, 1, 2, 3, 4]])
+        (True, False)
+        """
+        values: list[Any] = [
+            tuple(sorted(value)) if isinstance(value, Sequence) else value for value in report
+        ]
+        return all(step.gives([values[place] for place in step.reports]) for step in self.steps)
+
     def truthful(self, record: Record, question: int | None = None) -> Fraction:
         """The probability that everything sent is true of this record: "this equals your answer in
         32 % of cases".

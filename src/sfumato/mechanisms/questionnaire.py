@@ -157,6 +157,9 @@ class Questionnaire(Mechanism):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.gamma)
 
+    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        return stated(given["questions"], self.domain)[2] if "questions" in given else ()
+
     def parameters(self) -> dict[str, Any]:
         names = self.domain.private.names
         return {

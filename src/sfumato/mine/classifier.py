@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -65,9 +65,11 @@ class Classifier(ABC):
 
     # What follows.
 
-    def fit(self, source: Any, y: None = None) -> Self:
+    def fit(
+        self, source: Any, y: None = None, *, progress: Callable[[float], None] | None = None
+    ) -> Self:
         """Learn from the counts of a source (or of a table); `y` is there for scikit-learn's sake
-        and must be None.
+        and must be None. `progress` is told the share of the work that is done, where it is long.
         """
         if y is not None:
             raise ParameterError(
@@ -81,8 +83,9 @@ class Classifier(ABC):
         )
         self.n_features_in_ = len(problem.features)
         self._domain, self._target_cells = problem.source.domain, problem.target
-        self.notes_ = ()
+        self.notes_, self._progress = (), progress
         self._learn(problem)
+        self._progress = None
         return self
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:  # (records, classes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,11 @@ class Candidates:
             return self
         return self.take(np.linspace(0, len(self.support) - 1, number).astype(np.intp))
 
+    @cached_property
+    def prior(self) -> Prior:
+        """How true supports are spread among them."""
+        return Prior.fitted(self)
+
     def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
         """How likely each estimate is if the true support lies in each cell, up to a factor of the
         itemset's own; a cell beyond the most it can be has none.
@@ -85,10 +91,9 @@ class Prior:
         likely = candidates.sample(FITTED).weights(EDGES) / widths
         masses = even
         for _ in range(STEPS):
-            joint = likely * masses
-            total = joint.sum(axis=1, keepdims=True)
-            shares = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
-            masses = _smoothed(shares.sum(axis=0) + IMAGINED * even)
+            total = likely @ masses
+            each = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+            masses = _smoothed(masses * (each @ likely) + IMAGINED * even)
         return cls(masses / widths)
 
     def probability(self, candidates: Candidates, goal: float) -> Floats:
@@ -105,8 +110,10 @@ class Prior:
 
 def _smoothed(masses: Floats) -> Floats:
     """Masses of sum 1, each a half of its own and a quarter of either neighbour's."""
-    wide = np.r_[masses[0], masses, masses[-1]]
-    mixed: Floats = wide[:-2] + 2 * wide[1:-1] + wide[2:]
+    mixed: Floats = 2 * masses
+    mixed[1:] += masses[:-1]
+    mixed[:-1] += masses[1:]
+    mixed[[0, -1]] += masses[[0, -1]]  # beyond either end it goes on as it ended
     return mixed / mixed.sum()
 
 

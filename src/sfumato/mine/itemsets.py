@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets
+from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
 from sfumato.notebook import Framed, html_table
+from sfumato.privacy.probability import check_number
 
 if TYPE_CHECKING:
     import pandas
@@ -89,6 +91,7 @@ class Threshold:
     prune_errors: float = 2.0
 
     def __post_init__(self) -> None:
+        check_number("min_support", self.min_support)
         _require(
             0 < self.min_support <= 1,
             f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1",
@@ -116,10 +119,10 @@ class Threshold:
             errors = max(errors, -_normal_quantile(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reports(self, tier: Tier, rows: int, probability: Floats) -> NDArray[np.bool_]:
-        """Which itemsets are part of the result."""
+    def reports(self, tier: Tier, rows: int, probability: Floats | None) -> NDArray[np.bool_]:
+        """Which itemsets are part of the result; the probability matters where there is a level."""
         measured = tier.measured
-        if self.level is not None:
+        if self.level is not None and probability is not None:
             reached = probability >= self.level
         else:
             reached = measured.count >= (1 - self.relax) * self.goal(rows)
@@ -131,12 +134,12 @@ class Threshold:
         error, by what the subsets allow, and by how common such supports are among all candidates
         of this length.
         """
-        measured, prior = tier.measured, tier.prior
+        measured, seen = tier.measured, tier.seen
         probability = (measured.count >= self.goal(rows)).astype(np.float64)
         uncertain = np.flatnonzero(measured.stderr > 0)
-        if prior is not None and len(uncertain):
-            candidates = tier.candidates(rows).take(uncertain)
-            probability[uncertain] = prior.probability(candidates, self.goal(rows) / max(rows, 1))
+        if seen is not None and len(uncertain):
+            goal, candidates = self.goal(rows) / max(rows, 1), tier.candidates(rows)
+            probability[uncertain] = seen.prior.probability(candidates.take(uncertain), goal)
         return probability
 
     def probabilities(self, tiers: Sequence[Tier], rows: int) -> list[Floats]:
@@ -160,7 +163,7 @@ class Tier:
     subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
     most: Floats  # (n,): the most that each support can be, by those of the subsets
-    prior: Prior | None = None  # of the supports of all candidates; None where nothing is estimated
+    seen: Candidates | None = None  # some of all that were tried; None where nothing is estimated
 
     @property
     def length(self) -> int:
@@ -174,7 +177,7 @@ class Tier:
             self.subsets[rows],
             self.measured.take(rows),
             self.most[rows],
-            self.prior,
+            self.seen,
         )
 
     def candidates(self, rows: int) -> Candidates:
@@ -182,12 +185,12 @@ class Tier:
         total = max(rows, 1)
         return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
 
-    def fitted(self, seen: list[Candidates]) -> Tier:
-        """The same itemsets with the prior of all candidates that were seen."""
+    def among(self, seen: list[Candidates]) -> Tier:
+        """The same itemsets beside those candidates that were seen and are not known exactly."""
         uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
         if not sum(len(part.stderr) for part in uncertain):
             return self
-        return replace(self, prior=Prior.fitted(Candidates.concatenate(uncertain)))
+        return replace(self, seen=Candidates.concatenate(uncertain))
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
@@ -310,7 +313,8 @@ class _Search:
             threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
-        likely = threshold.probabilities(kept, rows)
+        asked = threshold.level is not None  # else they are computed when somebody looks
+        likely = threshold.probabilities(kept, rows) if asked else [None] * len(kept)
         chosen = tuple(
             np.flatnonzero(threshold.reports(tier, rows, each))
             for tier, each in zip(kept, likely, strict=True)
@@ -336,7 +340,7 @@ class _Search:
             if not self.supports.exact:
                 seen.append(part.candidates(self.supports.rows).sample(FITTED))
             candidates += len(itemsets)
-        longer = Tier.concatenate(parts).fitted(seen) if parts else _nothing(tier.length + 1)
+        longer = Tier.concatenate(parts).among(seen) if parts else _nothing(tier.length + 1)
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
@@ -589,6 +593,14 @@ class Itemsets(Framed):
         mask[np.argsort(-self.count, kind="stable")[:number]] = True
         return self.where(mask)
 
+    def order(self, by: str = "length") -> Integers:
+        """The numbers of the itemsets in the order people read them: the shortest first and of
+        these the strongest, or by "support" alone.
+        """
+        _require(by in ("length", "support"), f"itemsets go by length or support, not by '{by}'")
+        lengths = self.length if by == "length" else 0 * self.length
+        return np.lexsort((-self.support, lengths))
+
     def maximal(self) -> Itemsets:
         """The itemsets with no superset in the result."""
         return self.where(np.isneginf(self._largest_superset()))
@@ -640,6 +652,9 @@ class Itemsets(Framed):
             }
         )
 
+    def __repr__(self) -> str:
+        return f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+
     def _repr_html_(self) -> str:
         """The itemsets as notebooks show them, strongest first."""
         lines = (
@@ -652,8 +667,23 @@ class Itemsets(Framed):
             )
             for row in sorted(self, key=lambda row: -row.support)
         )
-        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
-        return html_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, title=title)
+        heads = ("itemset", "support", "± stderr", "P(frequent)", "")
+        return html_table(heads, lines, title=repr(self))
+
+    def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:
+        """The `top` itemsets of largest support with 95 % intervals, and the true supports (one an
+        itemset, as `evaluate.true_supports` gives them) as bars; the axes they were drawn on.
+        """
+        order = self.order("support")
+        return plots.supports(
+            [", ".join(self.items[place]) for place in order],
+            self.support[order],
+            self.stderr[order],
+            truth=None if truth is None else np.asarray(truth)[order],
+            top=top,
+            min_support=self.min_support,
+            axes=axes,
+        )
 
     def to_csv(self) -> str:
         """Text with one itemset a line, items written {a,b} as the R package arules does."""

@@ -69,6 +69,21 @@ class Quality:
         """The accuracy of giving every record the most frequent label."""
         return float(self.confusion.sum(axis=1).max() / self.confusion.sum())
 
+    @property
+    def majority(self) -> str:
+        """The most frequent label."""
+        return self.classes[int(self.confusion.sum(axis=1).argmax())]
+
+    @property
+    def surely_better(self) -> bool:
+        """Whether more records are right than by always giving the most frequent label, by more
+        than two standard errors of the difference (McNemar).
+        """
+        code = int(self.confusion.sum(axis=1).argmax())
+        won = float(np.trace(self.confusion) - self.confusion[code, code])
+        lost = float(self.confusion[code].sum() - self.confusion[code, code])
+        return won - lost > 2 * np.sqrt(won + lost)
+
     @cached_property
     def auc(self) -> float:
         """The area under the ROC curve; with more than two classes the mean of one class against

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
@@ -30,6 +31,9 @@ _CHUNK = 1 << 18
 # Two counts whose ratio is the threshold reach it: 16 of 20 is 0.8, whatever doubles make of it.
 # No two ratios of counts of people lie as close to each other as this.
 _SLACK = 1e-12
+
+
+DRAWN_ERROR = 0.25  # of a confidence: what is less certain would only stretch the picture
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,8 @@ class Rules(Framed):
         lengths = np.array([tier.length for tier in self.itemsets.tiers], dtype=np.int64)
         return self._named((1 << lengths[self.tier]) - 1 - self.mask if len(self) else self.mask)
 
-    def take(self, rows: NDArray[Any]) -> Rules:
-        """Some of the rules, by their numbers or a mask, in this order."""
+    def take(self, rows: NDArray[Any] | slice) -> Rules:
+        """Some of the rules, by their numbers, a mask or a range, in this order."""
         metrics = {name: values[rows] for name, values in self.metrics.items()}
         stderr = {name: values[rows] for name, values in self.stderr.items()}
         return Rules(
@@ -168,6 +172,9 @@ class Rules(Framed):
         }
         return pa.table({**sets, **self.metrics, **self._error_columns()})
 
+    def __repr__(self) -> str:
+        return f"{len(self)} rules in {self.itemsets.rows:,} rows"
+
     def _repr_html_(self) -> str:
         """The rules as notebooks show them, the surest first."""
         shown = ("support", "confidence", "lift")
@@ -176,6 +183,36 @@ class Rules(Framed):
             for line in self.strongest().to_dicts()
         )
         return html_table(("if", "then", *shown), lines, title=f"{len(self)} rules")
+
+    @property
+    def names(self) -> list[str]:
+        """Each rule in words: tea, milk → jam."""
+        sides = zip(self.antecedents, self.consequents, strict=True)
+        return [f"{', '.join(ifs)} → {', '.join(thens)}" for ifs, thens in sides]
+
+    @property
+    def drawn(self) -> Rules:
+        """The rules whose confidence is known well enough to be drawn, those of the surest lift
+        first.
+        """
+        known = np.nan_to_num(self.stderr["confidence"], nan=0.0) <= DRAWN_ERROR
+        return self.take(known).strongest("lift")
+
+    def plot(self, *, top: int = 5, axes: Any = None) -> Any:
+        """Support across, confidence up, lift as colour, with 95 % intervals; the `top` rules of
+        surest lift are named. Rules whose confidence has a standard error above a quarter are left
+        out. The axes they were drawn on.
+        """
+        best = self.drawn
+        return plots.rules(
+            best.metrics["support"],
+            best.metrics["confidence"],
+            best.metrics["lift"],
+            stderr=(best.stderr["support"], best.stderr["confidence"]),
+            names=best.names[:top],
+            top=top,
+            axes=axes,
+        )
 
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""

@@ -4,7 +4,7 @@ never partitioned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -131,6 +132,20 @@ class Tree:
             clip_and_scale(np.array([leaf.counts for leaf in leaves]), self.root.rows).ravel(),
         )
 
+    @property
+    def branch(self) -> plots.Branch:
+        """The whole tree in the form that is drawn."""
+        return self._branch(self.root, "")
+
+    def _branch(self, node: Node, condition: str) -> plots.Branch:
+        children = [
+            self._branch(child, "" if node.split is None else self.condition(node.split, place))
+            for place, child in enumerate(node.children)
+        ]
+        share = float(node.shares[node.label])
+        label = self.classes[node.label]
+        return plots.Branch(condition, label, node.label, share, node.rows, children)
+
     def condition(self, split: Split, place: int) -> str:
         """What the records of a branch have in common, in words."""
         feature = self.features[split.feature]
@@ -195,8 +210,15 @@ def _narrowed(region: Region, split: Split, place: int, features: Sequence[Featu
     return region | {split.feature: mask}
 
 
-def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
-    """The tree, level by level: all questions of a level are asked together."""
+def grow(
+    problem: Problem,
+    rule: Rule,
+    max_depth: int,
+    progress: Callable[[float], None] | None = None,
+) -> Tree:
+    """The tree, level by level: all questions of a level are asked together; `progress` is told the
+    share of the levels that is done.
+    """
     questions = TreeQuestions(problem)
     counts = problem.tables[0].value.sum(axis=0)
     root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
@@ -208,10 +230,12 @@ def grow(problem: Problem, rule: Rule, max_depth: int) -> Tree:
             if not depth:
                 raise
             break  # the next level would ask about more columns at once than the source can answer
-        for sprout in frontier:
+        for place, sprout in enumerate(frontier):
+            if progress is not None:
+                progress((depth + place / len(frontier)) / max_depth)
             tables = [
-                questions.counts(sprout.region, place)
-                for place in questions.candidates(sprout.region)
+                questions.counts(sprout.region, feature)
+                for feature in questions.candidates(sprout.region)
             ]
             split = rule.best(
                 [(table, problem.features[table.feature].ordered) for table in tables]
@@ -293,7 +317,7 @@ class DecisionTree(Classifier):
         return Problem.of(source, self.target, self.features, self.most_cells)
 
     def _learn(self, problem: Problem) -> None:
-        tree = grow(problem, self._rule, self.max_depth)
+        tree = grow(problem, self._rule, self.max_depth, self._progress)
         self.tree_ = replace(tree, root=pruned(tree.root)) if self.prune else tree
         if self.tree_.root.split is None:
             self.notes_ = (
@@ -326,6 +350,11 @@ class DecisionTree(Classifier):
         return mixture_posterior(table, self._used, shares, columns) @ np.array(
             [leaf.shares for leaf in leaves]
         )
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The tree from left to right; the axes it was drawn on."""
+        self._check_fitted()
+        return plots.decision_tree(self.tree_.branch, axes=axes)
 
     def text(self) -> str:
         """The tree as indented lines."""

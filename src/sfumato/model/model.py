@@ -22,6 +22,7 @@ from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.supports import ModelSupports
+from sfumato.notebook import html_facts
 from sfumato.source import Source
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
@@ -171,6 +172,23 @@ class Model(Source):
 
     def supports(self) -> Supports:
         return ModelSupports(self.columns, self.rows, self.marginal, exact=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"a model of {listing(self._axes)}, fitted to {self.rows:,} people's reports of "
+            f"{self.mechanism.name}"
+        )
+
+    def _repr_html_(self) -> str:
+        """What is known of the model, as notebooks show it."""
+        facts = [
+            ("people", f"{self.rows:,}"),
+            ("columns", ", ".join(self._axes)),
+            ("law", f"log-linear, interactions of up to {self.fitted_order} columns"),
+            ("", "one of all columns" if self.dense else "of any few columns"),
+            ("fitted to", f"reports of {self.mechanism.name}"),
+        ]
+        return html_facts("A model of the crowd", facts)
 
     def describe(self) -> dict[str, Any]:
         """What the model is and what it was fitted to, as JSON data."""

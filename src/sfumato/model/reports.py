@@ -15,10 +15,10 @@ from sfumato.channels.questions import Question
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.reading import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.observation import CellTally, Tally
-from sfumato.source import evidence_of
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
 

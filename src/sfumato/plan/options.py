@@ -11,6 +11,7 @@ from fractions import Fraction
 from shlex import quote
 from typing import Any
 
+from sfumato import plots
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_table
 from sfumato.plan.outlook import Outlook
@@ -245,6 +246,16 @@ class Plan:
             )
             for option in self.options
         ]
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The options by their relative error, best first; the axes they were drawn on."""
+        shown = [option for option in self.options if math.isfinite(option.error)]
+        return plots.options(
+            [option.name for option in shown],
+            [option.error for option in shown],
+            useless=USELESS,
+            axes=axes,
+        )
 
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sfumato import plots
 from sfumato.domain import Domain, Items, Numeric
 from sfumato.errors import (
     EstimationError,
@@ -31,6 +33,7 @@ LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
 MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
 LEAST_EPSILON = 0.01
+HOPELESS = 1e5  # times the least error drawn: a line that never comes below is left out
 STEPS = 12  # of the search for the least epsilon, at most
 
 Make = Callable[[Guarantee], Mechanism]
@@ -122,6 +125,28 @@ class PrivacyCurve:
     epsilon: tuple[float, ...]
     errors: dict[str, tuple[float, ...]]
     asked: str
+
+    @property
+    def drawn(self) -> dict[str, tuple[float, ...]]:
+        """The lines worth drawing: mechanisms that come out the same share one, and the hopeless
+        would flatten the others.
+        """
+        least = min(value for line in self.errors.values() for value in line if value == value)
+        alike: dict[str, list[str]] = {}
+        for name, line in self.errors.items():
+            if any(value < HOPELESS * least for value in line):
+                alike.setdefault(" ".join(f"{value:.3g}" for value in line), []).append(name)
+        return {", ".join(names): self.errors[names[0]] for names in alike.values()}
+
+    def plot(self, best: Offer | None = None, *, axes: Any = None) -> Any:
+        """Error against privacy, the best option ringed; the axes they were drawn on."""
+        return plots.error_by_privacy(
+            self.epsilon,
+            [plots.Series(name, errors) for name, errors in self.drawn.items()],
+            error="relative standard error",
+            chosen=None if best is None else (best.guarantee.epsilon, best.error),
+            axes=axes,
+        )
 
 
 def privacy_curve(

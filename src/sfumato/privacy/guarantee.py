@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import ParameterError
+from sfumato.privacy.probability import check_number
 
 Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
@@ -32,6 +33,7 @@ class Guarantee:
     gamma: Gamma
 
     def __post_init__(self) -> None:
+        check_number("gamma", self.gamma)
         if (
             self.gamma != self.gamma or self.gamma < 1
         ):  # NaN is not itself; a fraction may be too large for a float
@@ -43,6 +45,7 @@ class Guarantee:
     @classmethod
     def from_epsilon(cls, epsilon: float) -> Guarantee:
         """The guarantee of epsilon local differential privacy: gamma = e^epsilon."""
+        check_number("epsilon", epsilon)
         if not epsilon > 0:
             raise ParameterError(
                 f"epsilon={epsilon} leaves no information at all; use epsilon > 0", epsilon=epsilon

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,8 +12,18 @@ from sfumato.errors import ParameterError
 TOTAL_TOLERANCE = 1e-9
 
 
+def check_number(name: str, value: object, kind: type = Real) -> None:
+    """Raise unless the value is a number of this kind; a truth value is none."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        what = "whole number" if kind is Integral else "number"
+        raise ParameterError(
+            f"{name}={value!r} is no {what}", parameter=name, found=type(value).__name__
+        )
+
+
 def check_probability(name: str, value: float) -> None:
     """Raise unless 0 <= value <= 1."""
+    check_number(name, value)
     if not 0 <= value <= 1:
         raise ParameterError(
             f"{name}={value} is not a probability; use a number from 0 to 1",
@@ -22,6 +34,7 @@ def check_probability(name: str, value: float) -> None:
 
 def check_strictly_between(name: str, value: float) -> None:
     """Raise unless 0 < value < 1."""
+    check_number(name, value)
     if not 0 < value < 1:
         raise ParameterError(
             f"{name}={value} must lie strictly between 0 and 1", parameter=name, found=value
@@ -43,6 +56,7 @@ def check_breach(rho1: float, rho2: float) -> None:
 
 def check_count(name: str, value: int, least: int) -> None:
     """Raise unless value >= least."""
+    check_number(name, value, Integral)
     if value < least:
         raise ParameterError(
             f"{name}={value} is too small; use {name} >= {least}", parameter=name, found=value

@@ -29,7 +29,7 @@ def baskets_of(data: Any, items: str | Path | None = None) -> Table:
     >>> table.rows, item_names(table)
     (2, ('milk', 'tea'))
     """
-    table = data if isinstance(data, Table) else _read(_framed(data), items)
+    table = data if isinstance(data, Table) else _read(framed(data), items)
     if table.provenance is not None:
         raise ParameterError("these baskets were perturbed", hint="give the true baskets")
     if not table.domain.baskets:
@@ -66,7 +66,7 @@ def _read(data: Any, items: str | Path | None) -> Table:
     return reader.table(domain)
 
 
-def _framed(data: Any) -> Any:
+def framed(data: Any) -> Any:
     """Plain lists of items as an Arrow table; anything else as it is."""
     if (
         isinstance(data, str | Path)

@@ -15,6 +15,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
@@ -108,6 +109,16 @@ class HideReport:
     hiding_seconds: float
     notes: tuple[str, ...] = ()
 
+    def plot(self, *, axes: Any = None) -> Any:
+        """The baskets that hold each pattern, before and after; the axes they were drawn on."""
+        return plots.risk(
+            [hidden.pattern for hidden in self.patterns],
+            [hidden.count_before for hidden in self.patterns],
+            [hidden.count_after for hidden in self.patterns],
+            quantity="baskets with the pattern",
+            axes=axes,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         plain = {
@@ -143,6 +154,10 @@ class HideRelease:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report."""
         return self.report.to_dict()
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The baskets that hold each pattern, before and after; the axes they were drawn on."""
+        return self.report.plot(axes=axes)
 
     def _repr_html_(self) -> str:
         """What was hidden and at what cost, as notebooks show it."""

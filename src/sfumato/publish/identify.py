@@ -10,6 +10,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.notebook import html_table
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
@@ -115,6 +116,19 @@ class Identification:
     def risk(self) -> Risk:
         """The risk of the only confidential column, or of their combination."""
         return self.risks[-1]
+
+    def plot(self, *, most: int = 8, axes: Any = None) -> Any:
+        """The identifiable records with and without each of the keys that tell most; the axes they
+        were drawn on.
+        """
+        shown = self.columns[:most]
+        return plots.risk(
+            [f"without {role.name}" for role in shown],
+            [self.risk.identifiable] * len(shown),
+            [role.identifiable_if_dropped for role in shown],
+            quantity="identifiable records",
+            axes=axes,
+        )
 
     def _repr_html_(self) -> str:
         """The columns by what they give away, as notebooks show them."""

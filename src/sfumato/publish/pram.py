@@ -14,8 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError
+from sfumato.notebook import html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
+from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.intruder import ShownValue, plain_value
 from sfumato.publish.invariant import InvariantMatrix
@@ -112,6 +115,35 @@ class PramRelease:
             "seconds": self.seconds,
         }
 
+    def plot(self, *, axes: Any = None) -> Any:
+        """How often a value of each column is guessed right, without the release and from what is
+        shown by one who knows the matrix; the axes it was drawn on.
+        """
+        return plots.risk(
+            [report.column for report in self.reports],
+            [100 * report.baseline for report in self.reports],
+            [100 * report.informed for report in self.reports],
+            quantity="guessed right (%)",
+            axes=axes,
+        )
+
+    def _repr_html_(self) -> str:
+        """What was replaced and what it promises, as notebooks show it."""
+        lines = (
+            (
+                report.column,
+                f"{report.gamma:.4g}",
+                f"{report.kept:.1%}",
+                f"{report.changed:,} of {report.records:,}",
+                f"{report.baseline:.1%}",
+                f"{report.informed:.1%}",
+            )
+            for report in self.reports
+        )
+        heads = ("column", "gamma", "kept", "changed", "guessed without", "guessed with")
+        notes = (str(self.guarantee), *(note for each in self.reports for note in each.notes))
+        return html_table(heads, lines, title="Records to hand out", notes=notes)
+
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
         write_records(self.table, path, force=force)
@@ -148,6 +180,7 @@ def pram(
     started = time.perf_counter()
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
+    check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
     microdata = _microdata(data, columns, within, bins, nulls)
     names = [column.name for column in microdata.confidential]
     strata = [column for column in microdata.keys if column.name in _listed(within)]

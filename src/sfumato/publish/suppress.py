@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import DataError, ParameterError
+from sfumato.notebook import html_table
 from sfumato.publish.blanking import blanked
 from sfumato.publish.identify import Risk, risk_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
@@ -71,6 +73,30 @@ class SuppressRelease:
             for name, (before, after) in self.risks.items()
         }
         return {**self.report.to_dict(), **({"by_confidential": risks} if risks else {})}
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The cells of each key that were there and that are left; the axes they were drawn on."""
+        columns = self.report.by_column
+        return plots.risk(
+            list(columns),
+            [self.report.records] * len(columns),
+            [self.report.records - blanked for blanked in columns.values()],
+            quantity="cells shown",
+            axes=axes,
+        )
+
+    def _repr_html_(self) -> str:
+        """What was blanked and what it reached, as notebooks show it."""
+        report = self.report
+        lines = ((name, f"{blanked:,}") for name, blanked in report.by_column.items())
+        fewest = "the fewest" if report.proved else f"at least {report.bound:,} are needed"
+        notes = (
+            f"{report.cells:,} cells of {report.blanked_records:,} of {report.records:,} records "
+            f"({fewest})",
+            f"keys were shared by {report.smallest_before:,} or more, now by "
+            f"{report.smallest_after:,} or more",
+        )
+        return html_table(("key", "cells blanked"), lines, title="Records to hand out", notes=notes)
 
     def revealed(self) -> dict[str, list[list[Any]]]:
         """Which cells were blanked, as row (from 1) and column: for the owner alone."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import html_table
 from sfumato.publish.cap import PosteriorCap
@@ -113,6 +114,19 @@ class SwapRelease:
             return {**together, "attributes": attributes, "notes": list(self.notes)}
         only = self.reports[0].to_dict()
         return {**only, **together, "notes": [*self.notes, *only["notes"]]}
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The records at risk before and after, of the first confidential column; the axes they
+        were drawn on.
+        """
+        cost = self.reports[0].cost
+        guessed = (cost.intruder.informed or 0) * cost.intruder.unique
+        return plots.risk(
+            ["unique", "collective", "guessed of the unique"],
+            [cost.before.unique, cost.before.collective, cost.before.unique],
+            [cost.after.unique, cost.after.collective, guessed],
+            axes=axes,
+        )
 
     def _repr_html_(self) -> str:
         """What was done and what can still be guessed, as notebooks show it."""

@@ -30,6 +30,8 @@ MEANING_OF_MARK = (
     "runs (by chance one in a hundred does)"
 )
 
+TITLE = "The papers' tables, theirs beside ours"
+
 Label = str | int | float
 
 
@@ -42,20 +44,41 @@ class Settings:
     data: str | Path | None = None
     seeds: int = 10
     quick: bool = False
+    tell: Callable[[float], None] | None = None  # the share of the seeds that was run through
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise ParameterError(f"seeds={self.seeds}; a reproduction needs at least one")
 
     @property
-    def runs(self) -> range:
+    def runs(self) -> Sequence[int]:
         """The seeds to run over."""
-        return range(1, 2 if self.quick else self.seeds + 1)
+        seeds = range(1, 2 if self.quick else self.seeds + 1)
+        return seeds if self.tell is None else TellingSeeds(seeds, self.tell)
 
     @property
     def counted(self) -> str:
         """The number of runs in words."""
         return "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
+
+
+@dataclass(frozen=True)
+class TellingSeeds(Sequence[int]):
+    """Seeds that tell, as they are run through, how far that is."""
+
+    seeds: range
+    tell: Callable[[float], None]
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.seeds[place]
+
+    def __iter__(self) -> Iterator[int]:
+        for done, seed in enumerate(self.seeds):
+            self.tell(done / len(self.seeds))
+            yield seed
 
 
 class Printed(float):
@@ -303,7 +326,7 @@ class Reproduction:
             lines.append(
                 Series(
                     " ".join(map(str, labels)) or "ours",
-                    *_means([cells.get(length) for length in lengths]),
+                    *means([cells.get(length) for length in lengths]),
                 )
             )
             if not labels:
@@ -342,8 +365,8 @@ def over_runs(
     ]
 
 
-def page(reproductions: Sequence[Reproduction]) -> Page:
-    """One HTML page with every table and, where it can be drawn, its figure."""
+def blocks_of(reproductions: Sequence[Reproduction]) -> list[Block]:
+    """Every table and, where it can be drawn, its figure, as the blocks of a page."""
     blocks: list[Block] = []
     for reproduction in reproductions:
         blocks += reproduction.blocks()
@@ -352,8 +375,15 @@ def page(reproductions: Sequence[Reproduction]) -> Page:
             across = (
                 "itemset length" if reproduction.labels[-1] == LENGTH else reproduction.labels[-1]
             )
-            blocks.append(Picture.of(axes, f"{reproduction.title}: by {across}"))
-    return Page("The papers' tables, theirs beside ours", blocks, lead=MEANING_OF_MARK)
+            caption = f"{reproduction.title}: by {across}"
+            alt = f"Curves of {caption}. The table above has the figures, with their errors."
+            blocks.append(Picture.of(axes, caption, alt=alt))
+    return blocks
+
+
+def page(reproductions: Sequence[Reproduction]) -> Page:
+    """One HTML page with every table and figure."""
+    return Page(TITLE, blocks_of(reproductions), lead=MEANING_OF_MARK)
 
 
 def rounding(printed: float) -> float:
@@ -435,7 +465,10 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _means(cells: Sequence[Cell | None]) -> tuple[list[float], list[float]]:
+def means(cells: Sequence[Cell | None]) -> tuple[list[float], list[float]]:
+    """The mean of each cell over its runs and the standard error of that mean; a gap where it is
+    undefined.
+    """
     values, errors = [], []
     for cell in cells:
         runs = cell.ours if cell is not None and isinstance(cell.ours, Runs) else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sfumato.plots import Series, curves
-from sfumato.reproduce.base import Reproduction
+from sfumato.reproduce.base import Reproduction, means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,16 +34,9 @@ class Curves(Reproduction):
                     label if isinstance(label, str) else f"{name} {label:g}"
                     for name, label in zip(self.labels, labels, strict=False)
                 ]
-                values = [
-                    cells[place][number].value if place in cells else None for place in places
-                ]
+                values, errors = means([cells[p][number] if p in cells else None for p in places])
                 shown = [quantity] if len(self.drawn or self.quantities) > 1 or not words else []
-                lines.append(
-                    Series(
-                        " ".join(words + shown),
-                        [math.nan if value is None else value for value in values],
-                    )
-                )
+                lines.append(Series(" ".join(words + shown), values, errors))
         return [
             curves(
                 places,

@@ -224,6 +224,8 @@ class FrameReader(RecordReader):
 
     @classmethod
     def of(cls, data: Any) -> FrameReader:
+        if isinstance(data, Mapping):  # columns by name
+            data = _of_columns(data)
         return cls(data if isinstance(data, pa.Table) else arrow_stream(data).read_all())
 
     @property
@@ -247,6 +249,16 @@ class FrameReader(RecordReader):
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         yield from self.frame.select(list(names)).to_batches(batch_rows)
+
+
+def _of_columns(data: Mapping[str, Any]) -> pa.Table:
+    try:
+        return pa.table(dict(data))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"these columns make no table: {str(error).splitlines()[0]}",
+            hint='give lists of one length, as in {"smoker": ["no", "yes"]}',
+        ) from None
 
 
 @dataclass(eq=False)

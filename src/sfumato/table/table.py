@@ -156,6 +156,10 @@ class Table:
     provenance: Provenance | None = None
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        kind = "true" if self.provenance is None else "perturbed"
+        return f"{self.rows:,} {kind} records of {listing(self.domain.names)}"
+
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain):
             raise DataError(

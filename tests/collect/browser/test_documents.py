@@ -10,6 +10,7 @@ import pytest
 from tests.collect.browser.collector import ROOT, STATIC, Collector
 from tests.collect.browser.scripts import run, wait_for_text
 from tests.collect.browser.surveys import health
+from tests.collect.browser.test_form import HEALTH, answer_and_send
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGE = (ROOT / "docs" / "collector" / "embed.md").read_text(encoding="utf-8")
@@ -29,6 +30,26 @@ def test_the_element_as_the_page_shows_it(chromium: Any) -> None:
         host.pages["/"] = b'<!doctype html><html lang="en">' + block("html", collector).encode()
         chromium.get(host.origin)
         wait_for_text(chromium, "Do you smoke?")
+
+
+def test_the_element_under_the_policy_that_the_page_shows(chromium: Any) -> None:
+    with Collector({"health": health()}) as collector, Collector({}, policy=None) as host:
+        policy = " ".join(block("csp", collector).split()).replace(
+            "https://collector.example", collector.origin
+        )
+        meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        page = f'<!doctype html><html lang="en">{meta}{block("html", collector)}'
+        host.pages["/"] = page.encode()
+        chromium.get(host.origin)
+        wait_for_text(chromium, "Do you smoke?")
+        answer_and_send(chromium, *HEALTH)
+        assert len(collector.stored) == 1
+        refused = run(
+            chromium,
+            "try { document.body.innerHTML = '<b>x</b>'; return 'taken' }"
+            " catch (error) { return error.name }",
+        )
+        assert refused == "TypeError", "Trusted Types are required"
 
 
 def test_the_client_as_the_page_shows_it(chromium: Any) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.collect.browser.collector import STATIC, Collector, document
 from tests.collect.browser.scripts import (
@@ -19,11 +20,25 @@ from tests.collect.browser.scripts import (
     wait,
     wait_for_text,
 )
-from tests.collect.browser.surveys import NUMBERS, SMOKER, coin, everything, health, questionnaire
+from tests.collect.browser.surveys import (
+    HOURS,
+    NUMBERS,
+    SMOKER,
+    SPORTS,
+    coin,
+    everything,
+    health,
+    questionnaire,
+)
 
 from sfumato.collect.form import LANGUAGES, strings
-from sfumato.domain import Domain
+from sfumato.domain import Category, Domain
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.matrix import UserMatrix
+from sfumato.mechanisms.program import Program
+from sfumato.mechanisms.steps import Collide, Kary, Window
+from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.mechanisms.subset_selection import SubsetSelection
 
 pytestmark = pytest.mark.xdist_group("browser")
 WORDS = strings("en")
@@ -649,3 +664,84 @@ def test_writing_from_right_to_left_is_left_to_the_text(chromium: Any) -> None:
         find(chromium, "form")
         script = "return getComputedStyle(document.querySelector('legend')).direction"
         assert chromium.execute_script(script) == "rtl"
+
+
+# --- what is promised, and what the report says in words
+
+
+def test_a_share_is_told_beforehand_only_where_every_answer_has_it(chromium: Any) -> None:
+    uneven = [[0.6, 0.05, 0.2], [0.2, 0.9, 0.2], [0.2, 0.05, 0.6]]
+    even = [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]]
+    for matrix, said in ((uneven, "promise_blurred"), (even, "promise_share")):
+        campaign = document(UserMatrix(Domain((SMOKER,)), np.array(matrix)))
+        with opened(chromium, campaign, "?lang=en"):
+            find(chromium, "form")
+            assert WORDS[said].format(share="60%") in text_of(chromium)
+
+
+def test_a_report_of_several_answers_is_not_said_to_equal_one(chromium: Any) -> None:
+    grades = Category("grade", tuple("abcdef"))
+    with opened(chromium, document(SubsetSelection(Domain((grades,)), 3, 2)), "?lang=en"):
+        find(chromium, "form")
+        assert "is true of you in 60% of cases" in text_of(chromium)
+        assert "equals your answer" not in text_of(chromium)
+
+
+@pytest.mark.parametrize(
+    ("integers", "sent", "said"),
+    [
+        ({"values": 100, "length": 20}, 50, "From 31 to 50"),
+        ({"values": 100, "length": 20}, 5, "From 0 to 5"),
+        ({"values": 100, "length": 20}, 118, "99"),
+        # 16..20 of a grid of every third number, where 46 and 62 may have been rounded to it
+        ({"values": 34, "length": 5, "round": 100}, 20, "From 46 to 62"),
+    ],
+)
+def test_a_number_sent_is_told_as_the_numbers_it_may_stand_for(
+    chromium: Any, integers: dict[str, int], sent: int, said: str
+) -> None:
+    step = Window(columns=(0,), reports=(0,), a=19, b=1, **integers)
+    campaign = document(GammaDiagonal(Domain((HOURS,)), 19), program=Program((step,)).to_dict())
+    with opened(chromium, campaign, "?lang=en"):
+        find(chromium, "form")
+        assert told_of_report(chromium, [sent]) == said
+
+
+def told_of_report(chromium: Any, values: list[int]) -> str:
+    """What the form says of a report that was drawn."""
+    body = """
+    const { Survey } = await import("/static/sfumato.js");
+    const { show } = await import("/static/form.js");
+    const survey = await Survey.open(location.pathname);
+    await survey.change((entry, spent, put) => put({ ...entry, report: {
+      id: "0".repeat(22), values: given[0], body: "", at: 0, state: "drawn" } }));
+    await show(document.querySelector("sfumato-survey"));
+    return document.querySelector(".words dd").innerText;
+    """
+    return str(run(chromium, body, values))
+
+
+def test_a_bucket_sent_is_told_as_the_items_in_it(chromium: Any) -> None:
+    step = Collide(
+        columns=(0,), reports=(0, 1), items=4, buckets=3, cap=1, a=19, b=1, pool="x", seeds=9
+    )
+    program = Program((step,)).to_dict()
+    campaign = document(GammaDiagonal(Domain((SMOKER,)), 19), program=program)
+    campaign["domain"] = Domain((SPORTS,)).to_dict()
+    seed = 5
+    places = buckets_of(step.pool, seed, range(4), step.cap + 1, step.buckets)
+    with opened(chromium, campaign, "?lang=en"):
+        find(chromium, "form")
+        for place in range(3):
+            items = [SPORTS.values[item] for item in range(4) if places[item] == place]
+            said = f"one of: {'; '.join(items)}" if items else "nothing"
+            assert told_of_report(chromium, [seed, place]) == said
+
+
+def test_gamma_and_epsilon_are_never_shown_smaller_than_they_are(chromium: Any) -> None:
+    step = Kary(columns=(0,), reports=(0,), sizes=(3,), answers=3, a=1_900_001, b=100_000)
+    changes = {"program": Program((step,)).to_dict(), "promise": {"gamma": "20/1", "epsilon": 3.0}}
+    with opened(chromium, coin(19, **changes), "?lang=en"):
+        find(chromium, "form")
+        click(chromium, WORDS["numbers"])
+        assert "γ = 19.01, ε = 2.95" in text_of(chromium)

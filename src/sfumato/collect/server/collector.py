@@ -54,7 +54,7 @@ class Served:
 
     @cached_property
     def parser(self) -> ReportParser:
-        return ReportParser(self.campaign.packing)
+        return ReportParser(self.campaign.packing, self.campaign.program)
 
     def check_open(self) -> None:
         """Refuse answers before the first day and after the last."""
@@ -144,8 +144,10 @@ class Collector:
 
     def _address(self, scope: Scope) -> str | None:
         if self.trust_proxy:
-            for name, value in scope["headers"]:
-                if name == b"x-forwarded-for":  # what our own proxy wrote stands last
+            for name, value in reversed(scope["headers"]):
+                # What our own proxy wrote stands last, in the line or in a line of its own; what
+                # stands before, the sender may have written.
+                if name == b"x-forwarded-for":
                     return str(value.decode("latin-1").rpartition(",")[2].strip())
         client = scope.get("client")
         return client[0] if client else None

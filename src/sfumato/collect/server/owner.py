@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from starlette.requests import Request
@@ -77,9 +77,9 @@ class OwnerPages:
             raise RefusalError(403, "token", "this needs a token of role read or admin")
         if request.query_params.get("format", "parquet") != "parquet":
             raise RefusalError(422, "format", "there is no such format", "use format=parquet")
-        path = await asyncio.to_thread(self._exported, served)
-        size = str(os.path.getsize(path)).encode()
-        response = StreamingResponse(_parts(path))
+        stream = await asyncio.to_thread(self._exported, served)
+        size = str(os.fstat(stream.fileno()).st_size).encode()
+        response = StreamingResponse(_parts(stream))
         name = f'attachment; filename="{served.campaign.name}.parquet"'.encode()
         response.raw_headers = [
             (b"content-type", PARQUET),
@@ -152,18 +152,17 @@ class OwnerPages:
         rows = [[_cell(row[name]) for name in found.columns] for row in found.rows]
         return Inquiry(sql, found.columns, rows, found.notes)
 
-    def _exported(self, served: Served) -> Path:
-        handle, name = tempfile.mkstemp(suffix=".parquet")
-        os.close(handle)
+    def _exported(self, served: Served) -> IO[bytes]:
+        """The export as an open file without a name: it is gone when nobody reads it any more, even
+        if whoever asked has left before its first byte.
+        """
         campaign = find_campaign(
             self.collector.store, f"{served.campaign.name}/{served.campaign.round}"
         )
-        try:
-            export(self.collector.store, campaign, name, force=True)
-        except BaseException:
-            os.unlink(name)
-            raise
-        return Path(name)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "reports.parquet"
+            export(self.collector.store, campaign, path, force=True)
+            return path.open("rb")
 
 
 def _cell(value: object) -> str:
@@ -172,14 +171,11 @@ def _cell(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-async def _parts(path: Path) -> AsyncIterator[bytes]:
-    """The bytes of a file, which is deleted once they are out."""
-    try:
-        with path.open("rb") as stream:
-            while part := await asyncio.to_thread(stream.read, FILE_PART):
-                yield part
-    finally:
-        path.unlink(missing_ok=True)
+async def _parts(stream: IO[bytes]) -> AsyncIterator[bytes]:
+    """The bytes of a file, which is closed once they are out."""
+    with stream:
+        while part := await asyncio.to_thread(stream.read, FILE_PART):
+            yield part
 
 
 def _tagged(request: Request, body: bytes, headers: Headers) -> Response:

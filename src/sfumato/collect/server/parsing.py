@@ -15,6 +15,7 @@ from sfumato.collect.campaign import ID_LENGTH
 from sfumato.collect.server.replies import RefusalError
 from sfumato.collect.server.wire import MOST_REPORTS
 from sfumato.errors import DataError
+from sfumato.mechanisms.program import Program
 from sfumato.table.packing import Packing
 
 _ID_BYTES = 16
@@ -47,10 +48,12 @@ _loose = msgspec.json.Decoder(_LooseBatch).decode
 @dataclass(frozen=True, eq=False)
 class ReportParser:
     """The reports of one campaign: a decoder made for its domain, so that a batch without faults
-    is checked while it is decoded; a batch with faults is gone through one by one.
+    is checked while it is decoded; a batch with faults is gone through one by one. What no device
+    can have drawn is a fault too: it would tell more than a report can.
     """
 
     packing: Packing
+    program: Program
     _octets: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,13 +86,18 @@ class ReportParser:
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 batch = None
             ids = None if batch is None else identities([report.id for report in batch.reports])
-            if batch is not None and ids is not None:
+            if batch is not None and ids is not None and self._all_given(batch.reports):
                 _check_keys(body, len(ids))
                 pack = bytes if self._octets else self._pack
                 bodies = [pack(report.values) for report in batch.reports]
                 rows = list(zip(ids, bodies, strict=True))
                 return Parsed(batch.campaign, rows, range(len(rows)), [])
         return self._one_by_one(body)
+
+    def _all_given(self, reports: Sequence[Any]) -> bool:
+        """Whether a device can have drawn each of these."""
+        gives = self.program.gives
+        return self.program.gives_all or all(gives(report.values) for report in reports)
 
     def _pack(self, values: Sequence[int]) -> bytes:
         return self.packing.pack(values)
@@ -104,10 +112,14 @@ class ReportParser:
                 refused.append((place, "id"))
                 continue
             try:
-                reports.append((found[0], self.packing.pack(report.values)))
-                places.append(place)
+                packed = self.packing.pack(report.values)
             except (DataError, TypeError):
+                packed = None
+            if packed is None or not self._all_given([report]):
                 refused.append((place, "domain"))
+                continue
+            reports.append((found[0], packed))
+            places.append(place)
         return Parsed(batch.campaign, reports, places, refused)
 
 

@@ -7,7 +7,7 @@
  * @typedef {Record<string, string>} Words
  */
 import { SfumatoError, Survey } from "./sfumato.js";
-import { product, split } from "./steps.js";
+import { KINDS, bucket, product, split } from "./steps.js";
 
 const LANGUAGES = ["en", "de", "fr", "es"];
 const MANY = 12; // choices beyond which a list is easier than buttons
@@ -41,6 +41,28 @@ async function words(language) {
 function carriedJson(id) {
   const text = document.getElementById(id)?.textContent;
   return text ? JSON.parse(text) : undefined;
+}
+
+/** Answers among which a step tells apart whatever it tells apart: every cell of a table, else every
+ * value of a column and every item on its own.
+ * @param {import("./program.js").Program} program @param {import("./steps.js").Step} step */
+function samples(program, step) {
+  const blank = step.columns.map((place) => (program.inputs[place].basket ? [] : 0));
+  const others =
+    step.step === "table"
+      ? step.weights.map((/** @type {any} */ _, /** @type {number} */ cell) => split(step, cell))
+      : step.columns.flatMap((place, i) =>
+          [...Array(program.inputs[place].size).keys()].map((code) =>
+            blank.map((old, j) => (j !== i ? old : program.inputs[place].basket ? [code] : code)),
+          ),
+        );
+  return [blank, ...others];
+}
+
+/** A number rounded up to so many digits. @param {number} number @param {number} digits */
+function upwards(number, digits) {
+  const unit = 10 ** (digits - 1 - Math.floor(Math.log10(number)));
+  return Math.ceil(number * unit - 1e-9) / unit;
 }
 
 /** An element with attributes, listeners and children. @param {string} tag
@@ -290,20 +312,28 @@ class Form {
   /** The share of true reports where it is the same for every answer. */
   usualShare() {
     const { program, entry } = this.survey;
-    const ends = [0, 1].map((end) =>
-      program.inputs.map(({ size, basket }) =>
-        basket ? [...Array(end * size).keys()] : end * (size - 1),
-      ),
-    );
-    const [low, high] = ends.map((record) => program.share(record, entry.question));
-    return Math.abs(low - high) < 1e-12 ? low : undefined;
+    const shares = program.actions(entry.question).map((step) => {
+      const { share } = KINDS[step.step];
+      const [first, ...others] = samples(program, step).map((values) => share(step, values));
+      return others.every((other) => Math.abs(other - first) < 1e-12) ? first : NaN;
+    });
+    const all = product(shares);
+    return Number.isNaN(all) ? undefined : all;
+  }
+
+  /** Whether what is sent names one answer, so that it may equal the true one. */
+  get single() {
+    const { program, entry } = this.survey;
+    return program
+      .actions(entry.question)
+      .every(({ step, chosen }) => !["symbol", "collide", "window"].includes(step) && !(chosen > 1));
   }
 
   /** @param {number | undefined} share */
   promise(share) {
     const { gamma } = this.survey.program;
-    const times = Number((gamma[0] * 1000n) / gamma[1]) / 1000;
     // What is shown errs towards the weaker promise.
+    const times = Number((gamma[0] * 1000n + gamma[1] - 1n) / gamma[1]) / 1000;
     const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
     const told = this.survey.program.open.filter((place) => this.survey.asked.includes(place));
     const names = told.map((place) => this.title(this.survey.attributes[place])).join(", ");
@@ -317,7 +347,9 @@ class Form {
         {},
         share === undefined
           ? this.say("promise_blurred")
-          : this.say("promise_share", { share: this.percent(share) }),
+          : this.say(this.single ? "promise_share" : "promise_fits", {
+              share: this.percent(share),
+            }),
       ),
       make(
         "p",
@@ -339,8 +371,8 @@ class Form {
           "p",
           {},
           this.say("promise_gamma", {
-            gamma: this.number(times, 4),
-            epsilon: this.number(this.survey.epsilon, 3),
+            gamma: this.number(upwards(times, 4), 4),
+            epsilon: this.number(upwards(this.survey.epsilon, 3), 3),
           }),
         ),
       ),
@@ -442,11 +474,33 @@ class Form {
         split(step, cell).map((code, i) => this.label(columns[i], code)),
       );
       if (words.length === 1) return names.map((name, i) => [name, words[0][i] ?? ""]);
-      const shown = words.slice(0, SHOWN).map((labels) => labels.join(" + "));
-      if (words.length > SHOWN) shown.push(this.say("more", { count: words.length - SHOWN }));
-      return [[all, this.say("one_of", { list: shown.join("; ") })]];
+      return [[all, this.oneOf(words.map((labels) => labels.join(" + ")))]];
+    }
+    if (step.step === "window") return [[all, this.near(step, columns[0], reported[0])]];
+    if (step.step === "collide") {
+      const [seed, place] = reported;
+      const held = [...Array(step.items).keys()].filter((i) => bucket(step, seed, i) === place);
+      return [[all, this.oneOf(held.map((item) => this.label(columns[0], [item]) ?? ""))]];
     }
     return [[all, reported.join(", ")]];
+  }
+
+  /** The values that a number sent within a window of them may stand for.
+   * @param {import("./steps.js").Step} step @param {any} attribute @param {number} reported */
+  near({ values, length, round = values }, attribute, reported) {
+    // A number between two of the grid may have been rounded to either.
+    const width = values > 1 ? (round - 1) / (values - 1) : 1;
+    const [first, last] = [reported - length + 1, Math.min(reported, values - 1)];
+    const low = this.label(attribute, Math.max(0, Math.floor((first - 1) * width) + 1));
+    const high = this.label(attribute, Math.min(round, Math.ceil((last + 1) * width)) - 1);
+    return low === high ? `${low}` : this.say("between", { low, high });
+  }
+
+  /** @param {string[]} words */
+  oneOf(words) {
+    const shown = words.slice(0, SHOWN);
+    if (words.length > SHOWN) shown.push(this.say("more", { count: words.length - SHOWN }));
+    return shown.length ? this.say("one_of", { list: shown.join("; ") }) : this.say("nothing");
   }
 
   async send() {

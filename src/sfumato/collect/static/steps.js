@@ -252,7 +252,7 @@ const murmur = (text) => {
 };
 /** The bucket of an item: a polynomial over GF(2^31 - 1) that the seed names.
  * @param {Step} s @param {number} seed @param {number} item */
-const bucket = (s, seed, item) => {
+export const bucket = (s, seed, item) => {
   let value = 0n;
   for (let i = s.cap; i >= 0; i--)
     value = (value * BigInt(item) + BigInt(murmur(`${s.pool}/${seed}/${i}`))) % 0x7fffffffn;

@@ -36,6 +36,7 @@ PATIENCE = 5.0  # seconds to wait for another writer
 CACHE_KILOBYTES = 64 << 10
 CHECKPOINT_PAGES = 4000  # pages in the log before they are moved into the database
 CHUNK = 1 << 16  # bodies read at a time
+BEYOND = b"\xff" * 17  # after every id
 
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -253,11 +254,13 @@ class SqliteStore:
         with _told(self.where):
             connection = self._connect(str(self.path))
             try:
-                found = connection.execute(
-                    "SELECT body FROM report WHERE campaign = ? ORDER BY id", (campaign,)
-                )
-                while rows := found.fetchmany(CHUNK):
-                    yield b"".join([body for (body,) in rows])
+                connection.execute("BEGIN")  # all parts are of one moment
+                start = b""
+                while start != BEYOND:
+                    end = _after_some(connection, campaign, start)
+                    if joined := _joined(connection, campaign, start, end):
+                        yield joined
+                    start = end
             finally:
                 connection.close()
 
@@ -348,6 +351,29 @@ class SqliteStore:
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._read_lock, _told(self.where):
             return self._reading.execute(statement, values).fetchall()
+
+
+def _after_some(connection: sqlite3.Connection, campaign: int, start: bytes) -> bytes:
+    """The id that follows so many from `start` on; BEYOND where no more than these are left."""
+    found = connection.execute(
+        "SELECT id FROM report WHERE campaign = ? AND id >= ? ORDER BY id LIMIT 1 OFFSET ?",
+        (campaign, start, CHUNK),
+    ).fetchone()
+    return BEYOND if found is None else bytes(found[0])
+
+
+def _joined(
+    connection: sqlite3.Connection, campaign: int, start: bytes, end: bytes
+) -> bytes | None:
+    """The bodies from one id up to another in the order of the ids, joined by SQLite itself, so
+    that no report becomes an object of Python; None where there are none.
+    """
+    (joined,) = connection.execute(
+        "SELECT CAST(group_concat(body, '') AS BLOB) FROM report WHERE campaign = ? AND id >= ?"
+        " AND id < ?",
+        (campaign, start, end),
+    ).fetchone()
+    return None if joined is None else bytes(joined)
 
 
 class _KnownIdError(Exception):

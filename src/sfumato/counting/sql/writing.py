@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -19,6 +18,7 @@ from sfumato.bits import Bits
 from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
+FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
@@ -157,27 +157,33 @@ class StatementWriter:
         return exp.select(_named(_count(), "n")).from_(self.rows_from.copy()).where(absent)
 
     def strangers(self, columns: Mapping[str, Attribute], kinds: pa.Schema) -> exp.Select:
-        """How many rows hold what no report does, column by column: a null, or a value outside the
-        domain. A column is known by the name it has among the rows.
+        """Column by column, a number above 0 where some row holds what no report does: a null, or a
+        value outside the domain. A column is known by the name it has among the rows.
         """
         counts = [
             _named(self._strangers(name, attribute, kinds), f"s{place}")
             for place, (name, attribute) in enumerate(columns.items())
         ]
-        if self.dialect == "duckdb":
-            return exp.select(*counts)
         return exp.select(*counts).from_(self.rows_from.copy())
+
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether the engine keeps the extremes of blocks of rows, as DuckDB does but of text."""
+        return self.dialect == "duckdb" and not self.flags
 
     def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
         tests = _strange(name, attribute, kinds, self.dialect)
-        if self.dialect != "duckdb":
-            return self._count_where([exp.or_(*tests)])
-        # One at a time each is answered from the extremes that DuckDB keeps of every block.
-        counts: list[Tree] = [
-            exp.select(_count()).from_(self.rows_from.copy()).where(test).subquery()
-            for test in tests
-        ]
-        return reduce(lambda one, other: exp.Add(this=one, expression=other), counts)
+        if not self._in_blocks:
+            absent = exp.Is(this=_column(name), expression=exp.null())
+            return self._count_where([exp.or_(absent, *tests, *_beyond(attribute, _column(name)))])
+        # Of nulls and extremes DuckDB keeps account for every block, and then reads no row.
+        ends = _beyond(attribute, exp.Min(this=_column(name)), exp.Max(this=_column(name)))
+        held = exp.LT(this=exp.Count(this=_column(name)), expression=_count())
+        found: Tree = exp.Case().when(exp.or_(held, *ends), "1").else_("0")
+        for test in tests:
+            rows = exp.select(_count()).from_(self.rows_from.copy()).where(test)
+            found = exp.Add(this=found, expression=rows.subquery())
+        return found
 
     def kinds(self, columns: Sequence[str]) -> exp.Select:
         """No row of these columns, which shows of what type they are."""
@@ -251,19 +257,25 @@ class StatementWriter:
         return case
 
 
+def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list[Tree]:
+    """Whether a number, or the least or the most of several, lies beyond its range."""
+    if not isinstance(attribute, Numeric):
+        return []
+    return [
+        exp.LT(this=least.copy(), expression=_number(attribute.min)),
+        exp.GT(this=(most or least).copy(), expression=_number(attribute.max)),
+    ]
+
+
 def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) -> list[Tree]:
-    """The ways in which a value may be none of the domain's."""
-    column = _column(name)
-    absent = exp.Is(this=column.copy(), expression=exp.null())
+    """The ways in which a value between the extremes may be none of the domain's."""
+    column, tests = _column(name), list[Tree]()
     if not isinstance(attribute, Numeric):
         labels = ("0", "1") if isinstance(attribute, Items) else attribute.labels
         words = [exp.Literal.string(label) for label in labels]
-        return [absent, exp.not_(exp.In(this=column.copy(), expressions=words))]
-    tests: list[Tree] = [
-        absent,
-        exp.LT(this=column.copy(), expression=_number(attribute.min)),
-        exp.GT(this=column.copy(), expression=_number(attribute.max)),
-    ]
+        if len(words) > FEW_LABELS:
+            return [exp.not_(exp.In(this=column, expressions=words))]
+        return [exp.and_(*(exp.NEQ(this=column.copy(), expression=word) for word in words))]
     kind = kinds.field(name).type
     if attribute.whole and not pa.types.is_integer(kind):
         tests.append(exp.NEQ(this=exp.Floor(this=column.copy()), expression=column.copy()))

@@ -90,6 +90,15 @@ class Step(ABC):
         """Those of `reports` that are sent as they are, outside the guarantee."""
         return ()
 
+    @property
+    def gives_all(self) -> bool:
+        """Whether all that its columns can hold can be given; else `gives` must be asked."""
+        return True
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        """Whether some record can give this in the columns of the report that are written."""
+        return all(column.holds(value) for column, value in zip(self.outputs, values, strict=True))
+
     def check(self, held: bool, found: str, wanted: str) -> None:
         """Refuse a step whose integers do not fit together."""
         if not held:

@@ -137,6 +137,20 @@ class Deal(Step):
     def gamma(self) -> Gamma:
         return max(question.gamma for question in self.questions)
 
+    @property
+    def gives_all(self) -> bool:
+        return False
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        """Whether the question dealt can give these, the columns it does not write being blank."""
+        number, *rest = values
+        if not self.outputs[0].holds(number):
+            return False
+        question = self.questions[number]  # type: ignore[index]
+        given = dict(zip(self.reports[1:], rest, strict=True))
+        own = [given.pop(place) for place in question.reports]
+        return question.gives(own) and not any(given.values())
+
     @cached_property
     def _cumulative(self) -> list[int]:
         return list(accumulate(self.weights))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from sfumato.mechanisms.steps.base import Column, Ints, Rows, Value
+from sfumato.mechanisms.steps.base import Column, Ints, Rows, Value, basket
 from sfumato.mechanisms.steps.baskets import (
     check_keeps,
     flipped,
@@ -49,6 +49,13 @@ class Subset(Sets):
             "choose at least one and not all",
         )
         check_weights(self, self.a, self.b, self._total)
+
+    @property
+    def gives_all(self) -> bool:
+        return False
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        return super().gives(values) and len(basket(values[0])) == self.chosen
 
     @property
     def _total(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.notebook import as_polars
@@ -97,6 +98,30 @@ class CubeResult:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         body = "".join(f"<tr>{line}</tr>" for line in lines)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+    def plot(self) -> list[Any]:
+        """One panel an estimate, the groups across, with 95 % intervals; the axes, a panel each."""
+        if not self.estimates:
+            raise ParameterError("there is no estimate to draw in this answer")
+        labels = [", ".join(self.labels_of(row)) or "all" for row in self.rows]
+        return plots.marginals(
+            [
+                plots.Marginal(
+                    name,
+                    labels,
+                    [row[name].value for row in self.rows],
+                    [row[name].stderr for row in self.rows],
+                    from_zero=name in self.counts,
+                )
+                for name in self.estimates
+            ],
+            quantity="",
+        )
+
+    def labels_of(self, row: Row) -> list[str]:
+        """What a group is called."""
+        parts = (value for name, value in row.items() if name not in self.estimates)
+        return ["all" if value is None else str(value) for value in parts]
 
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
         """How many rows would bring every count of the answer within this relative error, at this

@@ -1,0 +1,98 @@
+"""Pages: what every HTML page of a command says of its origin, and pictures in words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+from sfumato import __version__
+from sfumato.address import redacted, without_secrets
+from sfumato.cli.summary import PRIOR, promise
+from sfumato.model.model import Model
+from sfumato.printable import plain
+from sfumato.report import Block, Code, Facts, Heading, Page
+from sfumato.source import Release, Source
+
+TOLD = 12  # figures of a picture that are told in words
+TRUE = "none: these are true records, and what is drawn from them is for their owner"
+
+
+def typed() -> str:
+    """The command as it was typed, without passwords."""
+    return without_secrets(join(["sfumato", *map(redacted, sys.argv[1:])]))
+
+
+def save_page(
+    title: str,
+    blocks: Sequence[Block],
+    origin: Iterable[tuple[str, Any]],
+    path: Path,
+    *,
+    lead: str = "",
+) -> None:
+    """Write a page that ends with what it was made from, by which version and which command."""
+    told = [(name, plain(str(value))) for name, value in origin]
+    end: list[Block] = [
+        Heading("Where this comes from"),
+        Facts([*told, ("made by", f"Sfumato {__version__}")]),
+        Code(typed()),
+    ]
+    Page(title, [*blocks, *end], lead).save(path)
+
+
+def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
+    """The file, its rows, how it was perturbed and what was promised."""
+    facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
+    if isinstance(source, Model):
+        made = f"a model fitted to reports of {source.mechanism.name}"
+        return [*facts, ("mechanism", made), ("guarantee", str(source.mechanism.guarantee))]
+    if not isinstance(source, Release):
+        return [*facts, ("mechanism", "none"), ("guarantee", TRUE)]
+    provenance = source.provenance
+    guarantee = provenance.guarantee
+    facts += [("mechanism", provenance.mechanism.name), ("guarantee", str(guarantee))]
+    facts.append(("which means", promise(guarantee, PRIOR)))
+    if not provenance.secure:
+        facts.append(("randomness", "seeded: an experiment, not private"))
+    return facts
+
+
+def owners_origin(file: str, rows: int, method: str, promised: str) -> list[tuple[str, str]]:
+    """The file of true records, how many, what was done to them, and what that promises."""
+    return [
+        ("file", redacted(file)),
+        ("rows", f"{rows:,}"),
+        ("mechanism", method),
+        ("guarantee", promised),
+    ]
+
+
+def bars_told(labels: Sequence[str], before: Sequence[float], after: Sequence[float]) -> str:
+    """Paired bars in words."""
+    pairs = [
+        f"{label} {_figure(old)} before, {_figure(new)} after"
+        for label, old, new in zip(labels, before, after, strict=True)
+    ]
+    return plain(_listed("Paired bars", pairs))
+
+
+def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
+    """Points with their error bars in words."""
+    points = [
+        f"{label} {_figure(v)} ± {_figure(e)}"
+        for label, v, e in zip(labels, value, stderr, strict=True)
+    ]
+    return plain(_listed(f"{what}, each with its 95 % interval", points))
+
+
+def _listed(start: str, parts: Sequence[str]) -> str:
+    rest = len(parts) - TOLD
+    told = "; ".join(parts[:TOLD])
+    return f"{start}: {told}" + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,326 @@
+"""Verbs: the commands as Python functions, in the same words, on files, frames and sources alike.
+
+Each reads what it is given, calls one function of the layers below, and returns its result.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.auditing import audit_release
+from sfumato.audit.result import Audit
+from sfumato.domain import Domain
+from sfumato.engines import open_source
+from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mine.bayes import NaiveBayes
+from sfumato.mine.classifier import Classifier
+from sfumato.mine.cube.query import query as ask
+from sfumato.mine.cube.result import CubeResult
+from sfumato.mine.itemsets import Itemsets, frequent_itemsets
+from sfumato.mine.tree import DecisionTree
+from sfumato.model.files import open_model
+from sfumato.model.fitted import fit_release
+from sfumato.model.format import is_model
+from sfumato.model.model import Model
+from sfumato.plan.options import Plan
+from sfumato.plan.planning import plan_release
+from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.publish.baskets import framed
+from sfumato.randomness import Keystream
+from sfumato.source import Exact, Release, Source, source_of
+from sfumato.source import open as open_release
+from sfumato.source import perturb as perturb_records
+from sfumato.table import Table, propose_schema, read
+from sfumato.table.order import read_order
+
+Schema = Domain | str | Path | None
+MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
+WAYS = "give gamma=19, epsilon=2.944 or rho1=0.05 with rho2=0.5"
+
+
+def plan(
+    data: Any,
+    rows: int | None = None,
+    *,
+    gamma: Gamma | None = None,
+    epsilon: float | None = None,
+    rho1: float | None = None,
+    rho2: float | None = None,
+    purpose: str = "itemsets",
+    wanted_error: float | None = None,
+    at_support: float = 0.02,
+    length: int | None = None,
+    target: str | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
+) -> Plan:
+    """The mechanisms for these columns and people, best first: under a guarantee (one way), for a
+    wanted error, or both. `data` is a schema (a `Domain` or its .toml file) or data whose schema is
+    proposed; `rows` is how many people will report, unless said as many as the data hold.
+
+    >>> coins = {"first": ["heads", "tails"], "second": ["tails", "heads"]}
+    >>> plan(coins, 10_000, gamma=9).best.name
+    'gamma-diagonal'
+    """
+    domain = _domain(data)
+    if rows is None:
+        if isinstance(data, Domain) or _is_schema(data):
+            raise ParameterError("a schema does not say how many people report", hint="give rows")
+        rows = as_truth(data, domain).rows
+    return plan_release(
+        domain,
+        rows,
+        guarantee=promised(gamma, epsilon, rho1, rho2),
+        purpose=purpose,
+        wanted_error=wanted_error,
+        at_support=at_support,
+        length=length,
+        target=target,
+        pairs=pairs,
+        rho1=0.05 if rho1 is None else rho1,
+    )
+
+
+def perturb(
+    records: Any,
+    mechanism: Mechanism | None = None,
+    rng: Keystream | None = None,
+    *,
+    schema: Schema = None,
+    gamma: Gamma | None = None,
+    epsilon: float | None = None,
+    rho1: float | None = None,
+    rho2: float | None = None,
+    purpose: str = "itemsets",
+    target: str | None = None,
+    copies: int = 1,
+    keep_order: bool = False,
+) -> Release:
+    """A release of records (a file, a frame or a table), perturbed by a mechanism or, where only a
+    guarantee is given, by the plan's best for the purpose.
+
+    The noise is drawn once, from secure randomness unless `rng` is given.
+
+    >>> from sfumato.randomness import seeded
+    >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
+    >>> perturb(people, gamma=19, rng=seeded(1)).mechanism.guarantee.gamma <= 19
+    True
+    """
+    guarantee = promised(gamma, epsilon, rho1, rho2)
+    _check_mechanism(mechanism, guarantee)
+    if rng is not None and not isinstance(rng, Keystream):
+        raise ParameterError(
+            f"rng={rng!r} is no source of randomness",
+            hint="leave it out for secure noise, or use sf.seeded(1) for an experiment",
+        )
+    given: Any = records.table if isinstance(records, Exact) else as_frame(records)
+    if schema is not None and not isinstance(given, Table):
+        given = read(given, _domain(schema))
+    if mechanism is None:
+        given = as_truth(given).table
+        planned = plan_release(
+            given.domain, max(given.rows, 1), guarantee=guarantee, purpose=purpose, target=target
+        )
+        mechanism = planned.best.mechanism
+    return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
+
+
+def fit(data: Any, *, order: int = 3) -> Model:
+    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed."""
+    return fit_release(as_release(data), order)
+
+
+def mine(
+    data: Any, min_support: float | None = None, *, schema: Schema = None, **options: Any
+) -> Itemsets:
+    """The frequent itemsets of a release or of true data: a file, a URL, a frame, lists of items or
+    a source. The options are those of `frequent_itemsets`; `association_rules` goes on from here.
+
+    >>> found = mine([["tea", "milk"], ["tea"], ["tea", "jam"]], 0.9)
+    >>> found.items
+    [('tea',)]
+    """
+    _check_options("mine", frequent_itemsets, options)
+    return frequent_itemsets(as_source(data, schema), min_support, **options)
+
+
+def query(data: Any, sql: str, *, method: str = "invert", schema: Schema = None) -> CubeResult:
+    """The answer to one SELECT of aggregates over a release or true data: a file, a URL, a frame or
+    a source. Each number comes with its standard error; see `sfumato.mine.cube.query` for the SQL.
+
+    >>> people = {"smoker": ["no", "no", "yes", "no"]}
+    >>> query(people, "SELECT COUNT(*) AS n FROM t WHERE smoker = 'yes'").to_pandas()["n"].item()
+    1
+    """
+    if not isinstance(sql, str):
+        raise ParameterError(
+            f"a question is SQL text, not a {type(sql).__name__}",
+            hint='as in "SELECT smoker, COUNT(*) FROM t GROUP BY smoker"',
+        )
+    return ask(as_source(data, schema), sql, method=method)
+
+
+def classify(
+    data: Any,
+    target: str,
+    *,
+    model: str = "tree",
+    features: Sequence[str] | None = None,
+    schema: Schema = None,
+    **options: Any,
+) -> Classifier:
+    """A classifier of the target from reconstructed counts: a tree or naive Bayes, fitted to a
+    release or true data; its `predict` and `quality` take records.
+    """
+    if model not in MODELS:
+        raise ParameterError(
+            f"no model '{model}' ({listing(MODELS)})", hint=near_miss(model, MODELS)
+        )
+    _check_options("classify", MODELS[model], options)
+    return MODELS[model](target, features=features, **options).fit(as_source(data, schema))
+
+
+def audit(
+    release: Any,
+    truth: Any,
+    *,
+    order: str | Path | NDArray[np.int64] | None = None,
+    rng: Keystream | None = None,
+    rho1: float = 0.05,
+    rho2: float = 0.50,
+    false_alarm: float = 1e-3,
+) -> Audit:
+    """What attackers learn from a release, and whether its mechanism kept its word: the release and
+    the very records it was made from, as files, frames or sources, and the secret order in which
+    the reports were shuffled, where it was kept.
+    """
+    reports = open_release(release) if _is_file(release) else as_release(release)
+    records = truth if isinstance(truth, Table | Exact) else as_truth(truth, reports.domain)
+    table = reports.table
+    if isinstance(order, str | Path):
+        order = read_order(Path(order), table.rows, table.copies)
+    return audit_release(
+        table, records, order=order, rng=rng, rho1=rho1, rho2=rho2, false_alarm=false_alarm
+    )
+
+
+def promised(
+    gamma: Gamma | None, epsilon: float | None, rho1: float | None, rho2: float | None
+) -> Guarantee | None:
+    """The guarantee that was asked for, one way."""
+    if (rho1 is None) != (rho2 is None):
+        raise ParameterError("rho1 and rho2 belong together", hint="as in rho1=0.05, rho2=0.5")
+    ways = {"gamma": gamma, "epsilon": epsilon, "rho1 and rho2": rho1}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise ParameterError(
+            f"the guarantee is given in more than one way ({listing(given)})",
+            hint="give one of them",
+        )
+    if gamma is not None:
+        return Guarantee(Fraction(repr(gamma)) if isinstance(gamma, float) else gamma)
+    if epsilon is not None:
+        return Guarantee.from_epsilon(epsilon)
+    return None if rho1 is None or rho2 is None else Guarantee.from_breach(rho1, rho2)
+
+
+def as_source(data: Any, schema: Schema = None) -> Source:
+    """What is asked: a source as it is, a model's or a release's file or address, else true data,
+    read by the schema or a proposed one.
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, Table):
+        return source_of(data)
+    domain = None if schema is None else _domain(schema)
+    if isinstance(data, str | Path):
+        return open_model(data) if is_model(data) else open_source(data, schema=domain)
+    frame = as_frame(data)
+    return source_of(frame if isinstance(frame, Table) else read(frame, domain))
+
+
+def as_release(data: Any) -> Release:
+    """The release that a file, an address, a table or a frame is; truth is refused."""
+    found = as_source(data)
+    if not isinstance(found, Release):
+        raise ParameterError(
+            "this carries no mechanism, so it is no release",
+            hint="give a perturbed file, or what sf.perturb returned",
+        )
+    return found
+
+
+def as_truth(data: Any, schema: Domain | None = None) -> Exact:
+    """True records, read by the schema; a release is refused."""
+    if isinstance(data, Exact):
+        return data
+    if not isinstance(data, Source):
+        framed_data = as_frame(data)
+        table = framed_data if isinstance(framed_data, Table) else read(framed_data, schema)
+        if table.provenance is None:
+            return Exact(table)
+    raise ParameterError("these records were perturbed", hint="give the true records")
+
+
+def as_frame(data: Any) -> Any:
+    """Plain baskets (lists of items) as a table; anything else as it is."""
+    return framed(data) if isinstance(data, list | tuple) else data
+
+
+def _check_mechanism(mechanism: Any, guarantee: Guarantee | None) -> None:
+    if mechanism is None and guarantee is None:
+        raise ParameterError(
+            "it is not said what should be promised",
+            hint=f"{WAYS}, and the plan chooses; or give a mechanism",
+        )
+    if mechanism is not None and guarantee is not None:
+        raise ParameterError(
+            "a mechanism and a guarantee contradict each other: either decides how much is kept",
+            hint="give one of them",
+        )
+    if mechanism is not None and not isinstance(mechanism, Mechanism):
+        raise ParameterError(
+            f"{mechanism!r} is no mechanism",
+            hint="as in sf.Retention(schema, 0.5), or give gamma=19",
+        )
+
+
+def _check_options(verb: str, work: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse an option that the work does not know, in our words."""
+    known = [
+        name
+        for name, each in inspect.signature(work).parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name in options:
+        if name not in known:
+            raise ParameterError(
+                f"{verb} has no option '{name}' ({listing(known)})", hint=near_miss(name, known)
+            )
+
+
+def _is_file(data: Any) -> bool:
+    return isinstance(data, str | Path) and "://" not in str(data)
+
+
+def _is_schema(data: Any) -> bool:
+    return isinstance(data, str | Path) and str(data).endswith(".toml")
+
+
+def _domain(data: Any) -> Domain:
+    """The domain that this is, that a .toml file holds, or that is proposed for data."""
+    if isinstance(data, Domain):
+        return data
+    if isinstance(data, Table | Source):
+        return data.domain
+    if _is_schema(data):
+        return Domain.load(data)
+    frame = as_frame(data)
+    return frame.domain if isinstance(frame, Table) else propose_schema(frame)

@@ -1,0 +1,197 @@
+"""The command's words in Python: on files, frames and sources alike, and messages of wrong
+arguments; the packages of the same names stay where they were.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.randomness import seeded
+
+RNG = np.random.default_rng(5)
+PEOPLE = {
+    "smoker": RNG.choice(["no", "yes"], 3_000, p=[0.7, 0.3]).tolist(),
+    "sex": RNG.choice(["female", "male"], 3_000).tolist(),
+}
+COUNT = "SELECT COUNT(*) AS n FROM t WHERE smoker = 'yes'"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("verbs")
+    pandas.DataFrame(PEOPLE).to_csv(place / "people.csv", index=False)
+    sf.propose_schema(PEOPLE).save(place / "people.toml")
+    return place
+
+
+@pytest.fixture(scope="module")
+def release(folder: Path) -> sf.Release:
+    made = sf.perturb(PEOPLE, gamma=19, rng=seeded(1))
+    made.save(folder / "blurred.parquet")
+    return made
+
+
+def test_the_packages_stay_beside_the_functions() -> None:
+    script = """
+import sfumato as sf
+from sfumato.plan.options import Plan
+from sfumato.plan import plan_release, Offer
+import sfumato.mine.rules, sfumato.audit.attack
+from sfumato.audit import Audit
+assert callable(sf.plan) and callable(sf.audit) and callable(sf.mine)
+assert sf.plan_release is plan_release and Offer.__module__ == "sfumato.plan.options"
+import sys
+assert sys.modules["sfumato.plan"].Plan is Plan and sys.modules["sfumato.mine.rules"].Rules
+from sfumato import plan
+assert plan is sf.plan
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    with pytest.raises(AttributeError, match=r"'sfumato\.plan' has no attribute 'plam'"):
+        sys.modules["sfumato.plan"].plam  # noqa: B018
+
+
+@pytest.mark.parametrize("form", ["file", "pandas", "arrow", "columns", "table", "truth"])
+def test_true_data_are_asked_in_any_form(form: str, folder: Path) -> None:
+    table = sf.read(PEOPLE)
+    forms: dict[str, Any] = {
+        "file": folder / "people.csv",
+        "pandas": pandas.DataFrame(PEOPLE),
+        "arrow": pa.table(PEOPLE),
+        "columns": PEOPLE,
+        "table": table,
+        "truth": sf.Exact(table),
+    }
+    data, true = forms[form], PEOPLE["smoker"].count("yes")
+    assert sf.query(data, COUNT).to_pandas()["n"].item() == true
+    assert dict(zip(*_items(sf.mine(data, 0.25)), strict=True))["smoker=yes",] == true / 3_000
+    assert sf.classify(data, "smoker", features=["sex"], model="bayes").target == "smoker"
+    assert sf.plan(data, gamma=19).rows == 3_000
+    assert sf.perturb(data, gamma=19, rng=seeded(1)).rows == 3_000
+
+
+def _items(found: Any) -> tuple[list[tuple[str, ...]], list[float]]:
+    return found.items, found.support.tolist()
+
+
+def test_a_release_is_asked_by_its_file(release: sf.Release, folder: Path) -> None:
+    file = folder / "blurred.parquet"
+    asked = sf.query(file, COUNT).rows[0]["n"]
+    assert asked.value == pytest.approx(sf.query(release, COUNT).rows[0]["n"].value)
+    assert abs(asked.value - PEOPLE["smoker"].count("yes")) < 5 * asked.stderr
+    assert sf.fit(file).rows == 3_000
+    assert sf.audit(file, folder / "people.csv", rng=seeded(2)).people == 3_000
+
+
+def test_an_audit_takes_the_order_from_its_file(folder: Path) -> None:
+    made = sf.perturb(PEOPLE, gamma=19, rng=seeded(1), keep_order=True)
+    np.save(folder / "order.npy", np.arange(3_000))
+    found = sf.audit(made, PEOPLE, order=folder / "order.npy", rng=seeded(3))
+    assert found.attacks and not found.left_out
+    assert [check.name for check in found.failed] == [
+        "the order of the reports was drawn by chance"
+    ]
+
+
+def test_the_schema_may_be_a_file(folder: Path) -> None:
+    planned = sf.plan(folder / "people.toml", 3_000, rho1=0.05, rho2=0.5)
+    made = sf.perturb(
+        folder / "people.csv", schema=folder / "people.toml", rho1=0.05, rho2=0.5, rng=seeded(1)
+    )
+    assert made.mechanism == planned.best.mechanism and made.mechanism.guarantee.gamma <= 19
+
+
+def test_lists_of_items_are_baskets() -> None:
+    assert sf.mine([["tea", "milk"], ["tea"], ["jam", "tea"]], 0.9).items == [("tea",)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda r: sf.perturb(PEOPLE, 3), "3 is no mechanism"),
+        (lambda r: sf.perturb(PEOPLE), "not said what should be promised"),
+        (lambda r: sf.perturb(PEOPLE, r.mechanism, gamma=19), "contradict each other"),
+        (lambda r: sf.perturb(PEOPLE, gamma=19, epsilon=2), "more than one way"),
+        (lambda r: sf.perturb(PEOPLE, rho1=0.05), "belong together"),
+        (lambda r: sf.perturb(PEOPLE, gamma=19, rng=3), "rng=3 is no source of randomness"),
+        (lambda r: sf.perturb(r, gamma=19), "were perturbed"),
+        (lambda r: sf.perturb({"a": ["x"], "b": []}, gamma=19), "make no table"),
+        (lambda r: sf.query(3, COUNT), "cannot read records from int"),
+        (lambda r: sf.query(r, 3), "a question is SQL text, not a int"),
+        (lambda r: sf.mine(r, "a"), "min_support='a' is no number"),
+        (lambda r: sf.mine(r, 0.2, max_lenght=2), "did you mean 'max_length'"),
+        (lambda r: sf.plan("people.toml", gamma=19), "no schema file|how many people"),
+        (lambda r: sf.plan(PEOPLE, "many", gamma=19), "rows='many' is no whole number"),
+        (lambda r: sf.plan(PEOPLE, gamma="x"), "gamma='x' is no number"),
+        (lambda r: sf.audit(PEOPLE, PEOPLE), "it is no release"),
+        (lambda r: sf.fit(PEOPLE), "it is no release"),
+        (lambda r: sf.classify(r, "smokr"), "did you mean 'smoker'"),
+        (lambda r: sf.classify(r, "smoker", model="forest"), "no model 'forest'"),
+        (lambda r: sf.classify(r, "smoker", depth=3), "classify has no option 'depth'"),
+        (lambda r: r.marginal(3), "columns must be a list of names"),
+        (lambda r: sf.Retention(3, 0.5), "columns of a domain, not a int"),
+        (lambda r: sf.Guarantee(True), "gamma=True is no number"),
+        (lambda r: sf.pram(PEOPLE, "smoker", gamma="a"), "gamma='a' is no number"),
+        (lambda r: sf.Domain.load(3), "a schema is read from a file"),
+    ],
+)
+def test_wrong_arguments_are_told_in_words(wrong: Any, words: str, release: sf.Release) -> None:
+    with pytest.raises(sf.SfumatoError, match=words):
+        wrong(release)
+
+
+def test_results_are_one_line_where_they_are_printed(release: sf.Release) -> None:
+    found = sf.mine(release, 0.1)
+    shown = [release, sf.Exact(sf.read(PEOPLE)), sf.read(PEOPLE), found, sf.fit(release)]
+    shown.append(sf.association_rules(found, min_confidence=0.2))
+    assert all(len(repr(each)) < 200 and "array(" not in repr(each) for each in shown)
+
+
+def test_every_result_draws_itself(release: sf.Release) -> None:
+    pytest.importorskip("matplotlib")
+    made = sf.perturb(PEOPLE, gamma=19, rng=seeded(1), keep_order=True)
+    truth = sf.Exact(sf.read(PEOPLE, release.domain))
+    found, estimate = sf.mine(release, 0.1), release.marginal(["smoker", "sex"])
+    asked = sf.query(release, "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex")
+    people = pa.table({"age": [31, 31, 52, 52, 33], "ill": ["no", "yes", "no", "no", "no"]})
+    hidden = sf.hide([["tea", "milk"]] * 4 + [["tea"]] * 2, ["tea milk"], min_count=3)
+    drawn = [
+        estimate.where(smoker="yes").plot(),
+        estimate.plot(truth.marginal(["smoker", "sex"])),
+        release.plot(truth=truth)[0],
+        sf.fit(release).plot()[0],
+        found.plot(),
+        sf.association_rules(found, min_confidence=0.2).plot(),
+        asked.plot()[0],
+        sf.plan(PEOPLE, gamma=19).plot(),
+        sf.audit(made, truth, rng=seeded(2)).plot(),
+        sf.classify(release, "smoker").plot(),
+        sf.identify(people, confidential="ill").plot(),
+        sf.suppress(people, k=2, keys=["age"]).plot(),
+        sf.pram(PEOPLE, "smoker", gamma=19).plot(),
+        hidden.plot(),
+    ]
+    for axes in drawn:
+        axes.figure.canvas.draw()
+    bars = [bar.get_height() for bar in drawn[1].patches]
+    assert bars == truth.marginal(["smoker", "sex"]).value.ravel().tolist()
+    with pytest.raises(sf.SfumatoError, match="the shape"):
+        estimate.plot(np.zeros(3))
+
+
+def test_true_supports_are_those_of_the_truth(release: sf.Release) -> None:
+    from sfumato.evaluate import true_supports
+
+    truth = sf.Exact(sf.read(PEOPLE, release.domain))
+    found = sf.mine(release, 0.05)
+    turned = sf.read(PEOPLE, sf.Domain(tuple(reversed(release.domain.attributes))))
+    for records in (truth, sf.Exact(turned)):
+        for items, support in zip(found.items, true_supports(found, records), strict=True):
+            wanted = dict(item.split("=") for item in items)
+            assert support == truth.marginal(list(wanted)).share(**wanted).value
