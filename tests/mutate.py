@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -24,16 +25,25 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any
+
+from tests import reach
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sfumato"
 SEED = "sfumato 0.2"
-EACH = 20  # changes of a layer
+EACH = 10  # changes of a layer
 GOAL = 0.90
-PATIENCE = 600  # seconds for one stage of tests; a change that never ends has been noticed
+SECONDS = 60.0  # of the tests that run what is changed, the quickest first
+LONG = 3  # of the tests that take long, those that judge a change that all others passed
+PATIENCE = 300  # seconds; a change that never ends has been noticed
+LEARNING = 2400  # seconds for what every test runs
+# Not judges: what they measure is the machine's as well.
+TIMED = ("tests/hostile/test_corpus.py", "tests/cli/test_startup.py")
 
 # Where else the tests of a layer are, beside tests/LAYER/ and tests/test_LAYER.py.
 JUDGES: dict[str, tuple[str, ...]] = {
@@ -62,7 +72,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "mine": ("cli/test_mine.py", "cli/test_query.py", "cli/test_classify.py"),
     "publish": ("cli/test_publish.py",),
     "audit": ("test_attacks.py", "cli/test_plan_audit.py"),
-    "plan": ("cli/test_plan_audit.py",),
+    "plan": ("test_outlook.py", "cli/test_plan_audit.py"),
     "evaluate": ("cli/test_mine.py",),
     "address": ("cli/test_canary.py",),
 }
@@ -81,6 +91,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "if high <= low * 1.01:",
         "if high < low * 1.01:",
     ): "two doubles are never in just this ratio",
+    (
+        "table/proposal.py",
+        "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",
+        "np.abs(numbers - np.round(numbers, decimals)) < 1e-9 * np.maximum(1, np.abs(numbers))",
+    ): "a rounding error is never a billionth to the last digit",
+    (
+        "table/readers.py",
+        "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)",
+        "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-2)",
+    ): "any number below zero stands for no flag; the next line makes it -1",
 }
 
 
@@ -353,107 +373,204 @@ def sample(layers: list[str] | None, each: int) -> list[Change]:
     return chosen
 
 
-def stages(change: Change, tests: Path) -> list[list[str]]:
-    """The tests that judge a change, the nearest first."""
+def judges(change: Change) -> list[str]:
+    """The files of tests that may judge a change: of its module, its layer, and those built on
+    it.
+    """
     parts = Path(change.path).with_suffix("").parts
-    own = [tests.joinpath(*parts[:-1], f"test_{parts[-1]}.py")]
-    own += [tests.joinpath(*parts[:-2], f"test_{parts[-2]}.py")] if len(parts) > 1 else []
-    layer = [tests / change.layer, tests / f"test_{change.layer}.py"]
-    more = [tests / name for name in JUDGES.get(change.layer, ())]
-    found: list[list[str]] = []
-    done: set[Path] = set()
-    for group in (own, layer, more):
-        fresh = [path for path in group if path.exists() and path not in done]
-        done |= set(fresh)
-        if fresh:
-            found.append([str(path) for path in fresh])
-    return found
+    own = [f"tests/{'/'.join(parts[:-1])}/test_{parts[-1]}.py", f"src/sfumato/{change.path}"]
+    layer = [f"tests/{change.layer}", f"tests/test_{change.layer}.py"]
+    more = [f"tests/{name}" for name in JUDGES.get(change.layer, ())]
+    found: dict[str, None] = {}
+    for name in (*own, *layer, *more):
+        path = ROOT / name
+        files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path] * path.exists()
+        found |= dict.fromkeys(file.relative_to(ROOT).as_posix() for file in files)
+    return [name for name in found if not name.startswith(TIMED)]
 
 
-def survives(change: Change, copy: Path) -> bool:
-    """Whether every stage of tests passes with the change in place."""
-    target = copy / "src" / "sfumato" / change.path
-    text = target.read_text(encoding="utf-8")
-    target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
-    try:
-        failed = next((s for s in stages(change, copy / "tests") if not passes(s, copy)), None)
-    finally:
-        target.write_text(text, encoding="utf-8")
-    if failed is not None and not sound(failed, copy):
-        raise SystemExit(f"these tests fail without any change: {', '.join(failed)}")
-    return failed is None
+class Reach:
+    """Which functions every test runs, and how long it takes; kept in a folder, a file of tests
+    at a time, for as long as that file stays as it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tests: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def kept(self, name: str) -> Path:
+        text = name.encode() + (ROOT / name).read_bytes()
+        return self.folder / f"{hashlib.sha256(text).hexdigest()[:20]}.json"
+
+    def learn(self, names: list[str]) -> None:
+        """Run the files of tests that are not known yet, once, in a copy of marked sources."""
+        missing = [name for name in names if not self.kept(name).exists()]
+        if missing:
+            print(f"learning what {len(missing)} files of tests run", flush=True)
+            copy = Copy()
+            reach.mark(copy.folder / "src" / "sfumato")
+            out = copy.folder / "reach.json"
+            copy.passes(missing, {"SFUMATO_REACH_OUT": str(out)}, LEARNING)
+            found: dict[str, dict[str, Any]] = {name: {} for name in missing}
+            for test, facts in json.loads(out.read_text()).items():
+                found[test.partition("::")[0]][test] = facts
+            for name, tests in found.items():
+                self.kept(name).write_text(json.dumps(tests))
+            copy.close()
+        for name in names:
+            if name not in self.tests:
+                self.tests[name] = json.loads(self.kept(name).read_text())
+
+    def of(self, change: Change, seconds: float) -> list[str]:
+        """The tests that run what a change touches, those that run little else first, for so many
+        seconds in all, those of a file together.
+        """
+        known = self.reaching(change, "sound")
+        chosen: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        left = seconds
+        for test in sorted(known, key=lambda test: (len(known[test]["reached"]), test)):
+            spent = known[test]["seconds"]
+            if spent <= left:
+                left -= spent
+                chosen[test.partition("::")[0]].append((spent, test))
+        groups = sorted(chosen.values(), key=lambda group: sum(spent for spent, _ in group))
+        return [test for group in groups for _, test in group]
+
+    def long_of(self, change: Change) -> list[str]:
+        """The long tests that run what a change touches."""
+        known = self.reaching(change, "long")
+        return sorted(known, key=lambda test: (len(known[test]["reached"]), test))[:LONG]
+
+    def reaching(self, change: Change, kind: str) -> dict[str, dict[str, Any]]:
+        """The tests of a kind that run what a change touches."""
+        text = (SOURCE / change.path).read_text(encoding="utf-8")
+        names = reach.reaching(change.path, change.line, text)
+        known = {
+            test: facts
+            for name in judges(change)
+            for test, facts in self.tests[name].items()
+            if facts.get(kind)
+        }
+        able = {t: facts for t, facts in known.items() if not names.isdisjoint(facts["reached"])}
+        if able:
+            return able  # else it is compiled, perhaps: then whoever runs anything of its layer
+        return {test: facts for test, facts in known.items() if runs(facts, change.layer)}
 
 
-SOUND: dict[tuple[str, ...], bool] = {}  # stages that were seen to pass as the sources are
+def runs(facts: dict[str, Any], layer: str) -> bool:
+    """Whether a test runs any function of a layer."""
+    return any(name.startswith((f"{layer}/", f"{layer}.py")) for name in facts["reached"])
 
 
-def sound(stage: list[str], copy: Path) -> bool:
-    """Whether tests pass unchanged: else they would notice anything."""
-    key = tuple(str(Path(path).relative_to(copy)) for path in stage)
-    if key not in SOUND:
-        SOUND[key] = passes(stage, copy)
-    return SOUND[key]
+class Copy:
+    """A copy of the project in which mistakes are planted, with a process that runs its tests."""
 
-
-def passes(stage: list[str], copy: Path) -> bool:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(copy / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=copy,
+    def __init__(self) -> None:
+        self.folder = copied()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder / "src"),
+            "OMP_NUM_THREADS": "1",
+            "SFUMATO_DATA": os.environ.get("SFUMATO_DATA", str(ROOT.parent / "shared" / "data")),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.warm"],
+            cwd=self.folder,
             env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=PATIENCE,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode in (0, 5)  # 5: nothing was collected there
+
+    def passes(self, arguments: list[str], environment: dict[str, str], patience: float) -> bool:
+        """Whether tests pass here."""
+        asked = ["-q", "-p", "no:cacheprovider", "-p", "tests.reach", *arguments]
+        order = {"arguments": asked, "environment": environment, "patience": patience}
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps(order), file=self.process.stdin, flush=True)
+        return bool(json.loads(self.process.stdout.readline()))
+
+    @contextmanager
+    def planted(self, change: Change) -> Iterator[None]:
+        """The change stands in the sources of this copy."""
+        target = self.folder / "src" / "sfumato" / change.path
+        text, times = target.read_text(encoding="utf-8"), target.stat()
+        target.write_text(text[: change.start] + change.new + text[change.end :], encoding="utf-8")
+        # A time that no other text of this file has: what Python compiled is known by it.
+        os.utime(target, (times.st_mtime, times.st_mtime + 10 + int(change.digest[:6], 16)))
+        try:
+            yield
+        finally:
+            target.write_text(text, encoding="utf-8")
+            os.utime(target, (times.st_mtime, times.st_mtime))
+
+    def passes_all(self, tests: list[str]) -> bool:
+        """Whether these tests pass here; the first that does not ends it."""
+        only = self.folder / "only.txt"
+        only.write_text("\n".join(tests))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        asked = ["-x", *files]
+        return not tests or self.passes(asked, {"SFUMATO_REACH_ONLY": str(only)}, PATIENCE)
+
+    def survives(self, change: Change, tests: list[str], long: list[str]) -> bool:
+        """Whether these tests pass with the change in place; then the long ones, of which it is
+        seen that they pass without it.
+        """
+        with self.planted(change):
+            if not self.passes_all(tests):
+                return False
+            if self.passes_all(long):
+                return True
+        return not self.passes_all(long)
+
+    def close(self) -> None:
+        self.process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def copies(count: int) -> Iterator[Path]:
-    for number in range(count):
-        folder = Path(tempfile.mkdtemp(prefix=f"sfumato-mutate-{number}-"))
-        for name in ("src", "tests", "bench", "docs", "README.md", "pyproject.toml", "Makefile"):
-            path = ROOT / name
-            if path.is_dir():
-                shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-            elif path.exists():
-                shutil.copy2(path, folder / name)
-        yield folder
+def copied() -> Path:
+    """A copy of what the tests need of the project."""
+    folder = Path(tempfile.mkdtemp(prefix="sfumato-mutate-"))
+    for name in ("src", "tests", "bench", "docs", "README.md", "pyproject.toml", "Makefile"):
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.exists():
+            shutil.copy2(path, folder / name)
+    return folder
 
 
-def judge(chosen: list[Change], jobs: int) -> dict[Change, bool]:
+def judge(chosen: list[Change], known: Reach, asked: argparse.Namespace) -> dict[Change, bool]:
     """Whether each change survives, a few at a time, each in a copy of the project of its own."""
-    free: Queue[Path] = Queue()
-    folders = list(copies(jobs))
-    for folder in folders:
-        free.put(folder)
+    known.learn(list(dict.fromkeys(name for change in chosen for name in judges(change))))
+    free: Queue[Copy] = Queue()
+    every = [Copy() for _ in range(asked.jobs)]
+    for copy in every:
+        free.put(copy)
+
+    before = asked.done.read_text(encoding="utf-8") if asked.done else ""
 
     def one(change: Change) -> tuple[Change, bool]:
+        if any(line.startswith("noticed") for line in before.split("\n") if str(change) in line):
+            return change, False
         copy, start = free.get(), time.monotonic()
         try:
-            alive = survives(change, copy)
+            tests = known.of(change, asked.seconds)
+            alive = copy.survives(change, tests, known.long_of(change))
         finally:
             free.put(copy)
         word = "SURVIVED" if alive else "noticed"
-        print(f"{word} {time.monotonic() - start:5.0f} s  {change}", flush=True)
+        spent = time.monotonic() - start
+        print(f"{word} {spent:5.0f} s {len(tests):4} tests  {change}", flush=True)
         return change, alive
 
     try:
-        with ThreadPoolExecutor(jobs) as workers:
+        with ThreadPoolExecutor(asked.jobs) as workers:
             return dict(workers.map(one, chosen))
     finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+        for copy in every:
+            copy.close()
 
 
 def report(found: dict[Change, bool]) -> bool:
@@ -484,6 +601,9 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=EACH, help="changes of a layer")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="only say what would be changed")
+    parser.add_argument("--reach", type=Path, help="a folder that keeps what every test runs")
+    parser.add_argument("--done", type=Path, help="what an earlier run printed: noticed is noticed")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="tests of a change, in all")
     parser.add_argument("--match", help="only changes whose line holds this")
     asked = parser.parse_args()
     chosen = sample(asked.layer, asked.each)
@@ -493,7 +613,9 @@ def main() -> int:
         print("\n".join(map(str, chosen)))
         print(f"{len(chosen)} changes")
         return 0
-    return 0 if report(judge(chosen, asked.jobs)) else 1
+    with tempfile.TemporaryDirectory(prefix="sfumato-reach-") as folder:
+        known = Reach(asked.reach or Path(folder))
+        return 0 if report(judge(chosen, known, asked)) else 1
 
 
 if __name__ == "__main__":

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+import threading
+from contextlib import suppress
 
 from sfumato.interruption import INTERRUPTED, TOLD, listen
 
 
 def main() -> None:
-    """Run the command that the process was started with."""
+    """Run the command that the process was started with, and end the process with its code.
+
+    What is still to be done at the end is done, but the libraries are not taken apart: threads of
+    pyarrow that a busy machine had not yet ended would make it abort (exit code 134) after all was
+    well.
+    """
+    code: object = 0
+    try:
+        _run()
+    except SystemExit as end:
+        code = end.code or 0
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or nobody reads it
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+def _run() -> None:
     listen()
     try:
         from sfumato.cli import main as run

@@ -62,6 +62,32 @@ def test_describe_loads_no_heavy_library(tmp_path):
     assert not loaded_by("describe", f"{tmp_path}/b.parquet") & set(HEAVY)
 
 
+def test_mining_true_records_loads_no_heavy_library(tmp_path):
+    (tmp_path / "t.csv").write_text("c\na\nb\n" * 2)
+    loaded = loaded_by("mine", f"{tmp_path}/t.csv", "--min-support", "0.1", "--json")
+    assert not loaded & {*HEAVY, "sqlglot", "rich"} and "pyarrow" in loaded
+
+
+def test_a_spark_master_finds_pandas_again():
+    """pyspark needs it, so that it is hidden from other commands only."""
+    script = """
+import sys
+import sfumato.cli
+sfumato.cli.app = lambda **_: None
+sys.argv = ["sfumato", *sys.argv[1:]]
+sfumato.cli.main()
+import pandas
+"""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    pytest.importorskip("pandas")
+    assert run("mine", "t.csv", "--engine", "local[2]").returncode == 0
+    assert "ModuleNotFoundError" in run("mine", "t.csv").stderr
+
+
 def seconds(*command: str) -> float:
     start = time.perf_counter()
     subprocess.run([sys.executable, *command], capture_output=True, check=True, timeout=120)

@@ -56,17 +56,47 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "many": lambda source: source.marginals([["pet"], ["age"], ["wage", "age"], ["pet", "wage"]]),
     "mean": lambda source: sf.query(source, "SELECT AVG(wage), AVG(age) FROM t WHERE pet = 'cat'"),
     "itemsets": lambda source: sf.frequent_itemsets(source, min_support=0.01),
+    "rows": lambda source: sf.query(source, "SELECT COUNT(*) FROM t"),
 }
-# What stands in a row, and the questions that look at that column.
+# What stands in a row, and the questions that look at that column; those that look at none look at
+# all.
 STRANGERS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
-    "a word": ("pet", CANARY, ("two cells", "all values", "pairs", "many", "mean", "itemsets")),
-    "no word": ("pet", None, ("two cells", "all values", "pairs", "many", "mean", "itemsets")),
-    "too large": ("age", 4711, ("cuts", "pairs", "both numbers", "many", "mean", "itemsets")),
-    "too small": ("age", -4711, ("cuts", "pairs", "both numbers", "many", "mean", "itemsets")),
-    "no number": ("age", None, ("cuts", "pairs", "both numbers", "many", "mean", "itemsets")),
-    "a high wage": ("wage", 4711.5, ("both numbers", "many", "mean", "itemsets")),
-    "not a number": ("wage", float("nan"), ("both numbers", "many", "mean", "itemsets")),
-    "no wage": ("wage", None, ("both numbers", "many", "mean", "itemsets")),
+    "a word": (
+        "pet",
+        CANARY,
+        ("two cells", "all values", "pairs", "many", "mean", "itemsets", "rows"),
+    ),
+    "no word": (
+        "pet",
+        None,
+        ("two cells", "all values", "pairs", "many", "mean", "itemsets", "rows"),
+    ),
+    "too large": (
+        "age",
+        4711,
+        ("cuts", "pairs", "both numbers", "many", "mean", "itemsets", "rows"),
+    ),
+    "too small": (
+        "age",
+        -4711,
+        ("cuts", "pairs", "both numbers", "many", "mean", "itemsets", "rows"),
+    ),
+    "no number": (
+        "age",
+        None,
+        ("cuts", "pairs", "both numbers", "many", "mean", "itemsets", "rows"),
+    ),
+    "a high wage": (
+        "wage",
+        4711.5,
+        ("both numbers", "many", "mean", "itemsets", "rows"),
+    ),
+    "not a number": (
+        "wage",
+        float("nan"),
+        ("both numbers", "many", "mean", "itemsets", "rows"),
+    ),
+    "no wage": ("wage", None, ("both numbers", "many", "mean", "itemsets", "rows")),
 }
 CASES = [
     pytest.param(column, value, question, id=f"{name}, {question}")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.bits import Bits
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.table.baskets import (
     BasketBatch,
@@ -106,3 +107,9 @@ def test_splitting_keeps_every_basket():
     batch = parse_baskets(b"1\n\n2 3\n4\n5\n")
     assert [row for part in batch.split(2) for row in rows_of(part)] == [[1], [], [2, 3], [4], [5]]
     assert [len(part) for part in batch.split(2)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("labels", [("1", "tea"), ("tea", "1"), ("1", "٣"), ("1", "-2")])
+def test_one_item_that_is_no_number_is_enough_to_refuse_a_basket_file(labels):
+    with pytest.raises(SchemaError, match="whole-number item ids and nothing else"):
+        Universe.of(Domain((Items("items", labels),)))

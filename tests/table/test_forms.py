@@ -80,6 +80,12 @@ def test_long_files_give_a_basket_a_number_in_order_of_appearance(tmp_path_facto
     assert held(path) == list(expected.values())
 
 
+def test_items_of_a_long_file_stand_by_number_then_by_name(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text("tid,item\n1,tea\n1,10\n2,9\n2,Bread\n3,2\n")
+    assert read(path).domain.attributes[0].labels == ("2", "9", "10", "Bread", "tea")
+
+
 def test_flags_are_items_whatever_way_they_say_yes(tmp_path):
     flags = np.random.default_rng(4).random((20, 4)) < 0.4
     expected = [{f"i{place}" for place in np.flatnonzero(row)} for row in flags]

@@ -4,12 +4,13 @@ ask, classify, publish.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, Pictu
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
 
+if TYPE_CHECKING:
+    from sfumato.collect.simulating import Compared
+
 COLUMNS = ("age", "sex", "smoker", "diabetes")
 PROMISE = Guarantee.from_breach(rho1=0.05, rho2=0.50)
 KEEP = 0.9  # of every bit of a basket
@@ -43,6 +47,7 @@ COLUMN_KEEP = 0.5
 SQL = "SELECT sex, COUNT(*), AVG(age) FROM t WHERE smoker = 'yes' GROUP BY sex"
 PUBLISHED = 5_000  # people whose records are swapped
 COLLECTED = 3_000  # people who answer a campaign over HTTP
+REACH = NormalDist().inv_cdf(0.975)  # standard errors to the end of a 95 % interval
 CAMPAIGN = """\
 name = "demo"
 title = { en = "Synthetic health survey" }
@@ -333,6 +338,30 @@ class Demonstration:
             for each in found.compared
         ]  # fmt: skip
         yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)
+        yield from _answers_drawn(found.compared)
+
+
+def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
+    """What people answered, and what the server made of their reports, as a picture."""
+    panels = []
+    for name in dict.fromkeys(each.question for each in compared):
+        own = [each for each in compared if each.question == name]
+        panels.append(
+            Marginal(
+                name,
+                [each.answer for each in own],
+                [each.value for each in own],
+                [(each.high - each.low) / (2 * REACH) for each in own],
+                [each.truth for each in own],
+            )
+        )
+    try:
+        yield Picture.of(
+            marginals(panels, columns=2, quantity="share of people"),
+            "True shares of those who answered, and those reconstructed from their reports.",
+        )
+    except MissingExtraError as missing:
+        yield Note(str(missing))
 
 
 def _covers(answer: Answer, truth: float) -> bool:

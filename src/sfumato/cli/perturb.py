@@ -10,18 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.address import redacted
+from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
 from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
-from sfumato.engines import perturb_into
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
-from sfumato.plan import plan_release
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.table import Reader, Written, perturb_file, propose, read_items, reader_of
-from sfumato.table.readers import BasketReader
+from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
 COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
@@ -134,6 +132,8 @@ def _in_batches(
     domain = read_domain(reader, schema, items)
     mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
+        from sfumato.engines import perturb_into
+
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
         return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
@@ -180,6 +180,8 @@ def chosen_mechanism(
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+    from sfumato.plan import plan_release
+
     rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
     plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
@@ -204,20 +206,3 @@ def rows_about(reader: Reader, domain: Domain) -> int:
     if next(batches, None) is None:
         return seen
     return max(seen, (reader.size or 0) // BYTES_A_ROW)
-
-
-def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
-    """The domain to read true data by: the schema's, the items', or a proposed one."""
-    if items is not None and not reader.baskets:
-        raise ParameterError("--items is for basket files", hint="use --schema for records")
-    if items is not None and schema is not None:
-        raise ParameterError(
-            "--items and --schema both say what baskets may hold", hint="give one of them"
-        )
-    if items is not None:
-        return read_items(items, named=not isinstance(reader, BasketReader))
-    if schema is not None:
-        return Domain.load(schema)
-    proposal = propose(reader)
-    print_notes(proposal.notes)
-    return proposal.domain

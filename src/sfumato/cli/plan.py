@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import Epsilon, Force, Gamma, Json, Rho1, Rho2, check_drawing_target, share
 from sfumato.cli.pages import save_page
-from sfumato.cli.perturb import read_domain
 from sfumato.cli.printing import print_json, print_table
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError

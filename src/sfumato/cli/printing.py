@@ -89,7 +89,7 @@ def print_domain(domain: Domain) -> None:
 
 def value_labels(attribute: Any) -> tuple[str, ...]:
     """The values of an attribute; of a number its default bins, or its range where it has none."""
-    from sfumato.domain import Numeric
+    from sfumato.domain import Numeric  # numpy with it, which no command's help needs
 
     if not isinstance(attribute, Numeric):
         return attribute.labels

@@ -1,18 +1,15 @@
 """The source that a command works on: a release where the file carries its mechanism, else the
-truth.
+truth. Engines and models are loaded where one is asked for.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sfumato.cli.perturb import read_domain
+from sfumato.cli.domains import read_domain
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
-from sfumato.engines import open_source, release_in
 from sfumato.errors import DataError, ParameterError
-from sfumato.model.files import open_model
-from sfumato.model.fitted import fit_release
 from sfumato.model.format import is_model
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
@@ -37,10 +34,14 @@ def read_source(
     another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if is_model(file):
+        from sfumato.model.files import open_model
+
         return open_model(file)
     found = _counted_source(file, schema, items, engine, in_place, cache, form)
     if not fit or not isinstance(found, Release):
         return found
+    from sfumato.model.fitted import fit_release
+
     model = fit_release(found)
     print_notes([f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"])
     return model
@@ -70,6 +71,8 @@ def _counted_source(
             hint="leave --schema, --items and --form out",
         )
     if in_place:
+        from sfumato.engines import release_in
+
         return release_in(reader, cache=cache)
     return Release.of(reader.table(reader.provenance.mechanism.reports))
 
@@ -77,6 +80,8 @@ def _counted_source(
 def _engine_source(
     file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
 ) -> Source:
+    from sfumato.engines import open_source
+
     domain = None if schema is None else Domain.load(schema)
     wanted = domain if items is None else read_items(items)
     return open_source(file, engine, schema=wanted, cache=cache)

@@ -21,6 +21,7 @@ from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError, Unanswerable
 from sfumato.observation import ItemsetCounter, ItemSource
+from sfumato.table.readers import flat_names
 
 # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
 # many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
@@ -80,6 +81,15 @@ class SqlCounter:
         return min(self._found_rows) if self.stated_rows is None else self.stated_rows
 
     def _total(self) -> NDArray[Any]:
+        """Rows counted without a look at any column are looked at in all of them: who reads them
+        into memory refuses them whole.
+        """
+        lists = [a for a in self.domain if _in_lists(a) and not self.relation.flags]
+        for attribute in lists:
+            self.item_counts(attribute)
+        columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
+        if columns:
+            self._check_columns(columns)
         return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
 
     @cached_property

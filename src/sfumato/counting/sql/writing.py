@@ -166,9 +166,14 @@ class StatementWriter:
         ]
         return exp.select(*counts).from_(self.rows_from.copy())
 
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether the engine keeps the extremes of blocks of rows, as DuckDB does but of text."""
+        return self.dialect == "duckdb" and not self.flags
+
     def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
         tests = _strange(name, attribute, kinds, self.dialect)
-        if self.dialect != "duckdb":
+        if not self._in_blocks:
             absent = exp.Is(this=_column(name), expression=exp.null())
             return self._count_where([exp.or_(absent, *tests, *_beyond(attribute, _column(name)))])
         # Of nulls and extremes DuckDB keeps account for every block, and then reads no row.
