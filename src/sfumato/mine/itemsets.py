@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
+from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
 from sfumato.notebook import Framed, html_table
@@ -227,16 +228,17 @@ def frequent_itemsets(
     nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
     as the papers do).
 
-    >>> from sfumato.bits import Bits
-    >>> from sfumato.estimation.supports.flipped import FlippedSupports
-    >>> baskets = Bits.from_dense(np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool))
-    >>> found = frequent_itemsets(FlippedSupports(baskets, ("tea", "milk", "jam")), 0.6)
+    >>> from sfumato.source import Exact
+    >>> from sfumato.table import read
+    >>> people = Exact(read({"tea": ["yes", "yes", "no"], "milk": ["yes", "yes", "yes"]}))
+    >>> found = frequent_itemsets(people, 0.6)
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
-    [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk',
-    'jam'), 0.667)]
+    [(('tea=yes',), 0.667), (('milk=yes',), 1.0), (('tea=yes', 'milk=yes'), 0.667)]
     """
     supports = _supports_of(source)
     fraction = _fraction(min_support, min_count, top, supports.rows)
+    if top is not None and isinstance(supports, AskedSupports):
+        fraction = max(fraction, 0.999 * supports.least(top))
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
     for name, value in (
         ("max_length", max_length),
@@ -308,9 +310,9 @@ class _Search:
             if isinstance(longer, Lost):
                 lost = longer
                 break
-            tier = longer
+            threshold = self._raised(threshold, [*tiers, longer])
+            tier = self._above(longer, threshold)
             tiers.append(tier)
-            threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
         asked = threshold.level is not None  # else they are computed when somebody looks
@@ -369,6 +371,14 @@ class _Search:
             items = np.arange(len(self.supports.names), dtype=np.int32)[:, None]
             return iter([(items, np.zeros_like(items))] if len(items) else [])
         return _joined(tier, self.supports.groups, self.max_candidates)
+
+    def _above(self, tier: Tier, threshold: Threshold) -> Tier:
+        """With `top`, what a raised threshold leaves of a tier: the rest would be joined for
+        nothing.
+        """
+        if self.top is None:
+            return tier
+        return tier.take(np.flatnonzero(threshold.survives(tier.measured, self.supports.rows)))
 
     def _raised(self, threshold: Threshold, tiers: list[Tier]) -> Threshold:
         """With `top`, the support of the last of the best so far: no itemset below it can enter the
