@@ -420,3 +420,70 @@ def test_the_outlook_says_what_would_do() -> None:
     needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
     again = plan_release(CENSUS, needed, guarantee=NINETEEN)
     assert again.outlook is not None and again.outlook.usable
+
+
+def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:
+    """A range that holds half of the people in one bin of six: predicted at that truth."""
+    number = Numeric("gain", 0, 99, cuts=(10, 20, 30, 40, 50))
+    rng = np.random.default_rng(4)
+    truth = Table(Domain((number,)), (rng.integers(0, 100, ROWS).astype(np.uint8),))
+    mechanism = Questionnaire.promising(NINETEEN, truth.domain, questions="singles:1")
+    predicted = Demand(truth.domain).range_spread(mechanism) * math.sqrt(ROWS)
+    binned = truth.recode(mechanism.domain)
+    upper = [
+        perturb(binned, mechanism, seeded(seed)).marginal(["gain"]).value[-1] for seed in range(400)
+    ]
+    assert predicted == pytest.approx(np.std(upper), rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["retention", "piecewise", "square-wave"])
+def test_quartiles_and_ranges_of_a_number_come_out_as_predicted(name: str) -> None:
+    """A rough truth that is even in the large, since an even one is smoothed to next to no error;
+    errors by repeated perturbation, through SQL.
+    """
+    number, rows = Numeric("score", 0, 39), 10_000
+    codes = np.repeat(np.arange(40), np.tile([50, 450, 100, 400], 10))
+    truth = Table(Domain((number,)), (codes.astype(np.uint8),))
+    wanted = [np.quantile(codes, 0.25), np.quantile(codes, 0.75)]
+    offers = {
+        purpose: next(
+            option
+            for option in plan_release(
+                truth.domain, rows, guarantee=NINETEEN, purpose=purpose
+            ).options
+            if option.name == name
+        )
+        for purpose in ("quantiles", "ranges")
+    }
+    sql = (
+        "SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY score) AS q, "
+        "PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY score) AS r, "
+        "COUNT(*) FILTER (WHERE score >= 10 AND score < 30) AS half FROM t"
+    )
+    mechanism, off = offers["quantiles"].mechanism, []
+    for seed in range(60):
+        (row,) = query(perturb(truth, mechanism, seeded(seed)), sql)
+        quartiles = row["q"].value - wanted[0], row["r"].value - wanted[1]
+        off.append((*quartiles, row["half"].value - rows / 2))
+    quartiles = math.sqrt(np.mean(np.array(off)[:, :2] ** 2)) / 39  # on whole numbers
+    half = math.sqrt(np.mean(np.array(off)[:, 2] ** 2)) / (rows / 2)
+    assert 0.6 < offers["ranges"].error / half < 1.7, half
+    assert 0.4 < offers["quantiles"].error / quartiles < 2.5, quartiles  # on whole numbers
+
+
+def test_what_bins_cannot_tell_is_not_offered() -> None:
+    plan = plan_release(PEOPLE, 3000, guarantee=NINETEEN, purpose="quantiles")
+    assert {option.name for option in plan.options} == {"retention"}
+    assert "'age' in bins, of which nothing tells a quantile" in plan.refused["gamma-diagonal"]
+    assert "are none" in plan.refused["square-wave"]  # pet and sex
+    with pytest.raises(ParameterError, match="a range cannot be planned"):
+        plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="ranges")
+
+
+def test_few_values_are_best_asked_as_they_are() -> None:
+    """Of sixteen values k-ary response (retention) tells quartiles best; of many a window."""
+    few, many = (Domain((Numeric("n", 1, size),)) for size in (16, 5000))
+    plans = [
+        plan_release(each, 48_842, guarantee=NINETEEN, purpose="quantiles") for each in (few, many)
+    ]
+    assert [plan.best.name for plan in plans] == ["retention", "square-wave"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,42 +19,43 @@ _PACKED_BYTES = 1 << 19
 _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
-@dataclass(frozen=True, eq=False)
 class Bits:
     """A 0/1 matrix of `rows` baskets by `items`, packed by item.
 
     `words[i]` holds the column of item i, 64 rows a word: row r is bit r % 64 of word r // 64. The
-    unused high bits of the last word are 0.
+    unused high bits of the last word are 0. What was made of lists of items keeps them, and is
+    packed when its words are first asked for.
 
     >>> bits = Bits.from_dense(np.array([[True, False], [True, True]]))
     >>> bits.rows, bits.items, bits.counts().tolist()
     (2, 2, [2, 1])
     """
 
-    words: NDArray[np.uint64]  # (items, ceil(rows / 64))
     rows: int
+    items: int  # that is of columns
+    _words: NDArray[np.uint64] | None  # (items, ceil(rows / 64))
+    _lists: tuple[NDArray[np.int64], NDArray[np.int32]] | None
 
-    def __post_init__(self) -> None:
-        words = np.ascontiguousarray(self.words, dtype=np.uint64)
-        if self.rows < 0 or words.ndim != 2 or words.shape[1] != _words_for(self.rows):
+    def __init__(self, words: NDArray[np.uint64], rows: int) -> None:
+        words = np.ascontiguousarray(words, dtype=np.uint64)
+        if rows < 0 or words.ndim != 2 or words.shape[1] != _words_for(rows):
             raise DataError(
-                f"words of shape {words.shape} do not hold {self.rows} rows; use (items, "
-                f"{_words_for(self.rows)})"
+                f"words of shape {words.shape} do not hold {rows} rows; use (items, "
+                f"{_words_for(rows)})"
             )
-        if (
-            self.rows % WORD_BITS
-            and words.size
-            and np.any(words[:, -1] >> np.uint64(self.rows % WORD_BITS))
-        ):
+        if rows % WORD_BITS and words.size and np.any(words[:, -1] >> np.uint64(rows % WORD_BITS)):
             raise DataError(
-                f"bits beyond row {self.rows} are set; clear the unused high bits of the last word"
+                f"bits beyond row {rows} are set; clear the unused high bits of the last word"
             )
-        object.__setattr__(self, "words", words)
+        self.rows, self.items, self._words, self._lists = rows, int(words.shape[0]), words, None
 
     @property
-    def items(self) -> int:
-        """The number of items, that is of columns."""
-        return int(self.words.shape[0])
+    def words(self) -> NDArray[np.uint64]:  # (items, ceil(rows / 64))
+        """The column of each item."""
+        if self._words is None:
+            assert self._lists is not None
+            self._words = _words_of(*self._lists, self.items)
+        return self._words
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,19 +91,21 @@ class Bits:
         """
         offsets, items = np.asarray(offsets), np.asarray(items)
         _check_csr(offsets, items, universe_size)
-        rows = len(offsets) - 1
-        words = np.empty((universe_size, _words_for(rows)), dtype=np.uint64)
-        step = max(8, _PACKED_BYTES // (8 * max(universe_size, 1)))
-        for first in range(0, words.shape[1], step):
-            part = words[:, first : first + step]
-            ends = offsets[first * WORD_BITS : min((first + step) * WORD_BITS, rows) + 1]
-            part[:] = _packed(ends - ends[0], items[ends[0] : ends[-1]], part.shape)
-        return cls(words, rows)
+        if not _ascending(offsets, items):
+            return cls(_words_of(offsets, items, universe_size), len(offsets) - 1)
+        made = cls.__new__(cls)
+        made.rows, made.items, made._words = len(offsets) - 1, int(universe_size), None
+        made._lists = offsets.astype(np.int64), items.astype(np.int32)
+        for array in made._lists:  # handed out as they are
+            array.setflags(write=False)
+        return made
 
     def to_csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Offsets (rows + 1) and the items of every row, rows in order and items ascending within a
         row.
         """
+        if self._lists is not None:
+            return self._lists
         sizes = np.zeros(self.rows + 1, dtype=np.int64)
         parts = []
         for start, block in self._blocks():
@@ -168,6 +170,12 @@ class Bits:
     def take(self, rows: NDArray[np.integer]) -> Bits:
         """The baskets with these row numbers, in this order, repeats allowed."""
         rows = np.asarray(rows, dtype=np.int64)
+        if self._lists is not None:
+            offsets, items = self._lists
+            sizes = np.diff(offsets)[rows]
+            ends = np.concatenate([[0], np.cumsum(sizes)])
+            places = np.repeat(offsets[rows] - ends[:-1], sizes) + np.arange(ends[-1])
+            return Bits.from_csr(ends, items[places], self.items)
         words = np.zeros((self.items, _words_for(len(rows))), dtype=np.uint64)
         for item in range(self.items):
             packed = np.packbits(self.column(item)[rows], bitorder="little")
@@ -240,6 +248,26 @@ def _check_csr(
         raise DataError(
             f"item numbers must lie in 0..{universe_size - 1}; found {items.min()}..{items.max()}"
         )
+
+
+def _ascending(offsets: NDArray[np.integer], items: NDArray[np.integer]) -> bool:
+    """Whether the items of every row ascend, so that none is there twice."""
+    falls = np.flatnonzero(items[1:] <= items[:-1]) + 1
+    return bool(np.isin(falls, offsets, assume_unique=False).all()) if len(falls) else True
+
+
+def _words_of(
+    offsets: NDArray[np.integer], items: NDArray[np.integer], universe_size: int
+) -> NDArray[np.uint64]:
+    """The words of lists of items, packed block by block."""
+    rows = len(offsets) - 1
+    words = np.empty((universe_size, _words_for(rows)), dtype=np.uint64)
+    step = max(8, _PACKED_BYTES // (8 * max(universe_size, 1)))
+    for first in range(0, words.shape[1], step):
+        part = words[:, first : first + step]
+        ends = offsets[first * WORD_BITS : min((first + step) * WORD_BITS, rows) + 1]
+        part[:] = _packed(ends - ends[0], items[ends[0] : ends[-1]], part.shape)
+    return words
 
 
 def _packed(

@@ -244,12 +244,16 @@ class CutLaw:
 @dataclass(frozen=True, eq=False)
 class SymbolLaw:
     """A report is one symbol for a whole basket: `decode` gives, of the tally, the estimated people
-    who hold each of the itemsets asked about, and the variances.
+    who hold each of the itemsets asked about, and the variances; `kept` the same of those who hold
+    it and whose basket kept it under its cap.
     """
 
     tally: CellTally
     itemsets: tuple[tuple[int, ...], ...]
     decode: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+    kept: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+    cap: int
+    whole: bool  # whether any item of the universe could be told, by its hash
 
 
 ItemLaw = FlipLaw | CutLaw

@@ -67,6 +67,22 @@ def test_a_plan_under_a_guarantee() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("purpose", ["means", "quantiles", "ranges", "counts"])
+def test_what_a_plan_says_to_type_works(purpose: str) -> None:
+    """Every command, of a schema and of data, perturbs as it says."""
+    Path("ages.csv").write_text("\n".join(["age", *map(str, range(100)), ""]))
+    Domain((Numeric("age", 0, 99, cuts=(20, 60)),)).save("ages.toml")
+    for asked in ("ages.toml", "ages.csv"):
+        plan = result(f"plan {asked} --rows 100 --gamma 19 --for {purpose}")
+        assert len(plan["mechanisms"]) >= 3
+        for option in plan["mechanisms"]:
+            line = option["command"].replace("DATA", "ages.csv").removeprefix("sfumato ")
+            done = result(f"{line} --force")
+            assert done["mechanism"] == option["mechanism"]
+            assert done["gamma"] <= 19
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_plan_for_an_accuracy_and_for_both() -> None:
     alone = result("plan people.toml --rows 30000 --wanted-error 10% --at-support 0.05")
     assert all(option["error"] <= 0.1 for option in alone["mechanisms"])

@@ -234,3 +234,28 @@ def test_two_numbers_at_once_are_refused_by_name_of_the_limit():
         release.marginal([AGE.cells_by_cuts([50]), FINE.cells_by_cuts([5000])])
     answer = next(iter(sf.query(release, "SELECT AVG(weight) AS a FROM t")))["a"]
     assert abs(answer.value - truth.columns[1].mean()) < 4.5 * answer.stderr
+
+
+def test_the_zeros_of_a_column_are_told_from_what_is_near_them():
+    """Nine of ten people have exactly 0 on a grid whose steps are 40 wide: the third quartile is 0
+    and the count of zeros holds the truth; a column without a spike keeps its spread.
+    """
+    number = Numeric("gain", 0, 9999)
+    rng = np.random.default_rng(3)
+    spent = np.where(rng.random(40_000) < 0.9, 0, rng.integers(2000, 9999, 40_000))
+    even = rng.integers(0, 10_000, 40_000)
+    sql = (
+        "SELECT PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY gain) AS q, "
+        "COUNT(*) FILTER (WHERE gain < 1) AS none FROM t"
+    )
+    found = []
+    for codes in (spent, even):
+        truth = Table(Domain((number,)), (codes.astype(np.uint16),))
+        mechanism = SquareWave.promising(Guarantee(19), truth.domain)
+        (row,) = sf.query(sf.perturb(truth, mechanism, seeded(1)), sql)
+        found.append(row)
+    assert found[0]["q"].value == 0
+    zeros = int((spent == 0).sum())
+    assert abs(found[0]["none"].value - zeros) < 4 * found[0]["none"].stderr < 0.1 * zeros
+    assert found[1]["q"].value == pytest.approx(7500, abs=300)
+    assert found[1]["none"].value < 200

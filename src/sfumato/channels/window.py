@@ -85,6 +85,7 @@ class Windowed(Channel):
     questions: int = 1
     place: int = 0  # of this number among them
     answers: int = 0  # of the tally's rows, where there are several questions
+    points: Floats | None = None  # (cells, values): where the grid values themselves lie
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -115,7 +116,7 @@ class Windowed(Channel):
 
     def on_grid(self) -> Windowed:
         """The same with every value of the grid a cell of its own."""
-        return replace(self, merge=np.eye(self.shape.values))
+        return replace(self, merge=np.eye(self.shape.values), points=None)
 
     @cached_property
     def spread(self) -> Floats:  # (values, cells)

@@ -27,6 +27,7 @@ from sfumato.cli.options import (
 from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
+from sfumato.cli.rounds import earlier
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
@@ -50,11 +51,12 @@ WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
 def mine(
-    file: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE",
-            help="A perturbed file, or true records or baskets; - is standard input.",
+            metavar="FILE…",
+            help="A perturbed file, or true records or baskets; - is standard input. Several "
+            "are the rounds of one series.",
         ),
     ],
     min_support: Annotated[
@@ -161,9 +163,9 @@ def mine(
     """
     _check_asked(maximal and closed, min_confidence, sort, rules, (plot, output), force)
     called = None if names is None else read_names(names)
-    read_as = None if truth else form
-    source = read_source(file, schema, items, engine, cache=not no_cache, form=read_as, fit=fit)
-    exact = None if truth is None else _truth_beside(file, truth, source, form)
+    how: dict[str, Any] = {"cache": not no_cache, "form": None if truth else form, "fit": fit}
+    source = mined_source(files, schema, items, engine, **how)
+    exact = None if truth is None else _truth_beside(files[0], truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
@@ -193,12 +195,26 @@ def mine(
     if output is not None:
         write_result(implied if implied is not None else shown, output)
     if plot is not None:
-        draw(shown, implied, errors, exact, origin_of(file, source), plot)
+        draw(shown, implied, errors, exact, origin_of(files[0], source), plot)
     if json:
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
     print_notes(_length_notes(source))
+
+
+def mined_source(
+    files: list[str], schema: Path | None, items: Path | None, engine: str | None, **how: Any
+) -> Source:
+    """The source in a file, or the rounds that several files are."""
+    if len(files) == 1:
+        return read_source(files[0], schema, items, engine, **how)
+    if schema or items or engine or how["fit"]:
+        raise ParameterError(
+            "several files are the rounds of one series, which carry their own items",
+            hint="leave --schema, --items, --engine and --fit out",
+        )
+    return earlier(files)
 
 
 def _length_notes(source: Source) -> list[str]:

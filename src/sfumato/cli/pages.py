@@ -45,10 +45,15 @@ def save_page(
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     """The file, its rows, how it was perturbed and what was promised."""
+    from sfumato.engines.rounds import RoundsSource
+
     facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
     if isinstance(source, Model):
         made = f"a model fitted to reports of {source.mechanism.name}"
         return [*facts, ("mechanism", made), ("guarantee", str(source.mechanism.guarantee))]
+    if isinstance(source, RoundsSource):
+        made = f"item-set, in {len(source.releases)} rounds"
+        return [*facts, ("mechanism", made), ("guarantee", str(source.guarantee))]
     if not isinstance(source, Release):
         return [*facts, ("mechanism", "none"), ("guarantee", TRUE)]
     provenance = source.provenance

@@ -14,6 +14,7 @@ from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
 from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
+from sfumato.cli.rounds import RoundOptions, tell
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
@@ -24,6 +25,11 @@ from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 USUAL_ROWS = 10_000  # where nothing tells how many there are
 COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
 BYTES_A_ROW = 40  # of a long file, about
+ROUNDS = "Baskets in rounds"
+ONE_SHOT = (
+    "item-set was chosen, the plan's best for baskets: one report of everyone tells of single "
+    "items; for itemsets of two and more, ask in rounds instead (--round 1)"
+)
 READ_OFF = (
     "the values, ranges and cuts were read off the true data and are told with the file, outside "
     "the guarantee; "
@@ -87,6 +93,33 @@ def perturb(
             metavar="URL", help="Let Spark do it, by its master: local[2], spark://host:7077."
         ),
     ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(
+            "--round",
+            metavar="K",
+            help="Ask baskets in rounds: 40 % of the people for any item, then 30 % and 30 % for "
+            "what those before them made probable.",
+            rich_help_panel=ROUNDS,
+        ),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="A round before this one; once for each.",
+            rich_help_panel=ROUNDS,
+        ),
+    ] = None,
+    find: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=4096,
+            help="How many itemsets of largest support the rounds look for; 64 unless stated.",
+            rich_help_panel=ROUNDS,
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -100,12 +133,19 @@ def perturb(
         check_output(Path(output), force, json)
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
-    how = {"copies": copies, "keep_order": keep_order, "order": order, "force": force}
+    how: dict[str, Any] = {
+        "copies": copies,
+        "keep_order": keep_order,
+        "order": order,
+        "force": force,
+    }
+    rounds = RoundOptions(turn, tuple(after or ()), find)
+    rounds.check(chosen, output, copies, engine)
     if engine is not None and form is not None:
         raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
         reader = reader_of(data, form)
-        written = _in_batches(reader, output, chosen, schema, items, rng, **how)
+        written = _in_batches(reader, output, chosen, schema, items, rng, rounds, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -127,9 +167,12 @@ def _in_batches(
     schema: Path | None,
     items: Path | None,
     rng: Keystream,
+    rounds: RoundOptions,
     **how: Any,
 ) -> Written:
     domain = read_domain(reader, schema, items)
+    if rounds.asked:
+        return _round(reader, output, options, domain, rng, rounds, **how)
     mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         from sfumato.engines import perturb_into
@@ -137,6 +180,29 @@ def _in_batches(
         return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
         return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
+
+
+def _round(
+    reader: Reader,
+    output: str,
+    options: MechanismOptions,
+    domain: Domain,
+    rng: Keystream,
+    rounds: RoundOptions,
+    **how: Any,
+) -> Written:
+    """One round: what its people are asked follows from those before it."""
+    mechanism, turn = (
+        rounds.first(options, domain)
+        if rounds.round == 1
+        else rounds.following(options, reader, domain)
+    )
+    with progress_bar("perturbing") as progress:
+        written = perturb_file(
+            reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
+        )
+    tell(mechanism, turn, output)
+    return written
 
 
 def _with_spark(
@@ -180,11 +246,16 @@ def chosen_mechanism(
     assert guarantee is not None
     if not math.isfinite(guarantee.gamma):
         raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+    from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan import plan_release
+    from sfumato.plan.rounds import InRounds
 
     rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
     plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
+    if isinstance(best.mechanism, InRounds):
+        print_notes((ONE_SHOT,))
+        return ItemSet.promising(guarantee, domain)
     if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"

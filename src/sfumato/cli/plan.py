@@ -58,7 +58,8 @@ def plan(
         typer.Option(
             "--for",
             metavar="WHAT",
-            help="itemsets, pairs, counts, means or classes: what decides the order.",
+            help="itemsets, pairs, counts (of ranges that end at the schema's cuts), ranges (that "
+            "end anywhere), means, quantiles or classes: what decides the order.",
         ),
     ] = "itemsets",
     length: Annotated[
@@ -119,7 +120,7 @@ def plan(
     if plot is not None:
         draw(found, domain, wish, schema, plot)
     if json:
-        print_json(found.to_dict())
+        print_json(found.to_dict(**_typed(schema)))
     else:
         print_plan(found, details, schema)
 
@@ -170,7 +171,8 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
         print()
         for sentence in found.outlook.sentences():
             print(sentence)
-    print(f"\nto use the first: {_command(found, schema)}")
+    commands = found.commands(**_typed(schema))
+    print(f"\nto use the first: {commands[0][1]}")
     if not details:
         print("the others, absolute errors by length, parameters and assumptions: --details")
         return
@@ -182,7 +184,7 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
     print()
     print_table(found.detail_header(), found.details(), left=4)
     print()
-    print_table(("mechanism", "what to type"), found.commands(), left=2)
+    print_table(("mechanism", "what to type"), commands, left=2)
     if found.refused:
         print()
         print_table(("not possible", "why"), list(found.refused.items()), left=2)
@@ -191,11 +193,11 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
         print(f"assumed: {assumption}")
 
 
-def _command(found: Plan, schema: str) -> str:
+def _typed(schema: str) -> dict[str, Any]:
     """What to type: with the schema that was planned, or the data whose schema was proposed."""
     if schema.endswith(".toml") or schema == "SCHEMA":
-        return found.best.command(schema=schema)
-    return found.best.command(data=schema)
+        return {"schema": schema}
+    return {"data": schema, "schema": None}
 
 
 def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: Path) -> None:

@@ -236,14 +236,35 @@ class SmoothEvidence(Evidence):
         return factor * grid.mean, factor**2 * (grid.covariance + drawn)
 
     @cached_property
+    def _spikes(self) -> list[Floats]:
+        """Of each grid value the part that lies at itself and not around it, group by group."""
+        if self.channel.points is None:
+            return [np.zeros(len(mean)) for mean, _ in self._grids]
+        return [_spikes(mean, np.sqrt(np.diag(covariance))) for mean, covariance in self._grids]
+
+    @cached_property
+    def _merges(self) -> list[Floats]:  # (cells, values) each
+        """Which part of each grid value lies in each cell, group by group."""
+        merge, points = self.channel.merge, self.channel.points
+        if points is None:
+            return [merge] * len(self._grids)
+        return [merge * (1 - part) + points * part for part in self._spikes]
+
+    @cached_property
     def total(self) -> NDArray[Any]:
-        means = np.stack([mean for mean, _ in self._grids])
-        return (means @ self.channel.merge.T).reshape(self.channel.inputs)
+        pairs = zip(self._grids, self._merges, strict=True)
+        found = np.stack([merge @ mean for (mean, _), merge in pairs])
+        return found.reshape(self.channel.inputs)
 
     @cached_property
     def _covariances(self) -> NDArray[Any]:  # (groups, cells, cells)
-        merge = self.channel.merge
-        return np.stack([merge @ c @ merge.T + _cut(merge, mean) for mean, c in self._grids])
+        parts = zip(self._grids, self._merges, self._spikes, strict=True)
+        return np.stack(
+            [
+                merge @ covariance @ merge.T + _cut(self.channel.merge, mean * (1 - spikes))
+                for (mean, covariance), merge, spikes in parts
+            ]
+        )
 
     @cached_property
     def squares(self) -> NDArray[Any]:
@@ -317,6 +338,17 @@ class GridSums:
         aside = np.moveaxis(weights, self.axis, -3)
         grid = np.einsum("...kpn,kpv->...vn", aside, self._powers(centre))
         return self.evidence.covariance_matrix(grid) / self.copies**2
+
+
+def _spikes(mean: Floats, stderr: Floats) -> Floats:  # (values,)
+    """How much of each value is more than both its neighbours, by two standard errors.
+
+    Numbers around a grid value are rounded to its neighbours too: what these do not show lies at
+    the value itself, such as the zeros of a column that has many.
+    """
+    padded = np.pad(np.maximum(mean, 0), 1)
+    most = np.maximum(padded[:-2], padded[2:]) + 2 * stderr
+    return np.clip(1 - most / np.maximum(mean, 1e-9), 0, 1)
 
 
 def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)

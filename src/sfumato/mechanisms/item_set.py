@@ -30,11 +30,12 @@ from sfumato.received import MOST_LABELS, Received, read_text
 
 CAP = 8  # own symbols of a basket under collision, whose hashes cost more the more it may hold
 DIRECT_CAP = 24  # own candidates of a basket: few hold more, so that little is left out
+LOST_BY_CAP = 2.0  # times the variance, what the smaller cap may cost
 SEEDS = 1 << 12  # entries of the pool of hashes
 FINENESS = 256  # the denominator of a gamma that is no simple fraction
 MOST_GAMMA = 10_000
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
-MOST_CAP = 64
+MOST_CAP = 256
 MOST_CANDIDATES_BYTES = 1 << 22
 NONE = "(none)"
 MOST_HELD = 1 << 12  # symbols of a basket that are thought of
@@ -151,11 +152,13 @@ class ItemSet(Mechanism):
         most, value = min(DIRECT_CAP if cap is None else cap, items), float(gamma)
         if most < 1:
             raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
+        hashed = CAP if cap is None else cap
         direct = (items + most * value) / (value - 1) ** 2
-        if direct <= collision_variance(most, best_buckets(most, value), value):
+        collision = collision_variance(hashed, best_buckets(hashed, value), value)
+        # With the smaller cap of its own, hashing loses part of the large baskets.
+        if direct <= (collision if hashed == most else LOST_BY_CAP * collision):
             return cls(domain, gamma, most, singles)
-        most = CAP if cap is None else cap
-        return cls(domain, gamma, most, buckets=best_buckets(most, value))
+        return cls(domain, gamma, hashed, buckets=best_buckets(hashed, value))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -241,7 +244,7 @@ class ItemSet(Mechanism):
         """
         a, b = self._parts
         drawn = rng.below(self.total, bits.rows).astype(np.int64)
-        offsets, own = self._held(bits).to_csr()
+        offsets, own = self._held(bits)
         sizes = np.diff(offsets)
         kept = np.minimum(sizes, self.cap) * (a - b)
         symbols = np.minimum((drawn - kept) // b, len(self.candidates))
@@ -249,12 +252,29 @@ class ItemSet(Mechanism):
         symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
         return symbols
 
-    def _held(self, bits: Bits) -> Bits:
-        """Which candidates each basket holds."""
-        if all(len(each) == 1 for each in self.candidates):
-            return bits.select([each[0] for each in self.candidates])
-        words = [np.bitwise_and.reduce(bits.words[list(each)]) for each in self.candidates]
-        return Bits(np.stack(words), bits.rows)
+    def _held(self, bits: Bits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Which candidates each basket holds: offsets (rows + 1) and the candidates of every row.
+
+        Items that no candidate names are left out first, so that a wide universe costs nothing.
+        """
+        offsets, items = bits.to_csr()
+        named = np.array(sorted({item for each in self.candidates for item in each}))
+        place = np.full(bits.items, -1, dtype=np.int32)
+        place[named] = np.arange(len(named))
+        if self._singles:
+            place[[each[0] for each in self.candidates]] = np.arange(len(self.candidates))
+        places = place[items]
+        kept = places >= 0
+        ends = np.concatenate([[0], np.cumsum(kept)])[offsets]
+        if self._singles:
+            return ends, places[kept]
+        words = Bits.from_csr(ends, places[kept], len(named)).words
+        held = [np.bitwise_and.reduce(words[place[list(each)]]) for each in self.candidates]
+        return Bits(np.stack(held), bits.rows).to_csr()
+
+    @property
+    def _singles(self) -> bool:
+        return all(len(each) == 1 for each in self.candidates)
 
     def _collided(self, bits: Bits, rng: Keystream) -> Columns:
         """A hash and a bucket each: an own bucket, one that filled up, or any."""
@@ -359,13 +379,25 @@ class ItemSet(Mechanism):
 
     @property
     def symbol_law(self) -> SymbolLaw:
-        return SymbolLaw(self._tally(), self.asked, self.decoded)
+        whole = not self.candidates
+        return SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole)
 
     @property
     def _chances(self) -> tuple[float, float]:
         """How often a symbol is reported where it is own and kept, and where it is not own."""
         a, b = self._parts
         return a / self.total, b / self.total if self.candidates else 1 / self.buckets
+
+    def kept(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people who hold each itemset and whose basket kept it, and the variances,
+        who keeps what counted as chance.
+        """
+        people = float(np.sum(counts))
+        own, other = self._chances
+        found = (self._hits(counts) - people * other) / (own - other)
+        shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
+        noise = people * shown * (1 - shown) / (own - other) ** 2
+        return found, noise + self._pool_noise(found, noise, people)
 
     def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people who hold each itemset, and the variances, the people held fixed."""
@@ -545,19 +577,16 @@ def pool_of(pool: str, seeds: int, count: int) -> NDArray[np.int64]:  # (seeds, 
 def some_of(
     starts: NDArray[np.int64], sizes: NDArray[np.int64], count: int, rng: Keystream
 ) -> NDArray[np.int64]:  # (rows, count)
-    """For each run of `sizes` places from `starts` on, `count` of its places drawn evenly: those
-    with the least of 64-bit keys, all drawn again should two be equal.
+    """For each run of `sizes` places from `starts` on, `count` different ones of its places, every
+    such set equally likely (Floyd: a place up to the last that may be drawn, or that last one
+    where it was drawn before).
     """
-    rows = np.repeat(np.arange(len(sizes)), sizes)
-    firsts = np.cumsum(sizes) - sizes
-    while True:
-        keys = rng.words(len(rows))
-        order = np.lexsort((keys, rows))
-        same = (np.diff(rows[order]) == 0) & (np.diff(keys[order].astype(np.uint64)) == 0)
-        if not same.any():
-            break
-    chosen = order[firsts[:, None] + np.arange(count)]
-    return chosen - firsts[:, None] + starts[:, None]
+    chosen = np.empty((count, len(sizes)), dtype=np.int64)
+    for turn in range(count):
+        last = sizes - count + turn
+        drawn = rng.below_each(last + 1)
+        chosen[turn] = np.where((chosen[:turn] == drawn).any(axis=0), last, drawn)
+    return chosen.T + starts[:, None]
 
 
 def _poisson(load: float, places: NDArray[Any]) -> NDArray[Any]:

@@ -320,6 +320,8 @@ class Questionnaire(Mechanism):
         if any(self._is_public(part) for part in cells):
             return None
         places = [self._private.axis(part.name) for part in cells]
+        if len(cells) == 1:
+            return self._foretold_of_one(places[0], cells[0], weights, shares)
         laws = [part.counts() / part.attribute.size for part in cells]
         total = 0.0
         for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
@@ -327,6 +329,23 @@ class Questionnaire(Mechanism):
             total += square / told if told else 0.0
         seen = float((weights**2 * shares).sum()) - float((weights * shares).sum()) ** 2
         return max(0.0, total - seen)
+
+    def _foretold_of_one(
+        self, axis: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """The same of one column, at any truth: of each question the variance of k-ary response,
+        all weighted by how much they tell.
+        """
+        gamma, even, told = float(self.gamma), cells.counts() / cells.attribute.size, 0.0
+        for each in self.questions:
+            if axis not in each.columns or each.map is not None:
+                continue
+            keep = (gamma - 1) / (gamma + each.answers - 1)
+            seen = keep * shares + (1 - keep) * even
+            variance = float(seen @ weights**2) - float(seen @ weights) ** 2
+            told += each.weight / ONE * keep**2 / max(variance, 1e-300)
+        known = float(shares @ weights**2) - float(shares @ weights) ** 2
+        return max(0.0, 1 / told - known) if told else None
 
     def _told(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""

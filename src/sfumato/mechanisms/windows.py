@@ -230,7 +230,8 @@ class Windows(Mechanism):
         merge = shares_of(cells[0], self.shapes[place].values)
         tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
         answers = self.private_reports.attributes[-1].size
-        channel = Windowed(self.shapes[place], merge, (), len(self.shapes), place, answers)
+        points = points_of(cells[0], self.shapes[place].values)
+        channel = Windowed(self.shapes[place], merge, (), len(self.shapes), place, answers, points)
         return Observation(tuple(cells), tally, channel)
 
     def foretold(
@@ -298,6 +299,17 @@ def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any
     merge = np.zeros((cells.size, values))
     np.add.at(merge, cells.group, masses)
     return merge / np.maximum(cells.counts(), 1)[:, None] if evenly else merge
+
+
+def points_of(cells: Cells, values: int) -> NDArray[Any] | None:
+    """Which cell each grid value itself lies in, (cells, values); None where all values are the
+    grid's.
+    """
+    size = cells.attribute.size
+    if size == values:
+        return None
+    codes = np.rint(np.arange(values) * ((size - 1) / (values - 1))).astype(np.int64)
+    return np.equal.outer(np.arange(cells.size), cells.assign(codes)).astype(np.float64)
 
 
 def _standing_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
+from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
 from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
 from sfumato.notebook import Framed, html_table
@@ -237,6 +238,8 @@ def frequent_itemsets(
     """
     supports = _supports_of(source)
     fraction = _fraction(min_support, min_count, top, supports.rows)
+    if top is not None and isinstance(supports, AskedSupports):
+        fraction = max(fraction, 0.999 * supports.least(top))
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
     for name, value in (
         ("max_length", max_length),
@@ -308,9 +311,9 @@ class _Search:
             if isinstance(longer, Lost):
                 lost = longer
                 break
-            tier = longer
+            threshold = self._raised(threshold, [*tiers, longer])
+            tier = self._above(longer, threshold)
             tiers.append(tier)
-            threshold = self._raised(threshold, tiers)
         kept = tuple(tier for tier in tiers if len(tier.itemsets))
         rows = self.supports.rows
         asked = threshold.level is not None  # else they are computed when somebody looks
@@ -369,6 +372,14 @@ class _Search:
             items = np.arange(len(self.supports.names), dtype=np.int32)[:, None]
             return iter([(items, np.zeros_like(items))] if len(items) else [])
         return _joined(tier, self.supports.groups, self.max_candidates)
+
+    def _above(self, tier: Tier, threshold: Threshold) -> Tier:
+        """With `top`, what a raised threshold leaves of a tier: the rest would be joined for
+        nothing.
+        """
+        if self.top is None:
+            return tier
+        return tier.take(np.flatnonzero(threshold.survives(tier.measured, self.supports.rows)))
 
     def _raised(self, threshold: Threshold, tiers: list[Tier]) -> Threshold:
         """With `top`, the support of the last of the best so far: no itemset below it can enter the

@@ -16,6 +16,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_table
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import ASSUMPTIONS
+from sfumato.plan.rounds import InRounds, commands
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
@@ -46,14 +47,24 @@ class Offer:
         return self.mechanism.guarantee
 
     def command(
-        self, promise: str | None = None, *, data: str = "DATA", schema: str = "SCHEMA"
+        self,
+        promise: Guarantee | None = None,
+        *,
+        data: str = "DATA",
+        schema: str | None = "SCHEMA",
+        output: str = "perturbed.parquet",
     ) -> str:
-        """What to type to get it: the options behind `sfumato perturb DATA … -o OUT`."""
-        stated = promise or f"--gamma {_decimal(self.guarantee.gamma)}"
+        """What to type to get it, under the promise asked for; no schema where it is the data's
+        own.
+        """
+        stated = f"--gamma {_decimal((promise or self.guarantee).gamma)}"
+        read = "" if schema is None else f" --schema {quote(schema)}"
+        if isinstance(self.mechanism, InRounds):
+            return commands(quote(data), read, stated)
         given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
         return (
-            f"sfumato perturb {quote(data)} --schema {quote(schema)} --mechanism {self.name}"
-            f"{given} {stated} -o OUT"
+            f"sfumato perturb {quote(data)}{read} --mechanism {self.mechanism.name}{given} "
+            f"{stated} -o {output}"
         )
 
     def warning(self) -> str | None:
@@ -62,6 +73,11 @@ class Offer:
             return None
         together = len(self.supports) > 1
         off = _figures(100 * self.supports[together])
+        if isinstance(self.mechanism, InRounds):
+            return (
+                f"with {self.rows:,} people the support of two items together would be off by "
+                f"{off} points even in rounds"
+            )
         what, about = (
             ("two values together", " about columns together") if together else ("a value", "")
         )
@@ -73,7 +89,7 @@ class Offer:
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
-    def to_dict(self, rho1: float = 0.05) -> dict[str, Any]:
+    def to_dict(self, rho1: float = 0.05, command: str | None = None) -> dict[str, Any]:
         """The option as JSON data; what cannot be had is null."""
         return {
             "name": self.name,
@@ -90,7 +106,7 @@ class Offer:
             },
             "error": json_number(self.error),
             "people": json_number(self.people),
-            "command": self.command(),
+            "command": command or self.command(),
             "caveats": list(self.mechanism.caveats),
         }
 
@@ -159,9 +175,14 @@ class Plan:
             "(a larger gamma)",
         )
 
-    def commands(self) -> list[tuple[str, str]]:
+    def commands(
+        self, *, data: str = "DATA", schema: str | None = "SCHEMA"
+    ) -> list[tuple[str, str]]:
         """What to type for each option."""
-        return [(option.name, option.command()) for option in self.options]
+        return [
+            (option.name, option.command(self.guarantee, data=data, schema=schema))
+            for option in self.options
+        ]
 
     def _verdict(self) -> tuple[str, ...]:
         if not self.accuracy_asked:
@@ -261,8 +282,9 @@ class Plan:
         """The options as notebooks show them, best first, with what is to be said of them."""
         return html_table(self.header(), self.table(), notes=self.sentences())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, data: str = "DATA", schema: str | None = "SCHEMA") -> dict[str, Any]:
         """The plan as one JSON object."""
+        commands = self.commands(data=data, schema=schema)
         return {
             "rows": self.rows,
             "for": self.purpose,
@@ -277,7 +299,10 @@ class Plan:
                 "epsilon": self.guarantee.epsilon,
             },
             "met": self.met if self.accuracy_asked else None,
-            "mechanisms": [option.to_dict(self.rho1) for option in self.options],
+            "mechanisms": [
+                option.to_dict(self.rho1, command)
+                for option, (_, command) in zip(self.options, commands, strict=True)
+            ],
             "refused": dict(self.refused),
             "words": list(self.sentences()),
             "outlook": None if self.outlook is None else self.outlook.to_dict(),

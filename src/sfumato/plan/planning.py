@@ -25,10 +25,12 @@ from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.plan.options import Offer, Plan
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import Demand, has_mean
+from sfumato.plan.rounds import NAME as IN_ROUNDS
+from sfumato.plan.rounds import InRounds
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
-PURPOSES = ("itemsets", "pairs", "counts", "means", "classes")
+PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "classes")
 LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
 MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
@@ -56,8 +58,9 @@ def plan_release(
     best first.
 
     The error that is wanted and sorted by is relative: to `at_support` for itemsets of one length
-    (2 unless stated), to half of the people for range counts, to the column's range for means, to
-    its share for a cell of the tables a classifier reads. With a wanted error alone, each mechanism
+    (2 unless stated), to half of the people for range counts (`counts`: that end at the schema's
+    cuts, `ranges`: anywhere), to the column's range for means and quartiles, to its share for a
+    cell of the tables a classifier reads. With a wanted error alone, each mechanism
     is tuned to the least gamma that reaches it. A questionnaire asks what the purpose needs: the
     target with every other column, the named pairs, single columns.
 
@@ -112,7 +115,7 @@ def _outlook(best: Offer, asking: _Asking) -> Outlook | None:
     if not isinstance(best.mechanism, Questionnaire):
         return None
     sets = asking.questions.sets(asking.purpose)
-    length = 1 if asking.purpose in ("counts", "means") else asking.length
+    length = asking.length if asking.purpose in ("itemsets", "pairs", "classes") else 1
     return Outlook(
         best.mechanism, best.rows, asking.questions.at_support, length, sets, best.options
     )
@@ -201,6 +204,8 @@ def candidates(
         isinstance(attribute, Numeric) and attribute.cuts for attribute in domain.private
     ):
         yield "combined", _maker("combined", domain)
+    if domain.private.baskets:
+        yield IN_ROUNDS, lambda guarantee: InRounds.promising(guarantee, domain)
 
 
 def _maker(name: str, domain: Domain, options: Mapping[str, str] | None = None) -> Make:
@@ -229,7 +234,9 @@ class _Asking:
                 f"{100 * self.questions.at_support:.3g} % in the pairs of columns named"
             ),
             "counts": "the count of a range that holds half of the people",
+            "ranges": "the count of a range that holds half of the people, wherever it ends,",
             "means": "a mean, as a share of its column's range,",
+            "quantiles": "a quartile, as a share of its column's range,",
             "classes": "a cell of the table of the class and another column",
         }[self.purpose]
 
@@ -240,13 +247,14 @@ class _Asking:
             return questions.itemset_spread(mechanism, self.length) / questions.at_support
         if self.purpose == "pairs":
             return questions.pair_spread(mechanism) / questions.at_support
-        if self.purpose == "counts":
-            return questions.range_spread(mechanism) / 0.5
-        return (
-            questions.class_spread(mechanism)
-            if self.purpose == "classes"
-            else questions.relative_mean_spread(mechanism)
-        )
+        ways = {
+            "counts": lambda: questions.range_spread(mechanism) / 0.5,
+            "ranges": lambda: questions.anywhere_spread(mechanism) / 0.5,
+            "means": lambda: questions.relative_mean_spread(mechanism),
+            "quantiles": lambda: questions.quartile_spread(mechanism),
+            "classes": lambda: questions.class_spread(mechanism),
+        }
+        return ways[self.purpose]()
 
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)

@@ -121,7 +121,7 @@ class Demand:
             return {"questionnaire": {"target": self.class_column.name}}
         if purpose == "pairs":
             return {"questionnaire": {"questions": self._pairs_text()}}
-        if purpose in ("counts", "means") or length == 1:
+        if purpose in ("counts", "ranges", "means", "quantiles") or length == 1:
             return {"questionnaire": {"questions": "singles:1"}}
         few = are_few(self.domain.binned().private)
         pairs = length == 2 and few and len(self.columns) > 1
@@ -247,17 +247,46 @@ class Demand:
         """√N times the standard error of a mean as a share of the column's range, over
         all numbers.
         """
+        self._check_numbers(mechanism, "a mean")
+        shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
+        return _root_mean([share**2 for share in shares])
+
+    def quartile_spread(self, mechanism: Mechanism) -> float:
+        """√N times the standard error of a quartile as a share of the column's range, over all
+        numbers: that of the share below it, a number being spread evenly.
+        """
+        self._check_numbers(mechanism, "a quantile")
+        return self._inside_spread(mechanism, [(0.0, 0.25), (0.0, 0.5), (0.0, 0.75)])
+
+    def anywhere_spread(self, mechanism: Mechanism) -> float:
+        """√N times the standard error of the share of people within half of a number's range,
+        wherever that lies.
+        """
+        self._check_numbers(mechanism, "a range that ends inside one")
+        return self._inside_spread(mechanism, [(0.0, 0.5), (0.13, 0.63), (0.25, 0.75)])
+
+    def _inside_spread(self, mechanism: Mechanism, ranges: Sequence[tuple[float, float]]) -> float:
+        variances = []
+        for number in self.numbers:
+            for low, high in ranges:
+                cells = _between(mechanism.domain[number.name], low, high)
+                inside = cells.counts() / cells.attribute.size
+                weights = np.zeros(cells.size)
+                weights[0 if low == 0 else 1] = 1.0
+                variances.append(max(0.0, column_variance(mechanism, cells, weights, inside)))
+        return _root_mean(variances)
+
+    def _check_numbers(self, mechanism: Mechanism, wanted: str) -> None:
+        """Refuse what only reported numbers tell, where there are none."""
         if not self.numbers:
             raise ParameterError(
-                "this schema has no private number, so no mean can be planned; plan for counts "
-                "instead"
+                f"this schema has no private number, so {wanted.split(' that')[0]} cannot be "
+                "planned; plan for counts instead"
             )
         binned = [a.name for a in self.numbers if not has_mean(mechanism, a)]
         if binned:
             names = listing([f"'{name}'" for name in binned])
-            raise Unanswerable(f"perturbs {names} in bins, of which nothing tells a mean")
-        shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
-        return _root_mean([share**2 for share in shares])
+            raise Unanswerable(f"perturbs {names} in bins, of which nothing tells {wanted}")
 
 
 def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
@@ -267,6 +296,15 @@ def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
 
 def _root_mean(variances: Sequence[float]) -> float:
     return math.sqrt(max(0.0, float(np.mean(variances))))
+
+
+def _between(reported: Attribute, low: float, high: float) -> Cells:
+    """The cells below, within and above two shares of a number's values; those that are empty
+    are left out.
+    """
+    assert isinstance(reported, Numeric)
+    starts = sorted({round(low * reported.size), round(high * reported.size)} - {0})
+    return reported.cells_by_cuts([reported.min + reported.grid_step * s for s in starts])
 
 
 def _halves(reported: Attribute, column: Attribute) -> Cells:

@@ -17,11 +17,13 @@ from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure
+from sfumato.table.groups import AskedPeople
 from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
 from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
+from sfumato.table.turns import Turn
 from sfumato.table.writing import Writer, check_free, writer_to
 
 Progress = Callable[
@@ -105,18 +107,22 @@ def perturb_file(
     order: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    turn: Turn | None = None,
 ) -> Written:
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
     The records are read by `schema`, by the mechanism's own domain if there is none. A mechanism
     that must see all rows at once (permuting) is given them all. The reports come in a random order
-    unless `keep_order`; the file `order` is told which record each came from.
+    unless `keep_order`; the file `order` is told which record each came from. With a `turn` only
+    those are asked whose turn it is.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
+    reader = reader if turn is None else AskedPeople(reader, turn)
     check_truth(reader.where, reader.provenance)
     check_order(order, target, keep_order=keep_order, force=force)
     rng = secure() if rng is None else rng
-    provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
+    provenance = provenance_of(mechanism, rng, copies)
+    provenance = replace(provenance, shuffled=not keep_order, turn=turn)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     drawn = _Drawn(reader, domain, mechanism, rng, copies, batch_rows, progress)
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:

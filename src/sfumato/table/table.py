@@ -35,6 +35,7 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
+from sfumato.table.turns import Turn
 
 METADATA_KEY = b"sfumato"
 RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
@@ -50,7 +51,8 @@ class Provenance:
 
     `release` is a random name that stands with the rows as well, so that no description is taken
     for that of other rows; None for rows that were changed, or written by version 0.1.0.
-    `told` is what the place that holds the rows adds to what the promise does not cover.
+    `told` is what the place that holds the rows adds to what the promise does not cover; `turn`
+    is the round of those who are asked in rounds.
     """
 
     mechanism: Mechanism
@@ -59,6 +61,7 @@ class Provenance:
     shuffled: bool = False
     release: str | None = None
     told: tuple[str, ...] = ()
+    turn: Turn | None = None  # where people are asked in rounds
 
     @property
     def guarantee(self) -> Guarantee:
@@ -69,7 +72,8 @@ class Provenance:
         """The JSON description that travels with a perturbed file."""
         head = {"format": DESCRIPTION_FORMAT, "version": __version__, "release": self.release}
         how = {"secure": self.secure, "copies": self.copies, "shuffled": self.shuffled}
-        return head | self.mechanism.spec() | how
+        turn = {} if self.turn is None else {"turn": self.turn.to_dict()}
+        return head | self.mechanism.spec() | how | turn
 
     @property
     def unnamed(self) -> Provenance:
@@ -119,7 +123,9 @@ class Provenance:
         if form != FIRST_FORMAT:
             shuffled, release = given["shuffled"].flag(), _release_in(given)
         with slips_told("this file's description"):
-            return cls(from_spec(description), secure, copies, shuffled, release)
+            mechanism = from_spec(description)
+        turn = Turn.from_dict(given["turn"]) if "turn" in description else None
+        return cls(mechanism, secure, copies, shuffled, release, turn=turn)
 
 
 def new_release() -> str:

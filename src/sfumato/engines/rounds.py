@@ -1,0 +1,141 @@
+"""Rounds: releases of groups of people who were asked one after the other, mined as one source, and
+what the next group should be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.domain import Cells, Domain, Items
+from sfumato.errors import ParameterError, SchemaError, Unanswerable
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.rounds import Heard, Rounds, next_asking
+from sfumato.estimation.supports.asked import AskedSupports
+from sfumato.estimation.supports.base import Supports
+from sfumato.mechanisms.item_set import MOST_CAP, ItemSet
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.source import Release, Source
+from sfumato.table.turns import ROUNDS, SHARES, Turn
+
+WANTED = 64  # itemsets of largest support that rounds look for, unless told otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsSource(Source):
+    """The rounds that people of one series were asked in: each its own symbols, all one truth."""
+
+    releases: tuple[Release, ...]  # in the order of their rounds, from the first on
+
+    @classmethod
+    def of(cls, releases: Sequence[Release]) -> RoundsSource:
+        """The rounds, once they are known to belong together."""
+        if not releases:
+            raise ParameterError("there is no round; give the releases of one or more")
+        turns = [_turn_of(release) for release in releases]
+        if len({turn.series for turn in turns}) > 1:
+            raise ParameterError(
+                "these rounds are of different series, so that some people may be in both",
+                hint="give the rounds of one series: each was made --after the one before",
+            )
+        ordered = sorted(releases, key=lambda release: _turn_of(release).round)
+        numbers = [_turn_of(release).round for release in ordered]
+        _check_numbers(numbers)
+        first = ordered[0]
+        for other in ordered[1:]:
+            if other.domain != first.domain:
+                raise SchemaError("the rounds have different items, so they are of different data")
+            if other.mechanism.guarantee != first.mechanism.guarantee:
+                raise ParameterError(
+                    f"one round promised {first.mechanism.guarantee}, another "
+                    f"{other.mechanism.guarantee}",
+                    hint="the rounds of one series promise the same",
+                )
+        return cls(tuple(ordered))
+
+    @property
+    def domain(self) -> Domain:
+        return self.releases[0].domain
+
+    @property
+    def rows(self) -> int:
+        return sum(release.rows for release in self.releases)
+
+    @property
+    def turn(self) -> Turn:
+        """The last round that was asked."""
+        return _turn_of(self.releases[-1])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What everybody was promised."""
+        return self.releases[0].mechanism.guarantee
+
+    @property
+    def _items(self) -> Items:
+        items = self.domain.private.attributes[0]
+        assert isinstance(items, Items)
+        return items
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """What all of them said."""
+        return Rounds(tuple(_heard(release) for release in self.releases), self._items.size)
+
+    def supports(self) -> Supports:
+        return AskedSupports(self._items.labels, self.rows, self.rounds)
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        raise Unanswerable(
+            "rounds are mined for itemsets", hint="use sfumato mine, or ask one release at a time"
+        )
+
+    def following(self, wanted: int = WANTED) -> ItemSet:
+        """What the next round asks: candidates chosen by what the rounds so far said."""
+        turn = self.turn.next
+        if turn.round > ROUNDS:
+            raise ParameterError(
+                f"all {ROUNDS} rounds of these people were asked", hint="mine them together"
+            )
+        people = self.rows * SHARES[turn.round - 1] / sum(SHARES[: turn.round - 1])
+        gamma = self.guarantee.gamma
+        asking = next_asking(self.rounds, wanted, float(gamma), max(people, 1), MOST_CAP)
+        return ItemSet(self.domain, gamma, asking.cap, asking.candidates)
+
+
+def _check_numbers(numbers: Sequence[int]) -> None:
+    twice = [number for number in set(numbers) if numbers.count(number) > 1]
+    if twice:
+        raise ParameterError(
+            f"two releases are round {twice[0]} of the same people: what each promised composes",
+            hint="give each round once",
+        )
+    missing = [number for number in range(1, numbers[-1]) if number not in numbers]
+    if missing:
+        raise ParameterError(
+            f"round {numbers[-1]} comes after round {missing[0]}, which is not here",
+            hint="give all the rounds before it",
+        )
+
+
+def _turn_of(release: Release) -> Turn:
+    turn = release.provenance.turn
+    if turn is None or not isinstance(release.mechanism, ItemSet):
+        raise ParameterError(
+            "a release that is no round asked everyone: a further report of the same people would "
+            "compose with it",
+            hint="begin with sfumato perturb … --round 1",
+        )
+    return turn
+
+
+def _heard(release: Release) -> Heard:
+    law = release.mechanism.symbol_law
+    assert law is not None
+    kept, variance = law.kept(release.counter.count(law.tally.cells))
+    people = max(release.rows, 1)
+    shares = np.asarray(kept) / people, np.asarray(variance) / people**2
+    return Heard(law.itemsets, *shares, law.cap, people, law.whole)

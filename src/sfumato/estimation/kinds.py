@@ -1,0 +1,141 @@
+"""Kinds of baskets: a few laws of independent items whose mixture explains the itemsets seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Itemset = tuple[int, ...]
+
+KINDS = 4
+# Where nothing is known of the sizes of baskets they are as uneven as a geometric law's, nearly:
+# so many baskets hold so many times what the mean one does.
+SHARES, SIZES = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.3, 0.8, 1.5, 3.4])
+LOOSE = 1.5  # how far a kind's log odds stand from everyone's: what fits are held to
+STEPS = 150  # of the fit
+LEAST, MOST = 1e-7, 1 - 1e-6  # the chance of an item
+
+
+@dataclass(frozen=True, eq=False)
+class BasketKinds:
+    """How common each kind of basket is, and how often it holds each item.
+
+    >>> kinds = BasketKinds(np.array([0.5, 0.5]), np.array([[0.8, 0.8], [0.2, 0.2]]))
+    >>> kinds.supports([(0,), (0, 1)]).round(3).tolist()
+    [0.5, 0.34]
+    """
+
+    shares: Floats  # (kinds,)
+    chances: Floats  # (kinds, items)
+
+    @classmethod
+    def uneven(cls, singles: Floats) -> BasketKinds:
+        """Items independent but for the sizes of baskets, of which some are large, some small."""
+        return cls(SHARES, 1 / (1 + np.exp(-_uneven(singles))))
+
+    def supports(self, itemsets: Sequence[Itemset] | NDArray[np.integer]) -> Floats:
+        """The share of baskets that holds each itemset whole."""
+        if not len(itemsets):
+            return np.zeros(0)
+        return np.asarray(self.shares @ self._products(padded(itemsets, self.chances.shape[1])))
+
+    def _products(self, places: NDArray[np.intp]) -> Floats:  # (kinds, itemsets)
+        with_one = np.append(self.chances, np.ones((len(self.shares), 1)), axis=1)
+        found = with_one[:, places[:, 0]]
+        for column in range(1, places.shape[1]):
+            found = found * with_one[:, places[:, column]]
+        return found
+
+    def drawn(self, count: int, items: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """So many baskets of these kinds with these items, always the same: (count, items)."""
+        rng = np.random.default_rng(0)
+        kind = rng.choice(len(self.shares), count, p=self.shares / self.shares.sum())
+        return np.asarray(rng.random((count, len(items))) < self.chances[:, items][kind])
+
+
+def padded(
+    itemsets: Sequence[Itemset] | NDArray[np.integer], beyond: int
+) -> NDArray[np.intp]:  # (itemsets, longest)
+    """Itemsets as rows of a matrix, short ones filled up with an item beyond all others."""
+    if isinstance(itemsets, np.ndarray):
+        return itemsets.astype(np.intp)
+    found = np.full((len(itemsets), max(map(len, itemsets))), beyond, dtype=np.intp)
+    for place, each in enumerate(itemsets):
+        found[place, : len(each)] = each
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class KindsFit:
+    """What kinds should explain: shares found of itemsets, each the part `kept` of its support, by
+    penalised least squares.
+    """
+
+    itemsets: NDArray[np.intp]  # (n, longest), of the items 0..m-1, m beyond all
+    found: Floats  # (n,)
+    variance: Floats
+    kept: Floats
+    singles: Floats  # (m,): where each kind is held to
+
+    def kinds(self, start: int = 0) -> BasketKinds:
+        """The kinds that fit best from here on."""
+        from scipy.optimize import minimize
+
+        held = self._held
+        apart = np.random.default_rng(start).normal(0, 0.5, held.shape)
+        first = np.concatenate([np.log(SHARES), (held + apart).ravel()])
+        done = minimize(self._loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        return self._kinds(done.x)
+
+    @cached_property
+    def _held(self) -> Floats:
+        return _uneven(self.singles)
+
+    def _kinds(self, theta: Floats) -> BasketKinds:
+        weights = np.exp(theta[:KINDS] - theta[:KINDS].max())
+        odds = theta[KINDS:].reshape(KINDS, -1)
+        chances = np.clip(1 / (1 + np.exp(-odds)), LEAST, MOST)
+        return BasketKinds(weights / weights.sum(), chances)
+
+    def _loss(self, theta: Floats) -> tuple[float, Floats]:
+        kinds = self._kinds(theta)
+        products = kinds._products(self.itemsets)  # (kinds, n)
+        off = self.kept * (kinds.shares @ products) - self.found
+        push = off * self.kept / self.variance  # (n,)
+        apart = theta[KINDS:].reshape(KINDS, -1) - self._held
+        loss = float((off**2 / self.variance).sum() / 2 + (apart**2).sum() / (2 * LOOSE**2))
+        told = kinds.shares[:, None] * products * push  # (kinds, n)
+        through = np.zeros((KINDS, len(self.singles) + 1))
+        for column in range(self.itemsets.shape[1]):
+            for kind in range(KINDS):
+                through[kind] += np.bincount(
+                    self.itemsets[:, column], told[kind], minlength=len(self.singles) + 1
+                )
+        slope = through[:, :-1] * (1 - kinds.chances) + apart / LOOSE**2
+        level = products @ push
+        moved = theta[:KINDS] - np.log(SHARES)
+        weight = kinds.shares * (level - kinds.shares @ level) + moved
+        loss += float((moved**2).sum()) / 2
+        return loss, np.concatenate([weight, slope.ravel()])
+
+
+def _uneven(singles: NDArray[Any]) -> Floats:  # (kinds, items)
+    """The log odds of items in each kind, where kinds differ in size alone: sizes are spread the
+    less, the less room an item has, so that everyone's chance is the item's own.
+    """
+    odds = _log_odds(singles) + np.log(SIZES)[:, None]
+    for _ in range(20):
+        chance = SHARES @ (1 / (1 + np.exp(-odds)))
+        odds += _log_odds(singles) - _log_odds(chance)
+    return np.asarray(odds)
+
+
+def _log_odds(chance: NDArray[Any]) -> Floats:
+    inside = np.clip(chance, LEAST, MOST)
+    return np.asarray(np.log(inside / (1 - inside)))

@@ -1,0 +1,272 @@
+"""Baskets asked in rounds: what they find, what their errors cover, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.bits import Bits
+from sfumato.cli import app
+from sfumato.domain import Domain, Items
+from sfumato.engines.rounds import RoundsSource
+from sfumato.errors import ParameterError
+from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
+from sfumato.estimation.ratios import Ratios
+from sfumato.estimation.rounds import Heard, survival
+from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.source import Release
+from sfumato.table import Table, perturb_file
+from sfumato.table.turns import Turn
+
+UNIVERSE, PEOPLE = 40, 30_000
+ITEMS = Domain((Items("items", tuple(f"i{place}" for place in range(UNIVERSE))),))
+
+
+def baskets(rows: int = PEOPLE, seed: int = 1) -> np.ndarray:
+    """Three kinds of people, the first of whom hold items 0 to 3 together."""
+    rng = np.random.default_rng(seed)
+    chances = np.tile(0.25 * 0.85 ** np.arange(UNIVERSE), (3, 1))
+    chances[0, :4], chances[1, 4:7], chances[2, :8] = 0.7, 0.6, 0.05
+    return rng.random((rows, UNIVERSE)) < chances[rng.integers(0, 3, rows)]
+
+
+def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundsSource:
+    """Rounds of these people, in memory."""
+    rng, turn, found = seeded(seed), Turn(f"{seed:032x}", 1), list[Release]()
+    for _ in range(rounds):
+        mechanism = (
+            RoundsSource.of(found).following(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
+        )
+        group = truth.take(np.flatnonzero(turn.asked(0, truth.rows)))
+        columns = mechanism.perturb(group.columns, rng)
+        table = Table(mechanism.reports, columns)
+        release = Release.of(_with(table, mechanism, turn))
+        found.append(release)
+        turn = turn.next
+    return RoundsSource.of(found)
+
+
+def _with(table: Table, mechanism: ItemSet, turn: Turn) -> Table:
+    from dataclasses import replace
+
+    from sfumato.table import Provenance
+
+    return replace(table, provenance=Provenance(mechanism, False, turn=turn))
+
+
+@pytest.fixture(scope="module")
+def truth() -> Table:
+    return Table(ITEMS, (Bits.from_dense(baskets()),))
+
+
+def true_supports(dense: np.ndarray, longest: int = 4) -> dict[tuple[int, ...], float]:
+    """Every itemset of the first twelve items, by brute force."""
+    found = {}
+    for length in range(1, longest + 1):
+        for each in combinations(range(12), length):
+            found[each] = float(dense[:, each].all(axis=1).mean())
+    return found
+
+
+def test_each_person_is_asked_once_and_by_the_shares() -> None:
+    turn = Turn.first()
+    dealt = np.stack([each.asked(0, 100_000) for each in (turn, turn.next, turn.next.next)])
+    assert (dealt.sum(axis=0) == 1).all()
+    assert np.abs(dealt.mean(axis=1) - [0.4, 0.3, 0.3]).max() < 0.008
+    assert (turn.asked(77, 500) == dealt[0, 77:577]).all()
+    other = Turn.first().asked(0, 100_000)
+    assert abs(np.corrcoef(other, dealt[0])[0, 1]) < 0.02
+
+
+def test_rounds_find_the_itemsets_of_largest_support(truth: Table) -> None:
+    """Longer ones too, none of which the first round could tell."""
+    source = asked(truth, 3)
+    found = {
+        tuple(sorted(int(name[1:]) for name in each.items)): each.support
+        for each in frequent_itemsets(source, top=24)
+    }
+    every = true_supports(baskets())
+    best = sorted(every, key=lambda each: -every[each])[:24]
+    assert len(set(found) & set(best)) >= 18
+    assert max(map(len, found)) >= 3
+    assert all(abs(found[each] - every[each]) < 0.05 for each in set(found) & set(best))
+
+
+def test_errors_cover(truth: Table) -> None:
+    """Of the truly largest itemsets, over repeated perturbation; an error half as large is
+    noticed.
+    """
+    every = true_supports(baskets())
+    best = sorted(every, key=lambda each: -every[each])[:24]
+    off = []
+    for seed in range(8):
+        rounds = asked(truth, seed).rounds
+        longer = [each for each in best if len(each) > 1]
+        single = rounds.singles.take(np.array([each[0] for each in best if len(each) == 1]))
+        known = rounds.supports(longer)
+        mean, error = np.append(single.mean, known.mean), np.append(single.stderr, known.stderr)
+        order = [each for each in best if len(each) == 1] + longer
+        off.append((mean - [every[each] for each in order]) / error)
+    covered = float((np.abs(off) < 1.96).mean())
+    assert 0.85 < covered <= 1.0
+    assert float((np.abs(off) < 1.96 / 2).mean()) < 0.85
+
+
+def test_what_a_cap_takes_is_that_of_real_reports() -> None:
+    """E[min(1, m/c) | held] from the kinds that made the baskets, against candidates kept."""
+    kinds = BasketKinds(np.array([0.5, 0.5]), np.array([[0.6] * 8, [0.15] * 8]))
+    candidates = (*((item,) for item in range(8)), (0, 1), (2, 3), (0, 1, 2))
+    rng = np.random.default_rng(5)
+    dense = rng.random((60_000, 8)) < kinds.chances[rng.integers(0, 2, 60_000)]
+    held = np.stack([dense[:, each].all(axis=1) for each in candidates], axis=1)
+    kept = np.minimum(1.0, 3 / np.maximum(held.sum(axis=1), 1))
+    wanted = (held * kept[:, None]).sum(axis=0) / held.sum(axis=0)
+    nothing = np.zeros(len(candidates))
+    found = survival(Heard(candidates, nothing, nothing, 3, 1, False), kinds)
+    assert np.abs(found - wanted).max() < 0.02
+    domain = Domain((Items("items", tuple("abcdefgh")),))
+    mechanism = ItemSet(domain, 19, 3, candidates)
+    symbols = mechanism.randomise((Bits.from_dense(dense),), seeded(1))[0]
+    counts = np.bincount(np.asarray(symbols, dtype=np.intp), minlength=len(candidates) + 1)
+    told, variance = mechanism.kept(counts)
+    off = (told - (held * kept[:, None]).sum(axis=0)) / np.sqrt(variance)
+    assert np.abs(off).max() < 4.5
+
+
+def test_kinds_explain_pairs_that_independence_cannot() -> None:
+    truth = BasketKinds(
+        np.array([0.6, 0.4]), np.array([[0.5, 0.5, 0.1, 0.1], [0.05, 0.05, 0.4, 0.4]])
+    )
+    sets = [(0,), (1,), (2,), (3,), *combinations(range(4), 2)]
+    found = truth.supports(sets)
+    variance = np.full(len(sets), 1e-6)
+    fit = KindsFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).kinds()
+    assert np.abs(fit.supports(sets) - found).max() < 0.004
+    assert fit.supports([(0, 1, 2)])[0] == pytest.approx(truth.supports([(0, 1, 2)])[0], abs=0.01)
+
+
+def test_what_is_known_of_many_helps_each() -> None:
+    """Most items are rare: what stands out by chance is drawn back, what is sure stays."""
+    rng = np.random.default_rng(2)
+    true = np.append(np.full(900, 0.001), np.linspace(0.05, 0.3, 30))
+    found = true + rng.normal(0, 0.01, len(true))
+    variance = np.full(len(true), 0.01**2)
+    known = Ratios.of_items(found, variance).known(np.ones(len(true)), found, variance)
+    assert np.sqrt(((known.mean - true) ** 2).mean()) < 0.4 * 0.01
+    assert np.abs(known.mean[-5:] - found[-5:]).max() < 0.005
+    assert (np.abs(known.mean - true)[900:] < 2.6 * known.stderr[900:]).mean() > 0.9
+
+
+def run(line: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, shlex.split(line))
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three rounds of a basket file, each by the shell's own words."""
+    place = tmp_path_factory.mktemp("rounds")
+    dense = baskets(6000)
+    lines = [" ".join(str(item) for item in np.flatnonzero(row)) for row in dense]
+    (place / "shop.dat").write_text("\n".join(line or "0" for line in lines) + "\n")
+    (place / "fewer.dat").write_text("\n".join(line or "0" for line in lines[:-40]) + "\n")
+    (place / "other.dat").write_text("1 2 3\n4 5\n")
+    after = ""
+    for number in (1, 2, 3):
+        promise = "--gamma 19" if number == 1 else ""
+        code, _, said = run(
+            f"perturb {place}/shop.dat --round {number} {after} {promise} --seed {number} "
+            f"-o {place}/r{number}.parquet --find 20"
+        )
+        assert code == 0, said
+        after += f" --after {place}/r{number}.parquet"
+    assert run(f"perturb {place}/shop.dat --gamma 19 --mechanism item-set -o {place}/all.parquet")
+    again = f"perturb {place}/shop.dat --round 2 --after {place}/r1.parquet -o {place}/b2.parquet"
+    assert run(again)[0] == 0
+    return place
+
+
+def test_rounds_are_mined_together(folder: Path) -> None:
+    every = " ".join(f"{folder}/r{number}.parquet" for number in (3, 1, 2))
+    code, out, said = run(f"mine {every} --top 20 --truth {folder}/shop.dat --rules --json")
+    assert code == 0, said
+    found = json.loads(out)
+    assert found["rows"] == 6000 and 15 <= len(found["itemsets"]) <= 20
+    assert all(each["stderr"] > 0 for each in found["itemsets"])
+
+
+REFUSALS = {
+    "no predecessor": ("--round 2", "--after names no releases"),
+    "one of two": ("--round 3 --after {0}/r1.parquet", "comes after round 1 and round 2"),
+    "the wrong one": ("--round 2 --after {0}/r2.parquet", "comes after round 1, which is not here"),
+    "nothing before the first": ("--round 1 --gamma 19 --after {0}/r1.parquet", "after nothing"),
+    "another promise": ("--round 2 --after {0}/r1.parquet --gamma 30", "promised gamma 19"),
+    "everyone was asked": ("--round 2 --after {0}/all.parquet", "the same people would compose"),
+    "no release": ("--round 2 --after {0}/shop.dat", "is no release, so no round"),
+    "no such round": ("--round 4", "rounds 1 to 3"),
+    "another mechanism": ("--round 1 --mechanism mask --gamma 19", "asked by item-set"),
+    "no promise": ("--round 1", "not said what the rounds should promise"),
+    "copies": ("--round 1 --gamma 19 --copies 2", "reports once"),
+    "no round": ("--gamma 19 --after {0}/r1.parquet", "are of rounds"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_no_round_is_refused_in_one_line(case: str, folder: Path) -> None:
+    words, expected = REFUSALS[case]
+    code, _, said = run(f"perturb {folder}/shop.dat {words.format(folder)} -o {folder}/x.parquet")
+    assert code == 2 and expected in said and said.count("\n") <= 2, said
+    assert not (folder / "x.parquet").exists()
+
+
+def test_other_people_and_other_items_are_refused(folder: Path) -> None:
+    for data, expected in (("fewer", "these are other people"), ("other", "about other items")):
+        code, _, said = run(
+            f"perturb {folder}/{data}.dat --round 2 --after {folder}/r1.parquet "
+            f"-o {folder}/x.parquet"
+        )
+        assert code == 2 and expected in said, said
+
+
+def test_rounds_that_do_not_belong_together_are_not_mined(folder: Path) -> None:
+    for files, expected in (
+        ("r1 r2 b2", "round 2 of the same people"),
+        ("r1 r3", "comes after round 2, which is not here"),
+        ("r1 all", "no round asked everyone"),
+    ):
+        every = " ".join(f"{folder}/{name}.parquet" for name in files.split())
+        code, _, said = run(f"mine {every} --top 5")
+        assert code == 2 and expected in said, said
+
+
+def test_a_turn_is_kept_with_its_reports(folder: Path, tmp_path: Path) -> None:
+    first = Release.of(_opened(folder / "r1.parquet"))
+    assert first.provenance.turn is not None and first.provenance.turn.round == 1
+    second = Release.of(_opened(folder / "r2.parquet"))
+    assert second.provenance.turn == first.provenance.turn.next
+    with pytest.raises(ParameterError, match="different series"):
+        RoundsSource.of([first, _again(folder, tmp_path)])
+
+
+def _opened(path: Path) -> Table:
+    from sfumato.table import read_perturbed
+
+    return read_perturbed(path)
+
+
+def _again(folder: Path, place: Path) -> Release:
+    mechanism = ItemSet.promising(
+        Guarantee(19), _opened(folder / "r1.parquet").provenance.mechanism.domain
+    )
+    path = place / "again.parquet"
+    perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Turn.first())
+    return Release.of(_opened(path))
