@@ -29,7 +29,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 
-ROWS, QUICK_ROWS, PARTITIONS = 50_000_000, 500_000, 16
+ROWS, QUICK_ROWS, PARTITIONS, CORES = 50_000_000, 500_000, 16, 2
 RECORDS = Domain(
     (
         Category("sex", ("F", "M")),
@@ -115,15 +115,40 @@ def timed(label: str, rows: int, work: Callable[[], Any]) -> Any:
     return result
 
 
+def seconds_of(label: str, rows: int, work: Callable[[], Any]) -> float:
+    """Run, print and give how long it took."""
+    start = time.perf_counter()
+    timed(label, rows, work)
+    return time.perf_counter() - start
+
+
+def unchanged(people: Any, path: str) -> None:
+    """The least that any work on Arrow batches costs: every batch as it came, written."""
+    people.mapInArrow(lambda batches: batches, people.schema).write.parquet(path)
+
+
 def measure(session: Any, rows: int, folder: Path) -> None:
     """Perturb, query and mine so many rows."""
     print(f"{rows:,} rows", flush=True)
     people = session.range(0, rows, 1, PARTITIONS).selectExpr(*COLUMNS)
-    kept, masked = (str(folder / f"{name}-{rows}.parquet") for name in ("kept", "masked"))
-    timed(
-        "perturb records",
+    names = ("kept", "masked", "same", "plain")
+    kept, masked, same, plain = (str(folder / f"{name}-{rows}.parquet") for name in names)
+    floor = seconds_of("identity mapInArrow, written", rows, lambda: unchanged(people, same))
+    noise = Retention(RECORDS, 0.5)
+    drawn = seconds_of(
+        "perturb records, order kept",
         rows,
-        lambda: perturb_frame(people, kept, Retention(RECORDS, 0.5), schema=RECORDS),
+        lambda: perturb_frame(people, plain, noise, schema=RECORDS, keep_order=True),
+    )
+    spent = seconds_of(
+        "perturb records, shuffled",
+        rows,
+        lambda: perturb_frame(people, kept, noise, schema=RECORDS),
+    )
+    print(
+        f"  times the identity: {drawn / floor:.2f} with the order kept, {spent / floor:.2f} "
+        f"shuffled; {CORES * spent / rows * 1e9 / 3600:.1f} core-hours for a billion rows",
+        flush=True,
     )
     timed(
         "query: WHERE, GROUP BY, AVG", rows, lambda: query(open_with_spark(session, kept), QUESTION)
@@ -155,7 +180,7 @@ def main() -> None:
     given = parser.parse_args()
     rows = QUICK_ROWS if given.quick else given.rows
     session = spark_session(
-        "local[2]", {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+        f"local[{CORES}]", {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
     )
     with tempfile.TemporaryDirectory() as folder:
         for number in (rows // 10, rows):

@@ -52,7 +52,7 @@ def row(parameter: Any) -> tuple[str, str, str] | None:
     """An argument or option: how it is typed, what it means, what it is unless stated."""
     if getattr(parameter, "hidden", False):
         return None
-    what = words(getattr(parameter, "help", None) or "")
+    what = words(getattr(parameter, "help", None) or "").replace("\n\n", "<br>")
     if parameter.param_type_name == "argument":
         return (f"`{parameter.metavar or parameter.name.upper()}`", what, needed(parameter))
     typed = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))

@@ -185,6 +185,18 @@ def test_every_result_draws_itself(release: sf.Release) -> None:
         estimate.plot(np.zeros(3))
 
 
+def test_the_truth_beside_a_release_may_be_finer(release: sf.Release) -> None:
+    pytest.importorskip("matplotlib")
+    ages = sf.Domain((sf.Numeric("age", 0, 9, cuts=(5,)),))
+    truth = sf.read({"age": [1, 2, 7, 8, 8] * 40}, ages)
+    made = sf.perturb(truth, sf.GammaDiagonal.promising(sf.Guarantee(19), ages), seeded(1))
+    panel = made.plot(truth=sf.Exact(truth))[0]
+    assert [bar.get_height() for bar in panel.patches] == [80, 120]
+    otherwise = sf.read({"age": [1, 2, 7, 8, 8] * 40}, sf.Domain((sf.Numeric("age", 0, 9),)))
+    with pytest.raises(sf.SfumatoError, match="the truth cuts 'age' otherwise"):
+        made.plot(truth=sf.Exact(otherwise))
+
+
 def test_true_supports_are_those_of_the_truth(release: sf.Release) -> None:
     from sfumato.evaluate import true_supports
 

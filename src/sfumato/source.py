@@ -125,13 +125,23 @@ class Source(ABC):
                 f"{len(names)} columns are too many for one picture; at most {DRAWN_COLUMNS}",
                 hint="name some of them",
             )
-        questions = [[self.cells(name)] for name in names]
-        true = [None] * len(names) if truth is None else truth.marginals(questions)
+        found = self.marginals([[name] for name in names])
+        true = found if truth is None else truth.marginals([[name] for name in names])
+        for each, other in zip(found, true, strict=True):
+            if each.cells[0].labels != other.cells[0].labels:
+                raise ParameterError(
+                    f"the truth cuts '{each.names[0]}' otherwise than the release",
+                    hint="read the true records by the release's own domain or schema",
+                )
         panels = [
             plots.Marginal(
-                name, each.cells[0].labels, each.value, each.stderr, None if t is None else t.value
+                each.names[0],
+                each.cells[0].labels,
+                each.value,
+                each.stderr,
+                None if truth is None else other.value,
             )
-            for name, each, t in zip(names, self.marginals(questions), true, strict=True)
+            for each, other in zip(found, true, strict=True)
         ]
         return plots.marginals(panels)
 

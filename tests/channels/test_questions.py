@@ -82,19 +82,26 @@ def test_what_is_expected_comes_back(axes: tuple[int, ...], asked_only: bool) ->
 
 def brute_force(tally: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Weighted least squares over the shares of whole records, by a dense pseudo-inverse."""
-    rows, seen, people, base = [], [], [], []
+    rows, seen, base, of = [], [], [], []
+    people: list[float] = []
     for place, question in enumerate(QUESTIONS):
         asked = tally[place, : question.answers].sum()
         for answer in range(question.answers):
             rows.append(law_of(question)[answer])
             seen.append(tally[place, answer] / asked)
             people.append(asked)
-            base.append(1 / (GAMMA + SYSTEM.answers - 1))
+            base.append(1 / (GAMMA + question.answers - 1))
+            of.append(place)
     matrix, even = np.array(rows), np.full(12, 1 / 12)
     centred = matrix - matrix.mean(axis=1, keepdims=True)  # shares sum to 1
-    found = even
-    for _ in range(2):
-        chances = np.maximum(matrix @ found, 0.1 * np.array(base))
+    found, number = even, np.bincount(of)[of]
+    for again in (False, True):
+        chances = matrix @ found
+        if again:  # possible ones, drawn to equal cells by one person for each answer
+            least = np.array(base)
+            chances = np.clip(chances, least, GAMMA * least)
+            chances /= np.bincount(of, chances)[of]
+            chances = (people * chances + number * (matrix @ even)) / (people + number)
         root = np.sqrt(np.array(people) / chances)
         step = np.linalg.pinv(root[:, None] * centred, rcond=1e-10) @ (
             root * (np.array(seen) - matrix @ even)

@@ -132,6 +132,32 @@ def test_questions_are_named_and_what_is_left_out_is_said(
     assert code == 0 and "triples were left out and the other shares rescaled" in err
 
 
+def test_what_is_asked_is_said_in_words_and_what_pairs_alone_cannot_tell(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    common = "perturb people.csv --schema people.toml --gamma 19 --seed 1 --force -o p.parquet"
+    code, out, err = run(f"{common} --questions singles:0.4,pairs:0.6")
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert "4 about one column (40 %), 6 about 2 at once (60 %)" in words and "weight" not in words
+    code, _, err = run("fit p.parquet -o p.json --force")
+    assert code == 0 and "an answer about more than 2 columns assumes" in " ".join(err.split())
+
+
+def test_further_reports_multiply_gamma_and_are_not_fitted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    code, out, err = run(
+        "perturb people.csv --schema people.toml --gamma 19 --force -o c.parquet --copies 3"
+    )
+    said = "gamma 6859 (epsilon 8.833) of one report alone: gamma 19"
+    assert code == 0 and said in " ".join(out.split()), err
+    code, _, err = run("fit c.parquet -o c.json --force")
+    assert code == 2 and "holds 3 reports of each" in err and len(err.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("questions", "said"),
     [
@@ -141,6 +167,9 @@ def test_questions_are_named_and_what_is_left_out_is_said(
         ("smoker+ill:0.6,singles:0.5", "sum to 1.1"),
         ("smoker+ill:1", "no question asks about"),
         ("quads:1", "no share of questions"),
+        ("smokr:1", "did you mean 'smoker'"),
+        ("singles:x", "no share; use a number above 0"),
+        ("singles:0.5,ill:-0.5", "no share; use a number above 0"),
     ],
 )
 def test_questions_that_cannot_be_asked_are_refused(

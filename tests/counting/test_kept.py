@@ -259,3 +259,26 @@ def test_the_cache_is_where_the_system_puts_caches(
     for word in ("", "off"):
         monkeypatch.setenv("SFUMATO_CACHE", word)
         assert kept.cache_folder() is None
+
+
+def test_another_question_about_the_same_columns_reads_no_rows(cache: Path, path: Path) -> None:
+    source = open_source(path)
+    first = "SELECT COUNT(*) AS n FROM t WHERE pet IN ('cat', 'dog') AND smoker = 'yes'"
+    other = "SELECT COUNT(*) AS n FROM t WHERE pet IN ('dog', 'fox') AND smoker = 'no'"
+    memory = Release.of(people().table)
+    wanted = [sf.query(memory, question).rows[0]["n"].value for question in (first, other)]
+    assert sf.query(source, first).rows[0]["n"].value == pytest.approx(wanted[0])
+    sent = asked_of(source)
+    assert sf.query(source, other).rows[0]["n"].value == pytest.approx(wanted[1])
+    assert sent == []
+
+
+def test_columns_of_too_many_values_are_counted_as_asked(
+    cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.counting.sql.counter.FINE_CELLS", 3)
+    source = open_source(path)
+    sf.query(source, "SELECT COUNT(*) FROM t WHERE pet IN ('cat', 'dog')")
+    sent = asked_of(source)
+    sf.query(source, "SELECT COUNT(*) FROM t WHERE pet IN ('dog', 'fox')")
+    assert len(sent) == 1

@@ -21,6 +21,7 @@ from sfumato.estimation.ratios import Ratios
 from sfumato.estimation.rounds import Heard, survival
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Release
@@ -270,3 +271,47 @@ def _again(folder: Path, place: Path) -> Release:
     path = place / "again.parquet"
     perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Turn.first())
     return Release.of(_opened(path))
+
+
+def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
+    """Of a wide universe few items are grown, or the search would drown in pairs of noise."""
+    rng = np.random.default_rng(6)
+    wide = Domain((Items("items", tuple(map(str, range(400)))),))
+    chances = np.where(np.arange(400) < 12, 0.2, 0.002)
+    bits = Bits.from_dense(rng.random((12_000, 400)) < chances)
+    truth, releases, turn = Table(wide, (bits,)), list[Release](), Turn("ab" * 16, 1)
+    for _ in range(3):
+        mechanism = (
+            RoundsSource.of(releases).following(16)
+            if releases
+            else ItemSet(wide, 8, 8, buckets=100, seeds=1024)
+        )
+        group = truth.take(np.flatnonzero(turn.asked(0, truth.rows)))
+        table = Table(mechanism.reports, mechanism.perturb(group.columns, seeded(turn.round)))
+        releases.append(Release.of(_with(table, mechanism, turn)))
+        turn = turn.next
+    found = frequent_itemsets(RoundsSource.of(releases), top=16, max_candidates=2000)
+    single = {int(each.items[0]) for each in found if len(each.items) == 1}
+    assert len(single & set(range(12))) >= 9
+
+
+def test_a_guarantee_alone_takes_item_set_and_says_what_rounds_add(folder: Path) -> None:
+    line = f"perturb {folder}/shop.dat --gamma 19 --seed 1 --force --json -o {folder}/one.parquet"
+    code, out, said = run(line)
+    assert code == 0 and json.loads(out)["mechanism"] == "item-set"
+    assert "ask in rounds instead (--round 1)" in said
+    plan = json.loads(run(f"plan {folder}/shop.dat --rows 6000 --gamma 19 --json")[1])
+    assert plan["mechanisms"][0]["name"] == "item-set in rounds"
+    assert plan["mechanisms"][0]["command"].count("sfumato perturb") == 3
+
+
+def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
+    """No worse than predicted, and not much better: kinds of baskets help what is rare."""
+    plan = plan_release(ITEMS, PEOPLE, guarantee=Guarantee(19), at_support=0.2)
+    offer = next(option for option in plan.options if option.name == "item-set in rounds")
+    every, off = true_supports(baskets(), 2), []
+    pairs = sorted((x for x in every if len(x) == 2), key=lambda each: -every[each])[:10]
+    for seed in range(4):
+        known = asked(truth, seed).rounds.supports(pairs)
+        off += list(known.mean - [every[each] for each in pairs])
+    assert 0.3 < float(np.sqrt(np.mean(np.square(off)))) / offer.supports[1] < 1.5

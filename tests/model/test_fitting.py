@@ -120,9 +120,9 @@ def test_features_are_summed_axis_by_axis_as_if_written_down() -> None:
     interactions = Interactions.up_to(SHAPE, ORDERED, 2)
     matrix = interactions.features((0, 1, 2)).matrix
     rng = np.random.default_rng(3)
-    table, theta = rng.normal(size=(24, 5)), rng.normal(size=interactions.size)
+    table, theta = rng.normal(size=(24, 5)), rng.normal(size=(interactions.size, 2))
     np.testing.assert_allclose(interactions.means(table), matrix.T @ table, atol=1e-12)
-    np.testing.assert_allclose(interactions.energy(theta), matrix @ theta, atol=1e-12)
+    np.testing.assert_allclose(interactions.energies(theta), matrix @ theta, atol=1e-12)
 
 
 def test_small_blocks_say_together_what_they_say_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,25 @@ def test_many_columns_are_fitted_set_by_set() -> None:
     assert np.abs(shares - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
 
 
+@pytest.mark.parametrize("more", [0, 4])
+def test_a_public_cell_that_nobody_is_in_is_empty_and_nothing_else_suffers(more: int) -> None:
+    """In one law of all columns, and where laws are fitted set by set (`more`)."""
+    rest = tuple(Category(f"c{place}", tuple("abcdef")) for place in range(more))
+    town = Category("town", ("north", "south", "sunk"), public=True)
+    domain = Domain((DOMAIN.attributes[0], town, *DOMAIN.attributes[2:], *rest)).binned()
+    table = people(4000, domain)
+    lived = tuple(np.minimum(c, 1) if i == 1 else c for i, c in enumerate(table.columns))
+    table = Table(domain, lived)
+    model = fit_release(perturb(table, Questionnaire.promising(PROMISE, domain), seeded(3)))
+    assert model.dense == (not more)
+    np.testing.assert_allclose(
+        model.marginal(["town"]).value, Exact(table).marginal(["town"]).value, atol=1e-6
+    )
+    found = model.marginal(["smoker", "town"])
+    assert np.abs(found.value[:, 2]).max() < 1e-6 and np.isfinite(found.stderr).all()
+    near(model, Exact(table), ("smoker", "town"))
+
+
 def test_a_questionnaire_is_counted_once(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,12 @@ class Channel(ABC):
         """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
         return self.second(first, other) - self.adjoint(first) * self.adjoint(other)
 
+    def expected(self, counts: Counts) -> Counts:  # of outputs
+        """The counts by which errors are weighed: those observed, unless the channel knows which
+        are to be expected where hardly any were.
+        """
+        return counts
+
     def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
         """Σ over reports of (what it contributes to a cell)², for each cell, from the tally.
 

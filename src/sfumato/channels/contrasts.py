@@ -171,7 +171,8 @@ class Interactions:
     def _spots(self) -> NDArray[np.intp]:  # (size,)
         """Where each feature stands in the table of all products of contrasts."""
         strides = np.cumprod([1, *self.shape[:0:-1]])[::-1]
-        return np.concatenate([self._spot(axes, strides) for axes in self.sets])
+        spots = [self._spot(axes, strides) for axes in self.sets]
+        return np.concatenate([np.zeros(0, np.intp), *spots])
 
     def _spot(self, axes: Axes, strides: NDArray[Any]) -> NDArray[np.intp]:
         found = np.zeros(1, np.intp)
@@ -183,11 +184,11 @@ class Interactions:
         """Σ_x Φ(x)·table(x) of every feature, summed axis by axis: Φ is not written down."""
         return self._along(table, [basis.T for basis in self._contrasts])[self._spots]
 
-    def energy(self, theta: Floats) -> Floats:  # (size,) -> (cells,)
+    def energies(self, theta: Floats) -> Floats:  # (size, n) -> (cells, n)
         """Φθ, axis by axis."""
-        table = np.zeros((math.prod(self.shape), 1))
-        table[self._spots, 0] = theta
-        return self._along(table, self._contrasts)[:, 0]
+        table = np.zeros((math.prod(self.shape), theta.shape[1]))
+        table[self._spots] = theta
+        return self._along(table, self._contrasts)
 
     def _along(self, table: Floats, changes: Sequence[Floats]) -> Floats:
         """A table of cells with each axis changed by a matrix of its own."""

@@ -25,7 +25,7 @@ from sfumato.errors import Unanswerable
 WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
 DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
-LOWEST = 0.1  # an estimated chance is at least this part of β, so that no weight runs away
+CAUTION = 1.0  # people for each answer of a question that stand for all cells being equal
 
 
 @dataclass(frozen=True)
@@ -206,10 +206,30 @@ class System:
             counts = self.gathered(tally)
             people = np.bincount(self.pool, counts, minlength=len(self._sizes))
             first = Solution(self, people, self.offset)
-            chances = self.offset + self.slope @ first.means(counts)
-            least = LOWEST / (self.gamma + self.answers - 1)
-            self._solved[key] = Solution(self, people, np.maximum(chances, least))
+            chances = self._cautious(self.offset + self.slope @ first.means(counts), people)
+            self._solved[key] = Solution(self, people, chances)
         return self._solved[key]
+
+    def _cautious(self, chances: Floats, people: Floats) -> Floats:  # (rows,), (pools,) -> (rows,)
+        """Estimated chances made possible: at least what pure chance gives a row, at most what
+        certainty does, and the nearer to equal cells the fewer people were asked. Answers that
+        hardly anyone gave would else have hardly any error.
+        """
+        least, gain = self._range
+        bounded = np.clip(chances, least, least + gain)
+        bounded /= np.bincount(self.pool, bounded, minlength=len(people))[self.pool]
+        asked, equal = people[self.pool], CAUTION * np.array(self._sizes)[self.pool]
+        return (asked * bounded + equal * self.offset) / (asked + equal)
+
+    @cached_property
+    def _range(self) -> tuple[Floats, Floats]:  # (rows,) each
+        """The chance of each row were its cells empty, and what certainty adds to it."""
+        totals = np.array([self.gamma + answers - 1 for _, answers, _ in self._pools])
+        alike = [
+            1.0 if groups else answers / self.interactions.cells(axes)
+            for axes, answers, groups in self._pools
+        ]
+        return (alike / totals)[self.pool], ((self.gamma - 1) / totals)[self.pool]
 
 
 def _folded(cells: Floats, groups: tuple[int, ...], answers: int) -> Floats:
@@ -472,6 +492,17 @@ class Questions(Channel):
         counts = system.gathered(self.tally[place])
         shares = counts / np.maximum(solution.people, 1e-300)[system.pool]
         return shares, even + solution.means(counts)[places] @ sums
+
+    def expected(self, counts: Counts) -> Counts:
+        if self.tally is None:
+            return counts
+        table = np.array(self._entries(counts)[..., 0])
+        known = self.system.row_of >= 0
+        for place, solution in enumerate(self._solutions):
+            chances = solution.chances[self.system.row_of] / self.system.alike
+            asked = table[place].sum(axis=1, keepdims=True)
+            table[place] = np.where(known, asked * chances, table[place])
+        return table.reshape(self.outputs)
 
     @property
     def condition(self) -> float:

@@ -59,9 +59,13 @@ def fit(
 
 def model_notes(model: Model) -> list[str]:
     """What a reader of the model's answers should know."""
+    assumed = (
+        f"an answer about more than {model.told} columns assumes that no interaction joins more"
+        if model.told > 1
+        else "an answer about columns that no question joined takes them to be independent"
+    )
     notes = [
-        f"an answer about more than {model.fitted_order} columns assumes that no interaction joins "
-        "more; it says so",
+        f"{assumed}; it says so",
         "standard errors count the people as a sample",
     ]
     if model.fitted_to["left_out"]:

@@ -5,6 +5,7 @@ words.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from sfumato.cli.printing import value_labels
@@ -131,9 +132,14 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         )
     ]
     shown.append(("mechanism", summary["mechanism"]))
+    asked = summary.get("questions")
     shown += [
-        (name.replace("_", " "), _parameter(value)) for name, value in summary["parameters"].items()
+        (name.replace("_", " "), _parameter(value))
+        for name, value in summary["parameters"].items()
+        if asked is None or name != "questions"
     ]
+    if asked is not None:
+        shown.append(("questions", _questions(asked)))
     shown.append(("guarantee", _guarantee(summary["gamma"], summary["epsilon"])))
     if copies > 1:
         shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
@@ -177,6 +183,22 @@ def _parameter(value: Any) -> str:
         numerator, _, denominator = value.partition("/")
         return f"{int(numerator) / int(denominator):.4g}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _questions(asked: Sequence[dict[str, Any]]) -> str:
+    """The questions that are dealt, by how many columns they join.
+
+    >>> _questions([{"columns": ["a"], "share": 0.5}, {"columns": ["a", "b"], "share": 0.5}])
+    '1 about one column (50 %), 1 about 2 at once (50 %)'
+    """
+    shares: dict[int, list[float]] = {}
+    for each in asked:
+        shares.setdefault(len(each["columns"]), []).append(each["share"])
+    return ", ".join(
+        f"{len(own)} about {'one column' if size == 1 else f'{size} at once'} "
+        f"({100 * sum(own):.0f} %)"
+        for size, own in sorted(shares.items())
+    )
 
 
 def _short_parameters(mechanism: Mechanism) -> dict[str, Any]:

@@ -119,9 +119,14 @@ class CountEvidence(Evidence):
         return np.asarray(self.settled.solve(self.counts))
 
     @cached_property
+    def _weighing(self) -> NDArray[Any]:
+        """The counts by which errors are weighed."""
+        return np.asarray(self.settled.expected(self.counts))
+
+    @cached_property
     def squares(self) -> NDArray[Any]:
         if self.channel.settled:
-            return self.settled.inverse_squared(self.counts) - self.total
+            return self.settled.inverse_squared(self._weighing) - self.total
         units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
         found = [self.covariance(unit, unit) for unit in units]
         return np.array(found).reshape(self.total.shape)
@@ -131,8 +136,13 @@ class CountEvidence(Evidence):
         if self.settled.repeats:
             scattered = self.total * self.settled.scatter(left, right)
             return float((scattered + first * second * self._excess).sum())
-        expected = self.settled.adjoint(left) * self.settled.adjoint(right)
-        return float((self.counts * left * right).sum()) - float((self.total * expected).sum())
+        # Aᵀg is w itself; where few people were asked it is so on average only.
+        expected = (
+            first * second
+            if self.channel.settled
+            else self.settled.adjoint(left) * self.settled.adjoint(right)
+        )
+        return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         if not self.channel.settled:
@@ -143,7 +153,7 @@ class CountEvidence(Evidence):
             scattered = self.total[..., None] * self.settled.scatter(left, right)
             seen = first * second * self._excess[..., None]
             return np.asarray((scattered + seen).sum(axis=truths))
-        raw = (self.counts[..., None] * left * right).sum(axis=reports)
+        raw = (self._weighing[..., None] * left * right).sum(axis=reports)
         return raw - (self.total[..., None] * first * second).sum(axis=truths)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
@@ -154,7 +164,7 @@ class CountEvidence(Evidence):
             return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
         expected = weights if self.channel.settled else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
-        raw, mean = self.counts.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
+        raw, mean = self._weighing.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
         if number == 1:  # too little work for threads
             return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
         return influence.T @ raw - expected.T @ mean

@@ -58,14 +58,17 @@ class Rounds:
     @cached_property
     def singles(self) -> Posterior:
         """The support of every item; of those asked about by name, no error is below that of
-        their reports, for nobody asked after them for being like the others.
+        their reports, for nobody asked after them for being like the others. Those whom later
+        rounds passed over are as the others are.
         """
         found, variance = self._found_items
         known = self._law_of_items.known(np.ones(self.items), found, variance)
         named = np.array([x[0] for e in self._direct for x in e.itemsets if len(x) == 1], np.intp)
-        least = np.zeros(self.items)
-        least[named] = np.sqrt(variance[named])
-        return replace(known, least=least)
+        if not self._direct:
+            return known
+        least, told = np.zeros(self.items), np.full(self.items, np.nan)
+        least[named], told[named] = np.sqrt(variance[named]), known.told[named]
+        return replace(known, least=least, told=told)
 
     @cached_property
     def _law_of_items(self) -> Ratios:

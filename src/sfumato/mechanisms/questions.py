@@ -145,7 +145,8 @@ def _named(word: str, part: str, domain: Domain) -> Axes:
     if "+" not in word and word not in domain.names:
         raise ParameterError(
             f"'{part}' is no share of questions ({listing(ORDERS)}, or columns)",
-            hint=near_miss(word, ORDERS) or "write singles:0.1,pairs:0.5,triples:0.4",
+            hint=near_miss(word, (*ORDERS, *domain.names))
+            or "write singles:0.1,pairs:0.5,triples:0.4",
         )
     for name in names:
         if domain[name].public:

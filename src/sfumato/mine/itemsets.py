@@ -228,13 +228,12 @@ def frequent_itemsets(
     nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
     as the papers do).
 
-    >>> from sfumato.bits import Bits
-    >>> from sfumato.estimation.supports.flipped import FlippedSupports
-    >>> baskets = Bits.from_dense(np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool))
-    >>> found = frequent_itemsets(FlippedSupports(baskets, ("tea", "milk", "jam")), 0.6)
+    >>> from sfumato.source import Exact
+    >>> from sfumato.table import read
+    >>> people = Exact(read({"tea": ["yes", "yes", "no"], "milk": ["yes", "yes", "yes"]}))
+    >>> found = frequent_itemsets(people, 0.6)
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
-    [(('tea',), 0.667), (('milk',), 1.0), (('jam',), 0.667), (('tea', 'milk'), 0.667), (('milk',
-    'jam'), 0.667)]
+    [(('tea=yes',), 0.667), (('milk=yes',), 1.0), (('tea=yes', 'milk=yes'), 0.667)]
     """
     supports = _supports_of(source)
     fraction = _fraction(min_support, min_count, top, supports.rows)

@@ -18,6 +18,7 @@ from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mine.features import Problem
+from sfumato.model.evidence import LawEvidence
 
 Groups = NDArray[np.intp]  # for each cell of a feature, the group it belongs to
 Partition = dict[int, Groups]  # what a question tells apart: by feature
@@ -185,10 +186,12 @@ class TreeQuestions:
         }
         small = estimate.coarsen(self._cells(partition))
         cells = self._cells_of_node(small.value.shape, partition, region, feature, inside)
-        covariance = small.cell_covariance(cells.ravel(), sampling=True)
-        value = small.value.ravel()[cells]
-        covariance = covariance.reshape(*cells.shape, *cells.shape)
-        shrunk = small.evidence.samples
+        shrunk, value = small.evidence.samples, small.value.ravel()[cells]
+        covariance = (
+            small.evidence.by_chance(cells.ravel())
+            if isinstance(small.evidence, LawEvidence)
+            else small.cell_covariance(cells.ravel(), sampling=True)
+        ).reshape(*cells.shape, *cells.shape)
         if shrunk:
             covariance = _given_sizes(value, covariance)
         return NodeCounts(feature, inside, value, covariance, shrunk)

@@ -22,8 +22,9 @@ class LawEvidence(Evidence):
     """
 
     counts: NDArray[Any]  # the shape of the cells
-    spread: NDArray[Any]  # (*cells, coefficients)
+    spread: NDArray[Any]  # (*cells, coefficients and bends)
     supposed: str | None = None
+    bends: int = 0  # the last columns: what is left open beyond the slope at the law found
 
     @property
     def samples(self) -> bool:
@@ -55,6 +56,14 @@ class LawEvidence(Evidence):
         chosen = self.spread.reshape(self.counts.size, -1)[cells]
         return chosen @ chosen.T
 
+    def by_chance(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """The covariance of some cells that chance gives the law found, what else the reports
+        leave open not counted.
+        """
+        known = self.spread.shape[-1] - self.bends
+        chosen = self.spread.reshape(self.counts.size, -1)[cells, :known]
+        return chosen @ chosen.T
+
     def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (coefficients, n)
         flat = np.broadcast_to(weights, (*self.counts.shape, weights.shape[-1]))
         return self.spread.reshape(self.counts.size, -1).T @ flat.reshape(self.counts.size, -1)
@@ -62,4 +71,4 @@ class LawEvidence(Evidence):
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         columns = np.moveaxis(self.spread, -1, 0)
         spread = np.stack([gathered(column, axes, merges) for column in columns], axis=-1)
-        return LawEvidence(gathered(self.counts, axes, merges), spread, self.supposed)
+        return LawEvidence(gathered(self.counts, axes, merges), spread, self.supposed, self.bends)

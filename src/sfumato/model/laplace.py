@@ -22,13 +22,14 @@ from sfumato.model.loglinear import LogLinear
 FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
 ORDER = len(FLOORS)
 KEPT = 1 << 24  # entries of tables that are remembered
+TRIALS = 32  # draws of the coefficients by which the bends of shares are known
 
 
 class LaplaceMarginal(NamedTuple):
-    """The cells of some axes: their shares, and columns whose products are their covariances."""
+    """The cells of some axes: their shares, and rows whose products are their covariances."""
 
     share: Floats  # (cells,)
-    spread: Floats  # (coefficients, cells)
+    spread: Floats  # (coefficients and trials, cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,25 @@ class Laplace:
         """How the share of each cell moves with the coefficients."""
         return self._family.moves(self.fit.law)
 
+    @cached_property
+    def _bends(self) -> Floats:  # (cells, trials)
+        """What shares move beyond the straight line, at coefficients drawn from their own law.
+
+        Where reports leave the logarithm of a small share open by several units, its slope is
+        small only because the share is: it may be hundreds of times as large. For shares that are
+        known within a fifth this adds a hundredth to their errors.
+        """
+        from scipy.linalg import solve_triangular
+
+        family, fit = self._family, self.fit
+        size = family.interactions.size
+        drawn = np.random.default_rng(0).normal(size=(size, TRIALS // 2))
+        steps = solve_triangular(self._root, drawn, lower=True, trans="T", check_finite=False)
+        steps = np.concatenate([steps, -steps], axis=1)
+        centre = np.concatenate([fit.theta, np.zeros(size - len(fit.theta))])
+        beyond = family.laws(centre[:, None] + steps) - fit.law[:, None] - self._moves @ steps
+        return np.asarray(beyond / np.sqrt(TRIALS))
+
     def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
         from scipy.linalg import solve_triangular
@@ -77,7 +97,10 @@ class Laplace:
             shape = self._family.interactions.shape
             rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
             share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
-            moves = self._moves.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
+            moves, bends = (
+                table.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
+                for table in (self._moves, self._bends)
+            )
             spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
-            self._kept[axes] = LaplaceMarginal(share, spread)
+            self._kept[axes] = LaplaceMarginal(share, np.concatenate([spread, bends.T]))
         return self._kept[axes]

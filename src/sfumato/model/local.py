@@ -53,7 +53,7 @@ class LocalFits:
         sets = likelihood.family.interactions.sets
         held = [tuple(axes[place] for place in part) for part in sets]
         variances = [self.pairs[p].variances[-1] if len(p) == 2 else FIRST_ORDER for p in held]
-        start = np.concatenate([self._known(part) for part in held])
+        start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
         return fit(likelihood, np.array(variances), learn=False, start=start)
 
     def _known(self, part: Axes) -> Floats:

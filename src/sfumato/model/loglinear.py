@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.model.measurement import Measurement, Reconstruction
-from sfumato.model.told import LEAST, Told
+from sfumato.model.told import LEAST, Told, weighed
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +51,21 @@ class LogLinear:
 
     def law(self, theta: Floats) -> Floats:  # (cells,)
         """The law with these coefficients."""
-        energy = self.interactions.energy(theta).reshape(len(self.masses), -1)
+        return self.laws(theta[:, None])[:, 0]
+
+    def laws(self, theta: Floats) -> Floats:  # (size, n) -> (cells, n)
+        """The laws with each of these coefficients."""
+        energy = self.interactions.energies(theta)
+        energy = energy.reshape(len(self.masses), -1, theta.shape[1])
         weights = np.exp(energy - energy.max(axis=1, keepdims=True))
-        return (weights * (self.masses / weights.sum(axis=1))[:, None]).ravel()
+        weights *= self.masses[:, None, None] / weights.sum(axis=1, keepdims=True)
+        return weights.reshape(-1, theta.shape[1])
 
     def moves(self, law: Floats) -> Floats:  # (cells, size)
         """How the share of each cell moves with the coefficients: p(φ − E[φ | public cell])."""
-        table = self.features.reshape(len(self.masses), -1, self.interactions.size)
-        shares = law.reshape(len(self.masses), 1, -1)
+        groups, size = len(self.masses), self.interactions.size
+        table = self.features.reshape(groups, self.cells // groups, size)
+        shares = law.reshape(groups, 1, -1)
         moves = table - (shares @ table) / np.maximum(self.masses, LEAST)[:, None, None]
         moves *= shares.transpose(0, 2, 1)
         return moves.reshape(self.features.shape)
@@ -128,7 +135,7 @@ class Likelihood:
             chances = np.maximum(part.response.apply(law), LEAST)
             slopes = part.response.apply(moves)
             gradient += (part.counts / chances) @ slopes
-            information += slopes.T @ ((part.people / chances)[:, None] * slopes)
+            information += slopes.T @ (weighed(part.people, chances)[:, None] * slopes)
         return gradient, information
 
     def curvature(self, law: Floats) -> tuple[Floats, Floats]:  # (size,), (size, size)
@@ -144,11 +151,11 @@ class Likelihood:
             slopes = self.told.interactions.means(moves)
             gradient += seen.pull @ slopes
             falls += self.told.information(seen.weights, slopes)
-            worth += self.told.interactions.energy(seen.pull)
+            worth += self.told.interactions.energies(seen.pull[:, None])[:, 0]
         for part in self.whole:
             chances = np.maximum(part.response.apply(law), LEAST)
             slopes = part.response.apply(moves)
             gradient += (part.counts / chances) @ slopes
-            falls += slopes.T @ ((part.counts / chances**2)[:, None] * slopes)
+            falls += slopes.T @ (weighed(part.counts / chances, chances)[:, None] * slopes)
             worth += part.response.adjoint(part.counts / chances)
         return gradient, falls - self.family.bend(law, moves, worth)

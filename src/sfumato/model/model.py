@@ -18,7 +18,7 @@ from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.fitting import Fit, fit
-from sfumato.model.laplace import Laplace, LaplaceMarginal
+from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.supports import ModelSupports
@@ -131,6 +131,11 @@ class Model(Source):
             return "columns that no question joined to be independent"
         return f"no interaction of more than {told} columns"
 
+    @property
+    def told(self) -> int:
+        """The order up to which the reports told of every interaction that the laws hold."""
+        return self._told(tuple(range(self.reports.public, len(self.columns))))
+
     def _told(self, axes: Axes) -> int:
         """The order up to which reports told of every interaction of these axes, and laws hold it:
         what joins more columns was never heard, whatever the order that was fitted.
@@ -149,6 +154,7 @@ class Model(Source):
             found.share.reshape(shape) * self.rows,
             found.spread.T.reshape(*shape, -1) * self.rows,
             self.supposed(axes),
+            TRIALS,
         )
         merges = [part.within(self.columns[axis]) for part, axis in zip(cells, places, strict=True)]
         kept = [axes.index(place) for place in places]

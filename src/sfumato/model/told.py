@@ -14,6 +14,7 @@ from sfumato.model.measurement import Measurement, Reconstruction
 
 STACKED = 1 << 16  # entries of all slopes together up to which one table holds them
 LEAST = 1e-300  # of a chance whose logarithm is taken
+NOBODY = 1e-14  # a chance below this is 0 but for rounding: a public cell that nobody is in
 
 
 class Normal(NamedTuple):
@@ -100,11 +101,11 @@ class Told:
 
     def expected(self, means: Floats) -> Seen:
         """The weights that answers have on average: people / chance."""
-        return self._seen(means, lambda block, chances: block.people / chances)
+        return self._seen(means, lambda block, chances: weighed(block.people, chances))
 
     def observed(self, means: Floats) -> Seen:
         """The weights that these very answers have: count / chance²."""
-        return self._seen(means, lambda block, chances: block.counts / chances**2)
+        return self._seen(means, lambda block, chances: weighed(block.counts / chances, chances))
 
     def _seen(self, means: Floats, weigh: Weigh) -> Seen:
         pull, weights = np.zeros(self.interactions.size), []
@@ -127,6 +128,11 @@ class Told:
         for normal in self.normals:
             carried[normal.places] += normal.information @ slopes[normal.places]
         return np.asarray(slopes.T @ carried)
+
+
+def weighed(numbers: Floats | float, chances: Floats) -> Floats:
+    """Numbers over chances; nothing where nobody can give the answer."""
+    return np.where(chances > NOBODY, numbers / chances, 0.0)
 
 
 def block_of(measured: Interactions, axes: Axes, parts: Sequence[Measurement]) -> Block:

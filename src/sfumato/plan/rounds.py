@@ -21,8 +21,9 @@ NAME = "item-set in rounds"
 class InRounds(ItemSet):
     """Item-set asked in rounds: the first group for any item, the others for candidates.
 
-    A candidate's share has the variance (d + mγ)/(n(γ−1)²) in each of the later rounds; a single
-    item's that of the first round beside.
+    A rare candidate's share has the variance (d + mγ)/(n(γ−1)²) in each of the later rounds; what
+    many hold has more, each of them reporting it by chance. A single item is told by the first
+    round beside.
     """
 
     def foretold(
@@ -33,9 +34,11 @@ class InRounds(ItemSet):
         """
         if any(part.item is None or self._is_public(part) for part in cells):
             return None
-        gamma = float(self.gamma)
-        candidates = how_many(WANTED, gamma)
-        told = sum(SHARES[1:]) * (gamma - 1) ** 2 / (candidates + CAP * gamma)
+        gamma, held = float(self.gamma), float(shares.ravel()[-1])
+        total = how_many(WANTED, gamma) + CAP * gamma
+        own, other = gamma / total, 1 / total
+        noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
+        told = sum(SHARES[1:]) * (own - other) ** 2 / noise
         if len(cells) == 1:
             alone = super().foretold(cells, weights, shares)
             told += SHARES[0] / alone if alone else 0.0

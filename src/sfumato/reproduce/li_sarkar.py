@@ -52,6 +52,19 @@ _AMOUNTS = "Med Low Low Med Med High Med Med High Low High High Low Med High Hig
 _TABLE_3 = (1, 6, 7, 10, 13, 16, 2, 4, 11)
 # The paper lets the totals move as little as must be, and knows no limit on what can be guessed.
 _AS_IN_THE_PAPER: dict[str, Any] = {"drift": None, "max_posterior": 1.0}
+# What the paper prints in table 3 of each record: P(Low), P(Med) and P(High).
+_PRINTED_TABLE_3 = """
+.2269 .7563 .0168
+.2842 .1895 .5263
+.1698 .7547 .0755
+.0476 .6349 .3175
+.6090 .0902 .3008
+.1130 .0502 .8368
+.7431 .1651 .0917
+.0826 .8257 .0917
+.0769 .0684 .8547
+"""
+AMOUNTS = ("Low", "Med", "High")
 _PHASE_ONE = {1: "High", 13: "Med", 16: "Low", 2: "Med", 4: "High", 11: "Low"}
 
 
@@ -69,6 +82,25 @@ class WorkedExample:
     phase_two: float
     optimum: float
     optimum_apart: float
+
+    def table_3(self) -> list[tuple[int, str, str, list[tuple[Printed, float]]]]:
+        """Table 3 record by record: its number, its amount, what phase I made of it, and each
+        posterior as printed and as computed.
+        """
+        printed = [line.split() for line in _PRINTED_TABLE_3.split("\n") if line]
+        amounts = _AMOUNTS.split()
+        return [
+            (
+                number,
+                amounts[number - 1],
+                _PHASE_ONE.get(number, amounts[number - 1]),
+                [
+                    (Printed(f"0{theirs}"), float(ours))
+                    for theirs, ours in zip(words, posterior, strict=True)
+                ],
+            )
+            for number, words, posterior in zip(self.records, printed, self.posterior, strict=True)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Theirs beside ours."""
@@ -95,7 +127,7 @@ def worked_example() -> WorkedExample:
     """The worked example, step by step."""
     data = Microdata.read(insurance(), ["Amount"])
     amount = data.confidential[0]
-    order = [amount.values.index(name) for name in ("Low", "Med", "High")]
+    order = [amount.values.index(name) for name in AMOUNTS]
     rows = np.array(_TABLE_3) - 1
     status = status_of(data.keys, amount)
     posterior = simple_bayes(data.keys, amount, rows)

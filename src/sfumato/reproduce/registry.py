@@ -99,6 +99,7 @@ PAPERS: dict[str, Paper] = {
         "swapping",
         {
             "li-sarkar-example": "the worked example of tables 1 to 3",
+            "li-sarkar-table-3": "the identifiable records, one by one",
             "li-sarkar-table-4": "trees learnt from swapped Census data",
         },
     ),

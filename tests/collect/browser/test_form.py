@@ -33,10 +33,11 @@ from tests.collect.browser.surveys import (
 
 from sfumato.collect.form import LANGUAGES, strings
 from sfumato.domain import Category, Domain
+from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.program import Program
-from sfumato.mechanisms.steps import Collide, Kary, Window
+from sfumato.mechanisms.steps import Collide, Kary, Own, Window
 from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.mechanisms.subset_selection import SubsetSelection
 
@@ -587,7 +588,6 @@ def test_numbers_out_of_range_and_missing_answers_are_told(chromium: Any) -> Non
 
 def test_a_long_list_of_items_can_be_searched(chromium: Any) -> None:
     from sfumato.domain import Items
-    from sfumato.mechanisms.bitflip import BitFlip
 
     items = Items("things", tuple(f"thing {number}" for number in range(40)))
     with opened(chromium, document(BitFlip(Domain((items,)), 0.6, 0.6), budget=None)):
@@ -719,6 +719,28 @@ def told_of_report(chromium: Any, values: list[int]) -> str:
     return document.querySelector(".words dd").innerText;
     """
     return str(run(chromium, body, values))
+
+
+def test_values_sent_each_on_its_own_are_told_column_by_column(chromium: Any) -> None:
+    campaign = document(BitFlip(Domain((SMOKER, Category("pet", ("cat", "dog")))), 0.7, 0.7))
+    with opened(chromium, campaign | {"budget": None}, "?lang=en"):
+        find(chromium, "form")
+        assert told_of_report(chromium, [[0, 2, 4]]) == "yes, No answer"
+        shown = [each.text for each in chromium.find_elements("css selector", ".words > *")]
+        assert shown == ["smoker", "yes, No answer", "pet", "dog"]
+        assert told_of_report(chromium, [[3]]) == "nothing"
+
+
+def test_a_symbol_sent_is_told_as_the_answers_whose_own_it_is(chromium: Any) -> None:
+    own = ((0, 1), (0, 2), (2, 3))
+    step = Own(columns=(0,), reports=(0,), sizes=(3,), answers=3, symbols=5, own=own, a=19, b=1)
+    said = {0: "one of: Yes; No", 1: "Yes", 2: "one of: No; No answer", 3: "No answer"}
+    with opened(chromium, coin(19, program=Program((step,)).to_dict()), "?lang=en"):
+        find(chromium, "form")
+        assert "is true of you in" in text_of(chromium)
+        for symbol in said:
+            assert told_of_report(chromium, [symbol]) == said[symbol]
+        assert told_of_report(chromium, [4]) == "nothing"
 
 
 def test_a_bucket_sent_is_told_as_the_items_in_it(chromium: Any) -> None:

@@ -326,7 +326,7 @@ class Form {
     const { program, entry } = this.survey;
     return program
       .actions(entry.question)
-      .every(({ step, chosen }) => !["symbol", "collide", "window"].includes(step) && !(chosen > 1));
+      .every(({ step, chosen }) => !["own", "symbol", "collide", "window"].includes(step) && !(chosen > 1));
   }
 
   /** @param {number | undefined} share */
@@ -462,6 +462,16 @@ class Form {
     const items = step.items ? columns[0] : undefined;
     if (items && (step.step === "flip" || step.step === "cut"))
       return [[all, this.label(items, reported[0]) ?? ""]];
+    if (step.step === "flip" || step.step === "cut")
+      // Every value of every column on its own, one column after the other.
+      return columns.map((attribute, i) => {
+        const start = step.sizes.slice(0, i).reduce((x, y) => x + y, 0);
+        const codes = reported[0]
+          .map((/** @type {number} */ item) => item - start)
+          .filter((/** @type {number} */ code) => code >= 0 && code < step.sizes[i]);
+        const labels = codes.map((/** @type {number} */ code) => this.label(attribute, code));
+        return [names[i], labels.join(", ") || this.say("nothing")];
+      });
     if (items && step.step === "symbol")
       return [[all, this.label(items, step.candidates[reported[0]] ?? []) ?? ""]];
     if (step.answers) {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.spreads import combined
-from sfumato.counting.sql.kept import KeptCounts
+from sfumato.counting.sql.kept import CountedCells, KeptCounts
 from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
 from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
@@ -28,6 +28,7 @@ from sfumato.table.readers import flat_names
 # condition again for every count that names it.
 LISTED_CELLS, LISTED_BESIDE = {"postgres": 4}, {"postgres": 1}
 MANY_LISTED_CELLS, MANY_LISTED_BESIDE = 16, 3
+FINE_CELLS = 1 << 16  # of all values of some columns, up to which they are counted one by one
 JOINED_CELLS = (
     1 << 12
 )  # questions whose columns together have at most this many cells are summed from one table
@@ -112,8 +113,28 @@ class SqlCounter:
         known = self._found(cells)
         if known is not None:
             return self._remembered(question, known)
-        table = self._counted(cells, listed_axes(cells, self.relation.dialect))
-        return self._keep(cells, self._remembered(question, table))
+        fine = self._finer(cells)
+        if fine is None:
+            table = self._counted(cells, listed_axes(cells, self.relation.dialect))
+            return self._keep(cells, self._remembered(question, table))
+        whole = CountedCells(fine, self._keep(fine, self._counted(fine, [])))
+        return self._remembered(question, whole.coarsened(cells))
+
+    def _finer(self, cells: Sequence[Cells]) -> tuple[Cells, ...] | None:
+        """Every value of these columns, where that is a small table: to count it costs no more than
+        to count what is asked, and once it is kept, whatever else is asked of them costs no scan.
+        """
+        if self.kept is None or self.relation.dialect != "duckdb" or not cells:
+            return None
+        fine = tuple(
+            part
+            if part.item is not None or isinstance(part.attribute, Numeric)
+            else part.attribute.cells()
+            for part in cells
+        )
+        small = math.prod(part.size for part in fine) <= FINE_CELLS
+        same = [part.key for part in fine] == [part.key for part in cells]
+        return fine if small and not same else None
 
     def _found(self, cells: Sequence[Cells]) -> NDArray[Any] | None:
         return None if self.kept is None else self.kept.find_cells(cells)

@@ -107,10 +107,10 @@ class KeptCounts:
         self.__dict__.pop("_tables", None)  # there is one more to look at
 
     @cached_property
-    def _tables(self) -> list[_KeptTable]:
+    def _tables(self) -> list[CountedCells]:
         """The tables that coarser questions are tried on."""
         entries = (_read(path) for path in _latest(self.folder.glob("*.npz"))[:MOST_LOOKED_AT])
-        found = (_KeptTable.of(entry, self.domain) for entry in entries if entry is not None)
+        found = (CountedCells.of(entry, self.domain) for entry in entries if entry is not None)
         return [table for table in found if table is not None]
 
     def _path(self, question: Iterable[Any]) -> Path:
@@ -135,14 +135,14 @@ class KeptCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class _KeptTable:
-    """A table that was kept, with its cells."""
+class CountedCells:
+    """A table with the cells it counts."""
 
     cells: tuple[Cells, ...]
     counts: NDArray[Any]
 
     @classmethod
-    def of(cls, entry: dict[str, NDArray[Any]], domain: Domain) -> _KeptTable | None:
+    def of(cls, entry: dict[str, NDArray[Any]], domain: Domain) -> CountedCells | None:
         """The table in an entry; None for an entry of another kind."""
         if NAMES not in entry:
             return None
