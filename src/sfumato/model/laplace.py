@@ -22,6 +22,7 @@ from sfumato.model.loglinear import LogLinear
 FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
 ORDER = len(FLOORS)
 KEPT = 1 << 24  # entries of tables that are remembered
+KNOWN = 0.25  # the relative error up to which a share is known well enough for its slope
 TRIALS = 32  # draws of the coefficients by which the bends of shares are known
 
 
@@ -73,8 +74,7 @@ class Laplace:
         """What shares move beyond the straight line, at coefficients drawn from their own law.
 
         Where reports leave the logarithm of a small share open by several units, its slope is
-        small only because the share is: it may be hundreds of times as large. For shares that are
-        known within a fifth this adds a hundredth to their errors.
+        small only because the share is: it may be hundreds of times as large.
         """
         from scipy.linalg import solve_triangular
 
@@ -102,5 +102,15 @@ class Laplace:
                 for table in (self._moves, self._bends)
             )
             spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
-            self._kept[axes] = LaplaceMarginal(share, np.concatenate([spread, bends.T]))
+            bends = bends.T * _openness(share, spread)
+            self._kept[axes] = LaplaceMarginal(share, np.concatenate([spread, bends]))
         return self._kept[axes]
+
+
+def _openness(share: Floats, spread: Floats) -> Floats:  # (cells,)
+    """How much of its bends each cell counts: all where its error is half of it or more, nothing
+    where it is a quarter or less. Draws of all coefficients move cells that are well known by more
+    than the reports allow.
+    """
+    error = np.sqrt((spread**2).sum(axis=0)) / np.maximum(share, 1e-300)
+    return np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
