@@ -396,7 +396,7 @@ def costs(judge: Judge, data: str | None, quick: bool) -> None:
         for label, source in (("in memory", large), ("in DuckDB", open_source(address))):
             source.marginal(("age", "sex")).stderr  # noqa: B018  (the first scan)
             asked = [("age", "sex"), ("race", "age"), ("sex",), ("age", "race", "sex")]
-            spent = max(wall(partial(stated_errors, source, names)) for names in asked)
+            spent = max(timed(partial(stated_errors, source, names)) for names in asked)
             what = f"a query of {len(columns[0]):,} reports {label}, counted before"
             judge.most(what, 1000 * spent, 20, " ms")
 
@@ -415,13 +415,6 @@ def timed(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
-
-
-def wall(work: Callable[[], object]) -> float:
-    """Seconds of some work."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -129,8 +129,9 @@ class Session:
         """What a server said until it listened, and 0; or its status where it ended instead."""
         said = self.folder / f".said{len(self._servers)}"
         with said.open("wb") as stream:
+            # Where the press itself is killed, nobody ends the server but this clock.
             server = subprocess.Popen(
-                ["bash", "-euo", "pipefail", "-c", block.text],
+                ["timeout", str(4 * SECONDS), "bash", "-euo", "pipefail", "-c", block.text],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -101,6 +101,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)",
         "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-2)",
     ): "any number below zero stands for no flag; the next line makes it -1",
+    (
+        "table/shuffling.py",
+        "squares = padded.reshape(-1, 8, groups).transpose(0, 2, 1)",
+        "squares = padded.reshape(-2, 8, groups).transpose(0, 2, 1)",
+    ): "NumPy takes any number below zero for the length that is left",
 }
 
 

@@ -240,6 +240,27 @@ def test_a_file_that_changed_under_its_id_is_counted_anew(path: Path, cache: Pat
     assert sent and cache.exists()
 
 
+@pytest.mark.parametrize(
+    ("platform", "variable", "below"),
+    [
+        ("linux", "XDG_CACHE_HOME", "sfumato"),
+        ("win32", "LOCALAPPDATA", "sfumato"),
+        ("darwin", "HOME", "Library/Caches/sfumato"),
+    ],
+)
+def test_the_cache_is_where_the_system_puts_caches(
+    platform: str, variable: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SFUMATO_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(kept.sys, "platform", platform)
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert kept.cache_folder() == tmp_path / below
+    for word in ("", "off"):
+        monkeypatch.setenv("SFUMATO_CACHE", word)
+        assert kept.cache_folder() is None
+
+
 def test_another_question_about_the_same_columns_reads_no_rows(cache: Path, path: Path) -> None:
     source = open_source(path)
     first = "SELECT COUNT(*) AS n FROM t WHERE pet IN ('cat', 'dog') AND smoker = 'yes'"

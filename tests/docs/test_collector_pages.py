@@ -63,7 +63,7 @@ def test_a_command_that_is_shown_is_understood(line: str) -> None:
 
 
 def test_a_command_that_does_not_exist_would_be_found() -> None:
-    assert len(commands()) == 4
+    assert len(commands()) == 5
     with pytest.raises(Exception, match="worker"):
         check_command("sfumato serve c.toml --worker 4")
 
@@ -80,5 +80,5 @@ def test_the_campaign_file_of_the_page_is_one(tmp_path: Path) -> None:
 
 def test_the_proxies_pass_on_to_where_the_page_serves() -> None:
     page = (DOCS / "collector" / "operator.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"127\.0\.0\.1[: ](?:--port )?(\d+)", page)) == {"8428"}
+    assert set(re.findall(r"127\.0\.0\.1[: ](?:--port )?(\d+)", page)) == {"8000"}
     assert "access_log off;" in page and "client_max_body_size 256k;" in page

@@ -21,6 +21,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (order["patience"], order["patience"]))
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # idle threads would burn what others load it with
         os.chdir(order["folder"])
         for number, name in enumerate((os.devnull, "out", "err")):
             mode = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC

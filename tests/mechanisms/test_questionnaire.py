@@ -5,6 +5,7 @@ is refused.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from itertools import combinations
 
@@ -369,3 +370,22 @@ def test_answers_that_hardly_anyone_gave_have_their_error_too() -> None:
     assert np.abs(z).max() < 6
     assert 0.92 < np.mean(np.abs(z) < 1.96) < 0.985
     assert 0.85 < np.sqrt(np.mean(np.square(z))) < 1.1
+
+
+def test_a_public_group_of_two_people_has_an_error_in_every_cell() -> None:
+    """Rows held fixed, the error of an estimate beyond its group must not come out as none."""
+    town = Category("town", ("large", "two", "three"), public=True)
+    domain = Domain((*wide(3, 3, 2, 5).attributes, town))
+    rng = np.random.default_rng(6)
+    columns = [rng.integers(0, size, 970).astype(np.uint8) for size in domain.shape[:4]]
+    towns = np.array([1, 1, 2, 2, 2] + [0] * 965, dtype=np.uint8)
+    table = Table(domain, (*columns, towns))
+    mechanism = Questionnaire.promising(Guarantee(19), domain)
+    answered = 0
+    for seed in range(12):
+        for names in (["c3", "town"], ["town", "c0"]):
+            with suppress(Unanswerable):  # where nobody of a group was asked about the column
+                found = perturb(table, mechanism, seeded(seed)).marginal(names)
+                assert found.stderr.min() > 0.3
+                answered += 1
+    assert answered > 4

@@ -6,7 +6,7 @@ import numpy as np
 from tests.model.problems import SHAPE, TRUTH, answers, likelihood
 
 from sfumato.model.fitting import fit
-from sfumato.model.laplace import Laplace
+from sfumato.model.laplace import TRIALS, Laplace
 from sfumato.model.loglinear import Likelihood
 
 
@@ -44,3 +44,17 @@ def test_pairs_alone_leave_three_columns_open() -> None:
     with_triples = Laplace(fit(both)).marginal((0, 1, 2)).spread
     without = Laplace(fit(pairs)).marginal((0, 1, 2)).spread
     assert (without**2).sum() > 1.5 * (with_triples**2).sum()
+
+
+def test_shares_that_few_reports_leave_open_are_not_called_small() -> None:
+    """Twenty people: the law found is far out, where slopes alone would say that little can move;
+    what lies beyond them is counted too.
+    """
+    rng, true = np.random.default_rng(3), TRUTH.reshape(SHAPE).sum(axis=2).ravel()
+    stated, slopes = [], []
+    for _ in range(40):
+        found = Laplace(fit(likelihood(answers(20, rng), 2))).marginal((0, 1))
+        for z, rows in ((stated, found.spread), (slopes, found.spread[:-TRIALS])):
+            z.append(np.abs(found.share - true) / np.sqrt((rows**2).sum(axis=0)))
+    assert np.mean(np.array(stated) < 1.96) > 0.93 and np.max(stated) < 8
+    assert np.mean(np.array(slopes) < 1.96) < 0.92 and np.max(slopes) > 8

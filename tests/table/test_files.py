@@ -211,7 +211,7 @@ BAD_FILES = {
     "short": ("d.csv", b"age,sex\n1\n", "line 2 of .* has 1 fields"),
     "latin": ("d.csv", "age,sex\n1,é\n".encode("latin1"), "is not UTF-8 text; convert it"),
     "latin header": ("d.csv", "âge,sex\n1,F\n".encode("latin1"), "is not UTF-8"),
-    "twice": ("d.csv", b"age,age,sex\n1,1,F\n", "more than one column 'age'"),
+    "twice": ("d.csv", b"age,age,sex\n1,1,F\n", "more than one column 'age' in its header"),
     "not gzip": ("d.csv.gz", b"\x1f\x8bnonsense", "gzip"),
     "cut gzip": ("d.csv.gz", gzip.compress(b"age,sex\n" + b"1,F\n" * 1000)[:-12], "gzip"),
     "not parquet": ("d.parquet", b"age,sex\n1,F\n", "not a readable Parquet file"),

@@ -192,3 +192,11 @@ def test_words_for_nothing_are_missing_in_categories_and_numbers():
 def test_a_listed_word_is_a_value_even_if_others_use_it_for_nothing():
     column = Category("country", ("NA", "FR", "?"), missing="?")
     assert column.encode(pa.array(["NA", "?", None, "n/a"])).tolist() == [0, 2, 2, 2]
+
+
+def test_half_as_many_words_as_rows_are_still_a_category():
+    words = [f"word {place}" for place in range(30)]
+    assert "c" in proposed(c=words * 2, d=["x", "y"] * 30).names
+    fewer = propose(pa.table({"c": (words * 2)[1:], "d": (["x", "y"] * 30)[1:]}))
+    assert fewer.domain.names == ("d",)
+    assert any("too many different values to be a category" in note for note in fewer.notes)

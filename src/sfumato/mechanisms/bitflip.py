@@ -175,12 +175,7 @@ class ItemFlips(Mechanism):
     @cached_property
     def per_item(self) -> Guarantee:
         """What is promised about any one item, whatever else the basket holds."""
-        return Guarantee(
-            max(
-                max(item_odds(ones, zeros))
-                for ones, zeros in set(map(tuple, self.thresholds.tolist()))
-            )
-        )
+        return Guarantee(max(max(item_odds(*item)) for item in _boldest(self.thresholds)))
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -495,6 +490,16 @@ def _listed(name: str, rates: Rates, items: int) -> list[float]:
             f"{name} lists {len(listed)} probabilities for {items} items; give one, or one an item"
         )
     return listed
+
+
+def _boldest(thresholds: NDArray[np.int64]) -> set[tuple[int, int]]:  # (items, 2)
+    """The rates of the items about which most is told: those that rounding cannot tell apart."""
+    above = thresholds.sum(axis=1, keepdims=True) >= SCALE
+    ones, zeros = np.where(above, thresholds, SCALE - thresholds).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.fmax(ones / (SCALE - zeros), zeros / (SCALE - ones))
+    odds[ones + zeros == SCALE] = 1.0  # an item whose report says nothing
+    return set(map(tuple, thresholds[odds >= odds.max() * (1 - 1e-9)].tolist()))
 
 
 def _stored(thresholds: NDArray[np.int64]) -> float | tuple[float, ...]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb
 from typing import Any, Self
 
@@ -146,12 +146,7 @@ class CutAndPaste(Mechanism):
     @cached_property
     def private_reports(self) -> Domain:
         """Baskets, and beside baskets of unknown size their true size as a public column."""
-        reports = basket_reports(self.domain)
-        if not self.domain.private.baskets:
-            return reports
-        return Domain(
-            (*reports, Numeric(SIZE, 0, reports.attributes[0].size, public=True)), reports.title
-        )
+        return _reports_of(self.domain)
 
     @property
     def universe(self) -> int:
@@ -351,6 +346,15 @@ class CutAndPaste(Mechanism):
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         given = Received(parameters, "the parameters of cut-and-paste")
         return cls(domain, given["cutoff"].whole(1, MOST_CUTOFF), given["insert"].number(0, 1))
+
+
+@lru_cache(maxsize=8)  # a promise is looked for among many mechanisms of one domain
+def _reports_of(domain: Domain) -> Domain:
+    reports = basket_reports(domain)
+    if not domain.private.baskets:
+        return reports
+    size = Numeric(SIZE, 0, reports.attributes[0].size, public=True)
+    return Domain((*reports, size), reports.title)
 
 
 def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:

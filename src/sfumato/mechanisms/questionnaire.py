@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -184,10 +185,11 @@ class Questionnaire(Mechanism):
         taken = {attribute.name for attribute in self.domain if attribute.public}
         names = self._private.names
         labels: list[str] = []
+        seen: Counter[tuple[int, ...]] = Counter()
         for each in self.questions:
+            seen[each.columns] += 1
             label = " × ".join(names[axis] for axis in each.columns)
-            number = sum(q.columns == each.columns for q in self.questions[: len(labels)])
-            labels.append(label if each.map is None else f"{label} #{number + 1}")
+            labels.append(label if each.map is None else f"{label} #{seen[each.columns]}")
         answers = tuple(map(str, range(self._most_answers)))
         return Domain(
             (
@@ -348,10 +350,13 @@ class Questionnaire(Mechanism):
     def _told(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
         if axes not in self._heard:
-            self._heard[axes] = sum(
-                each for columns, each in self._each if set(axes) <= set(columns)
-            )
+            held = frozenset(axes)
+            self._heard[axes] = sum(each for columns, each in self._sets if held <= columns)
         return self._heard[axes]
+
+    @cached_property
+    def _sets(self) -> list[tuple[frozenset[int], float]]:
+        return [(frozenset(columns), each) for columns, each in self._each]
 
     @cached_property
     def _heard(self) -> dict[tuple[int, ...], float]:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.estimation.evidence import Evidence, gathered
 
+KNOWN = 0.25  # the relative error up to which a share is known well enough for its slope
+
 
 @dataclass(frozen=True, eq=False)
 class LawEvidence(Evidence):
@@ -40,7 +42,8 @@ class LawEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
-        return np.asarray((self.spread**2).sum(axis=-1))
+        scaled = self._scaled(self.spread.reshape(self.counts.size, -1).T, self.counts.ravel())
+        return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         return float(self._summed(first[..., None])[:, 0] @ self._summed(second[..., None])[:, 0])
@@ -54,7 +57,8 @@ class LawEvidence(Evidence):
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         chosen = self.spread.reshape(self.counts.size, -1)[cells]
-        return chosen @ chosen.T
+        scaled = self._scaled(chosen.T, self.counts.ravel()[cells])
+        return scaled.T @ scaled
 
     def by_chance(self, cells: NDArray[Any]) -> NDArray[Any]:
         """The covariance of some cells that chance gives the law found, what else the reports
@@ -66,7 +70,19 @@ class LawEvidence(Evidence):
 
     def _summed(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (coefficients, n)
         flat = np.broadcast_to(weights, (*self.counts.shape, weights.shape[-1]))
-        return self.spread.reshape(self.counts.size, -1).T @ flat.reshape(self.counts.size, -1)
+        flat = flat.reshape(self.counts.size, -1)
+        summed = self.spread.reshape(self.counts.size, -1).T @ flat
+        return self._scaled(summed, self.counts.ravel() @ np.abs(flat))
+
+    def _scaled(self, summed: NDArray[Any], size: NDArray[Any]) -> NDArray[Any]:
+        """Sums of the spread, (coefficients and bends, n), with as much of the bends as counts:
+        all where the error is half of its size or more, nothing where it is a quarter or less.
+        Draws of all coefficients move what is well known by more than the reports allow.
+        """
+        known = len(summed) - self.bends
+        error = np.sqrt((summed[:known] ** 2).sum(axis=0)) / np.maximum(size, 1e-300)
+        counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
+        return np.concatenate([summed[:known], summed[known:] * counted])
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         columns = np.moveaxis(self.spread, -1, 0)

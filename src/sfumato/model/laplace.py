@@ -73,8 +73,7 @@ class Laplace:
         """What shares move beyond the straight line, at coefficients drawn from their own law.
 
         Where reports leave the logarithm of a small share open by several units, its slope is
-        small only because the share is: it may be hundreds of times as large. For shares that are
-        known within a fifth this adds a hundredth to their errors.
+        small only because the share is: it may be hundreds of times as large.
         """
         from scipy.linalg import solve_triangular
 

@@ -51,6 +51,7 @@ from sfumato.table.table import (
 
 BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
+MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
 MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
@@ -703,6 +704,16 @@ class BasketReader(TextReader):
                 f"{self.where} is empty; a basket file has one basket of item ids a line"
             )
         return basket_domain(ids)
+
+    def table(self, domain: Domain) -> Table:
+        size = domain.attributes[0].size
+        if size > MANY_ITEMS:  # then a short line may take much: looked at before any is packed
+            check_held(self._lines() * size // 8, self.size, self.where)
+        return super().table(domain)
+
+    def _lines(self) -> int:
+        with self._opened() as stream:
+            return sum(part.count(b"\n") for part in iter(lambda: stream.read(SMALL_TEXT), b""))
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         universe = Universe.of(domain)

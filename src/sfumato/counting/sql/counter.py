@@ -33,6 +33,7 @@ JOINED_CELLS = (
     1 << 12
 )  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
+LISTED_LABELS = 1000  # of a column, in one statement that looks at all columns
 ITEMSETS = 256  # itemsets counted by one statement
 
 
@@ -89,6 +90,10 @@ class SqlCounter:
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
+        for name in [n for n, a in columns.items() if a.name == n and _has_many_labels(a)]:
+            found = self._fetch(self._writer.values(name)).column(0).to_pylist()
+            if not set(found) <= set(columns.pop(name).labels):
+                raise _outside(name)
         if columns:
             self._check_columns(columns)
         return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
@@ -476,6 +481,11 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
+
+
+def _has_many_labels(attribute: Attribute) -> bool:
+    """Whether a statement that lists its labels would be longer than a list of its values."""
+    return not isinstance(attribute, Numeric | Items) and attribute.size > LISTED_LABELS
 
 
 def _in_lists(attribute: Attribute) -> bool:

@@ -189,6 +189,10 @@ class StatementWriter:
         """No row of these columns, which shows of what type they are."""
         return exp.select(*map(_column, columns)).from_(self.rows_from.copy()).limit(0)
 
+    def values(self, name: str) -> exp.Select:
+        """The different values of a column."""
+        return exp.select(_column(name)).distinct().from_(self.rows_from.copy())
+
     def total(self) -> exp.Select:
         """How many rows there are."""
         return exp.select(_named(_count(), "n")).from_(self.rows_from.copy())
