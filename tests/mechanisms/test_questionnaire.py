@@ -389,3 +389,21 @@ def test_a_public_group_of_two_people_has_an_error_in_every_cell() -> None:
                 assert found.stderr.min() > 0.3
                 answered += 1
     assert answered > 4
+
+
+def test_a_column_whose_questions_are_all_folded_is_told_by_those_that_hold_it() -> None:
+    """Eight columns of twelve values: no question has a cell an answer, and together they have more
+    features than are solved at once.
+    """
+    domain = Domain(tuple(Category(f"c{p}", tuple(map(str, range(12)))) for p in range(8)))
+    mechanism = Questionnaire.promising(Guarantee(19), domain, questions="pairs:1")
+    assert all(question.map is not None for question in mechanism.questions)
+    rng = np.random.default_rng(8)
+    columns = tuple(rng.binomial(11, 0.3, 30_000).astype(np.uint8) for _ in domain)
+    release = perturb(Table(domain, columns), mechanism, seeded(8))
+    found = release.marginal(["c3"])
+    truth = np.bincount(columns[3], minlength=12)
+    assert np.abs((found.value - truth) / found.stderr).max() < 4
+    assert 0 < found.stderr.max() < 3_000
+    foretold = mechanism.foretold([domain["c3"].cells()], np.eye(12)[0], np.full(12, 1 / 12))
+    assert foretold is not None and 0.3 < np.sqrt(foretold * 30_000) / found.stderr[0] < 3

@@ -59,16 +59,39 @@ class System:
     questions: tuple[Question, ...]
     gamma: float
     asked: Axes | None = None  # the only axes that are looked at; None: all
+    holding: Axes | None = None  # only questions that hold all of these are looked at; None: all
     _solved: dict[bytes, Solution] = field(default_factory=dict, init=False, repr=False)
     _within: dict[Axes, System] = field(default_factory=dict, init=False, repr=False)
+    _around: dict[Axes, System] = field(default_factory=dict, init=False, repr=False)
 
     def within(self, axes: Axes) -> System:
         """What the same answers say of a few axes, whatever the others are."""
         if self.asked == axes:
             return self
         if axes not in self._within:
-            self._within[axes] = replace(self, asked=axes)
+            self._within[axes] = replace(self, asked=axes, holding=None)
         return self._within[axes]
+
+    def around(self, axes: Axes) -> System:
+        """What the answers to questions that hold these axes say, of all axes they hold."""
+        if self.holding == axes:
+            return self
+        if axes not in self._around:
+            self._around[axes] = replace(self, asked=None, holding=axes)
+        return self._around[axes]
+
+    def about(self, axes: Axes) -> System:
+        """The system to ask about these axes: of everything, where that is little; else of them
+        alone; else, where each question that holds them is folded, of all that those hold.
+        """
+        if self.interactions.size <= WHOLE:
+            return self
+        return self.around(axes) if self.within(axes).silent else self.within(axes)
+
+    @property
+    def silent(self) -> bool:
+        """Whether no question says anything."""
+        return not self._pools
 
     @property
     def answers(self) -> int:
@@ -80,13 +103,19 @@ class System:
         """The questions that say something, those together that say the same in the same way."""
         pools: dict[tuple[Any, ...], list[int]] = {}
         for place, question in enumerate(self.questions):
-            inside = question.axes
-            if self.asked is not None:
-                inside = tuple(axis for axis in question.axes if axis in self.asked)
+            inside = self._inside(question)
             if inside and (question.groups is None or inside == question.axes):
                 key = (inside, question.answers, question.groups)
                 pools.setdefault(key, []).append(place)
         return pools
+
+    def _inside(self, question: Question) -> Axes:
+        """The axes of a question that are looked at."""
+        if self.holding is not None and not set(self.holding) <= set(question.axes):
+            return ()
+        if self.asked is None:
+            return question.axes
+        return tuple(axis for axis in question.axes if axis in self.asked)
 
     @cached_property
     def interactions(self) -> Interactions:
@@ -365,7 +394,8 @@ class Questions(Channel):
 
     def settle(self, counts: Counts) -> Questions:
         tally = np.asarray(counts, dtype=np.float64).reshape(-1, *self.outputs[len(self.known) :])
-        for system in (self.system, self.system.within(self.axes)):
+        within, around = self.system.within(self.axes), self.system.around(self.axes)
+        for system in (self.system, *(each for each in (within, around) if not each.silent)):
             channel = replace(self, system=system, tally=tally)
             if all(channel._determined(place) for place in range(len(tally))):
                 return channel

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.questions import WHOLE, Question, Questions, System
+from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
@@ -286,9 +286,7 @@ class Questionnaire(Mechanism):
             for part, place in zip(cells, places, strict=True)
         ]
         view = np.ravel_multi_index(tuple(coarse), shown)
-        small = self._system.interactions.size <= WHOLE
-        system = self._system if small else self._system.within(axes)
-        return Questions(system, axes, view, shown)
+        return Questions(self._system.about(axes), axes, view, shown)
 
     def _tally(self) -> CellTally:
         return CellTally(tuple(attribute.cells() for attribute in self.private_reports))
@@ -320,8 +318,11 @@ class Questionnaire(Mechanism):
         if any(self._is_public(part) for part in cells):
             return None
         places = [self._private.axis(part.name) for part in cells]
-        if len(cells) == 1:
-            return self._foretold_of_one(places[0], cells[0], weights, shares)
+        one = (
+            self._foretold_of_one(places[0], cells[0], weights, shares) if len(cells) == 1 else None
+        )
+        if one is not None:
+            return one
         laws = [part.counts() / part.attribute.size for part in cells]
         total = 0.0
         for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
@@ -334,7 +335,7 @@ class Questionnaire(Mechanism):
         self, axis: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """The same of one column, at any truth: of each question the variance of k-ary response,
-        all weighted by how much they tell.
+        all weighted by how much they tell; None where all of them are folded.
         """
         gamma, even, told = float(self.gamma), cells.counts() / cells.attribute.size, 0.0
         for each in self.questions:

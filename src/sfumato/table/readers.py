@@ -296,9 +296,9 @@ class ParquetReader(RecordReader):
             return self.path.stat().st_size
         return self.path.seek(0, io.SEEK_END)
 
-    @property
+    @cached_property
     def names(self) -> Sequence[str]:
-        return self._file.schema_arrow.names
+        return tuple(self._file.schema_arrow.names)
 
     @property
     def rows(self) -> int:

@@ -29,7 +29,7 @@ class Turn:
 
     >>> turn = Turn("00" * 16, 1)
     >>> turn.people(1000), turn.next.people(1000), turn.next.next.people(1000)
-    (404, 284, 312)
+    (384, 290, 326)
     """
 
     series: str
