@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from sfumato.errors import FileError
 
-SMALL_TEXT = 1 << 25  # bytes that any file may unzip to
+SMALL_TEXT = 1 << 24  # bytes that any file may unzip to
 MOST_UNZIPPED = 400  # times its size; rows of zeros unzip to 350 times, an attack to 1,000 times
 SMALL_TABLE = 1 << 27  # bytes that the table of any file may hold in memory
 MOST_HELD = 175  # times its size; the basket file kosarak takes 160 times
