@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import write_section
 from bench.svsm import Baskets, Itemset, Svsm
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
@@ -258,14 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _write(path: Path | None, name: str, lines: Sequence[str]) -> None:
     """Print the lines, and put them into a file in the place of those of that name."""
     print("\n".join(lines), flush=True)
-    if path is None:
-        return
-    text = path.read_text(encoding="utf-8") if path.exists() else HEADING
-    _, *sections = text.split("\n## ")
-    kept = [section for section in sections if section.split("\n")[0] != name]
-    body = "\n".join([name, "", "```", *lines, "```", ""])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n## ".join([HEADING, *kept, body]), encoding="utf-8")
+    if path is not None:
+        write_section(path, HEADING, name, lines)
 
 
 if __name__ == "__main__":

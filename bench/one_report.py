@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench import write_section
 from sfumato.datasets import census
 from sfumato.datasets.loaders import data_directory
 from sfumato.datasets.records import Records
@@ -446,18 +447,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         judge.lines.clear()
         parts[name]()
         if asked.write is not None:
-            write_section(asked.write, name, judge.lines)
+            write_section(asked.write, HEADING, name, judge.lines)
     return int(judge.missed > 0)
-
-
-def write_section(path: Path, name: str, lines: Sequence[str]) -> None:
-    """Put the lines of one name into a file, in the place of those that were there."""
-    text = path.read_text(encoding="utf-8") if path.exists() else HEADING
-    _, *sections = text.split("\n## ")
-    kept = [section for section in sections if section.split("\n")[0] != name]
-    body = "\n".join([name, "", "```", *lines, "```", ""])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n## ".join([HEADING, *kept, body]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +123,8 @@ def perturb(
     if schema is not None and not isinstance(given, Table):
         given = read(given, _domain(schema))
     if mechanism is None:
+        assert guarantee is not None
+        guarantee.check_finite()
         given = as_truth(given).table
         planned = plan_release(
             given.domain, max(given.rows, 1), guarantee=guarantee, purpose=purpose, target=target
@@ -224,11 +225,7 @@ def promised(
             f"the guarantee is given in more than one way ({listing(given)})",
             hint="give one of them",
         )
-    if gamma is not None:
-        return Guarantee(Fraction(repr(gamma)) if isinstance(gamma, float) else gamma)
-    if epsilon is not None:
-        return Guarantee.from_epsilon(epsilon)
-    return None if rho1 is None or rho2 is None else Guarantee.from_breach(rho1, rho2)
+    return Guarantee.stated(gamma, epsilon, rho1, rho2)
 
 
 def as_source(data: Any, schema: Schema = None) -> Source:

@@ -11,6 +11,7 @@ interactions (`contrasts`), and c comes back by generalised least squares: c = C
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -394,8 +395,7 @@ class Questions(Channel):
 
     def settle(self, counts: Counts) -> Questions:
         tally = np.asarray(counts, dtype=np.float64).reshape(-1, *self.outputs[len(self.known) :])
-        within, around = self.system.within(self.axes), self.system.around(self.axes)
-        for system in (self.system, *(each for each in (within, around) if not each.silent)):
+        for system in self._systems():
             channel = replace(self, system=system, tally=tally)
             if all(channel._determined(place) for place in range(len(tally))):
                 return channel
@@ -406,6 +406,14 @@ class Questions(Channel):
             else "the reports do not determine these cells: too few people were asked about them",
             hint="merge small groups, ask about fewer columns, or fit a model",
         )
+
+    def _systems(self) -> Iterator[System]:
+        """The systems that may tell these axes, each made where those before did not do."""
+        yield self.system
+        for narrower in (self.system.within, self.system.around):
+            system = narrower(self.axes)
+            if not system.silent:
+                yield system
 
     def _determined(self, place: int) -> bool:
         places, sums, _ = self._sums

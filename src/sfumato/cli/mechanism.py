@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import wraps
 from typing import Annotated, Any
 
@@ -49,13 +48,7 @@ class MechanismOptions:
                 f"({listing('--' + way for way in ways)})",
                 hint="give one of them",
             )
-        if self.gamma is not None:
-            return Guarantee(_exactly(self.gamma))
-        if self.epsilon is not None:
-            return Guarantee.from_epsilon(self.epsilon)
-        if self.rho1 is not None and self.rho2 is not None:
-            return Guarantee.from_breach(self.rho1, self.rho2)
-        return None
+        return Guarantee.stated(self.gamma, self.epsilon, self.rho1, self.rho2)
 
     @property
     def planned(self) -> bool:
@@ -190,14 +183,6 @@ def _by_help(owners: list[tuple[str, Option]]) -> dict[str, list[str]]:
     for name, option in owners:
         found.setdefault(option.help, []).append(name)
     return found
-
-
-def _exactly(number: float) -> Fraction | float:
-    """The decimal as it was written, where it is a number at all."""
-    try:
-        return Fraction(repr(number))
-    except ValueError:
-        return number
 
 
 def _check_belong(kind: type[Mechanism], given: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -244,8 +243,7 @@ def chosen_mechanism(
         return built
     guarantee = options.guarantee()
     assert guarantee is not None
-    if not math.isfinite(guarantee.gamma):
-        raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+    guarantee.check_finite()
     from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan import plan_release
     from sfumato.plan.rounds import InRounds

@@ -105,12 +105,6 @@ class Ratios:
         told = np.where(variance < NOTHING, found, np.nan)
         return Posterior(supports, chance / chance.sum(axis=1, keepdims=True), told)
 
-    def unseen(self, predicted: Floats) -> Posterior:
-        """What supports are of which nothing was found."""
-        supports = self.supports(predicted)
-        masses = np.broadcast_to(self.masses, supports.shape)
-        return Posterior(supports, masses, np.full(len(predicted), np.nan))
-
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

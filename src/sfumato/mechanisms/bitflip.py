@@ -258,8 +258,7 @@ class BitFlip(ItemFlips):
         """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for
         records (docs/theory.md).
         """
-        if not math.isfinite(guarantee.gamma):
-            raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+        guarantee.check_finite()
         binned = domain.binned()
         odds = math.exp(guarantee.epsilon / _exponent(binned.private))
         keep = min(int(SCALE * odds / (1 + odds)) + 1, SCALE - 1)

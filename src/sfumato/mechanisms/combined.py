@@ -249,8 +249,7 @@ def _share(guarantee: Guarantee, groups: int) -> Guarantee:
     """The largest gamma, in steps of 2^-20, whose power over the groups is not above
     the guarantee.
     """
-    if not math.isfinite(guarantee.gamma):
-        raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+    guarantee.check_finite()
     count = math.floor(math.exp(guarantee.epsilon / groups) * SHARE_STEP) + 1
     while Fraction(count, SHARE_STEP) ** groups > guarantee.gamma:
         count -= 1

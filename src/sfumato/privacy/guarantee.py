@@ -43,6 +43,31 @@ class Guarantee:
             )
 
     @classmethod
+    def stated(
+        cls,
+        gamma: Gamma | None = None,
+        epsilon: float | None = None,
+        rho1: float | None = None,
+        rho2: float | None = None,
+    ) -> Guarantee | None:
+        """The guarantee that people state one way or another, a decimal gamma as they wrote it.
+
+        >>> Guarantee.stated(gamma=1.1), Guarantee.stated(rho1=0.05, rho2=0.50), Guarantee.stated()
+        (Guarantee(gamma=1.1), Guarantee(gamma=19), None)
+        """
+        if gamma is not None:
+            written = isinstance(gamma, float) and math.isfinite(gamma)
+            return cls(Fraction(repr(float(gamma))) if written else gamma)
+        if epsilon is not None:
+            return cls.from_epsilon(epsilon)
+        return None if rho1 is None or rho2 is None else cls.from_breach(rho1, rho2)
+
+    def check_finite(self) -> None:
+        """Refuse a promise of nothing where records are to be perturbed."""
+        if self.gamma == math.inf:  # a finite one may be too large for a float
+            raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
+
+    @classmethod
     def from_epsilon(cls, epsilon: float) -> Guarantee:
         """The guarantee of epsilon local differential privacy: gamma = e^epsilon."""
         check_number("epsilon", epsilon)

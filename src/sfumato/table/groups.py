@@ -32,10 +32,7 @@ class AskedPeople(Reader):
             chosen = np.flatnonzero(self.turn.asked(place, rows))
             place += rows
             if len(chosen):
-                yield tuple(
-                    column[chosen] if isinstance(column, np.ndarray) else column.take(chosen)
-                    for column in columns
-                )
+                yield tuple(column.take(chosen) for column in columns)
 
     @property
     def description(self) -> Mapping[str, Any] | None:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.rounds import Rounds, least_of
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.base import Floats, Measured
+from sfumato.estimation.supports.symbols import ToldBySymbols
 
 
 @dataclass(frozen=True, eq=False)
-class AskedSupports:
+class AskedSupports(ToldBySymbols):
     """Estimated counts of any itemset: what was found of it where it was asked about, weighed
     against what kinds of baskets predict.
     """
@@ -20,19 +21,10 @@ class AskedSupports:
     names: tuple[str, ...]
     rows: int
     rounds: Rounds
-    exact: bool = False
-
-    @property
-    def groups(self) -> Integers:
-        return np.arange(len(self.names))
 
     @property
     def longest(self) -> int | None:
         return None
-
-    def empty(self) -> Measured:
-        everyone = np.array([float(self.rows)])
-        return Measured(everyone, everyone, np.zeros(1))
 
     def least(self, top: int) -> float:
         """The support of the last of so many itemsets of largest support, of any length."""
@@ -47,15 +39,6 @@ class AskedSupports:
             found = self.rounds.supports([tuple(each) for each in itemsets.tolist()])
         return Measured(self.rows * found.mean, self.rows * found.mean, self.rows * found.stderr)
 
-    def covariances(
-        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
-    ) -> tuple[Floats, Floats]:
-        """Different symbols are nearly uncorrelated, a report being one of very many: an itemset's
-        covariance with itself is all that counts.
-        """
-        size = 1 << itemsets.shape[1]
-        with_whole, with_rest = (np.zeros((len(itemsets), size)) for _ in range(2))
+    def _errors(self, itemsets: NDArray[np.int32]) -> Floats:
         nothing = np.zeros((len(itemsets), 0), dtype=np.int32)
-        own = self.measure(itemsets, nothing, self.empty()).stderr
-        with_whole[:, -1] = own**2
-        return with_whole, with_rest
+        return self.measure(itemsets, nothing, self.empty()).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +12,45 @@ from numpy.typing import NDArray
 from sfumato.estimation.supports.base import Floats, Integers, Measured
 
 
+class ToldBySymbols(ABC):
+    """Supports of baskets that were each told by one symbol, whatever the symbols stand for."""
+
+    names: tuple[str, ...]
+    rows: int
+
+    @property
+    def exact(self) -> bool:
+        """Symbols are never the truth."""
+        return False
+
+    @property
+    def groups(self) -> Integers:
+        """Every item may be joined with any other."""
+        return np.arange(len(self.names))
+
+    def empty(self) -> Measured:
+        """The one itemset of length 0, which every row holds."""
+        everyone = np.array([float(self.rows)])
+        return Measured(everyone, everyone, np.zeros(1))
+
+    @abstractmethod
+    def _errors(self, itemsets: NDArray[np.int32]) -> Floats:  # (n,)
+        """The standard error of each count."""
+
+    def covariances(
+        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
+        """Different symbols are nearly uncorrelated, a report being one of very many: an itemset's
+        covariance with itself is all that counts.
+        """
+        size = 1 << itemsets.shape[1]
+        with_whole, with_rest = (np.zeros((len(itemsets), size)) for _ in range(2))
+        with_whole[:, -1] = self._errors(itemsets) ** 2
+        return with_whole, with_rest
+
+
 @dataclass(frozen=True, eq=False)
-class SymbolSupports:
+class SymbolSupports(ToldBySymbols):
     """Estimated counts of the itemsets asked about; of any other the reports say nothing, and it is
     never frequent.
     """
@@ -22,19 +60,10 @@ class SymbolSupports:
     itemsets: tuple[tuple[int, ...], ...]
     count: Floats  # (itemsets,)
     stderr: Floats
-    exact: bool = False
-
-    @property
-    def groups(self) -> Integers:
-        return np.arange(len(self.names))
 
     @property
     def longest(self) -> int:
         return max(map(len, self.itemsets))
-
-    def empty(self) -> Measured:
-        everyone = np.array([float(self.rows)])
-        return Measured(everyone, everyone, np.zeros(1))
 
     @cached_property
     def _places(self) -> dict[tuple[int, ...], int]:
@@ -58,15 +87,6 @@ class SymbolSupports:
                     count[place], stderr[place] = self.count[best], self.stderr[best]
         return Measured(count, count, stderr)
 
-    def covariances(
-        self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
-    ) -> tuple[Floats, Floats]:
-        """Different symbols are nearly uncorrelated, a report being one of very many: an itemset's
-        covariance with itself is all that counts.
-        """
-        size = 1 << itemsets.shape[1]
-        with_whole, with_rest = (np.zeros((len(itemsets), size)) for _ in range(2))
+    def _errors(self, itemsets: NDArray[np.int32]) -> Floats:
         places = self._found(itemsets)
-        own = np.where(places < 0, 0.0, self.stderr[places] ** 2)
-        with_whole[:, -1] = own
-        return with_whole, with_rest
+        return np.where(places < 0, 0.0, self.stderr[places])
