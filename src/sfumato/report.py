@@ -85,7 +85,8 @@ pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
   figure, tr { break-inside: avoid; }
   figure img, figure.wide img { max-width: 100%; width: auto; padding: 0; }
   .wide, figure { overflow: visible; background: none; }
-  th, td { padding: 0.15rem 0.4rem; }
+  table { font-size: 8pt; }
+  th, td { padding: 0.15rem 0.3rem; overflow-wrap: anywhere; }
   pre { white-space: pre-wrap; }
   h2 { break-after: avoid; }
 }

@@ -32,7 +32,9 @@ def plan(
             help="A schema (.toml), or data whose schema is proposed; baskets too.",
         ),
     ],
-    rows: Annotated[int, typer.Option(metavar="N", help="How many people will report.")],
+    rows: Annotated[
+        int, typer.Option("--rows", "--people", metavar="N", help="How many people will report.")
+    ],
     gamma: Gamma = None,
     epsilon: Epsilon = None,
     rho1: Rho1 = None,
