@@ -20,6 +20,7 @@ from sfumato.collect.leverage import _most_of_itemsets, leverage
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, estimate
 from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
@@ -334,3 +335,10 @@ def test_the_most_of_one_report_is_that_of_all_reports_tried(chosen: int | None)
         for items in shown
     ]
     assert np.allclose(_most_of_itemsets(tally, influence, chosen), np.max(tried, axis=0))
+
+
+def test_a_crowd_of_one_is_one_and_of_none_is_refused() -> None:
+    pets = Domain((Category("pet", ("cat", "dog")),))
+    assert people(pets, 1, seeded(1)).rows == 1
+    with pytest.raises(ParameterError, match="at least one person, found 0"):
+        people(pets, 0, seeded(1))
