@@ -87,6 +87,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "middle = _between(low, high, above, below, halve=step % 3 != 0)",
     ): "how the bracket is cut decides how soon the search ends, not where",
     (
+        "mine/cube/sheet.py",
+        "return float(number.start.min()), float(number.start.max())",
+        "return float(number.start.min()), float(number.start.min())",
+    ): "where a sum is centred changes how it is rounded, not what it is",
+    (
+        "model/fitting.py",
+        "theta = np.zeros(likelihood.family.interactions.size)",
+        "theta = np.ones(likelihood.family.interactions.size)",
+    ): "where the search starts decides how soon it ends, not where",
+    (
         "plan/planning.py",
         "if high <= low * 1.01:",
         "if high < low * 1.01:",

@@ -18,7 +18,7 @@ from tests.mechanisms.examples import EXAMPLES, Example
 from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
-from sfumato.audit.agreement import Agreements
+from sfumato.audit.agreement import Agreements, triples
 from sfumato.audit.amplification import FAR_ITEMS, _record
 from sfumato.audit.auditing import _checks
 from sfumato.audit.breaches import least_shares
@@ -284,6 +284,13 @@ def test_the_least_share_is_clopper_and_pearsons(level: float) -> None:
         for k, n in zip(held, reported, strict=True)
     ]
     assert least_shares(held, reported, level) == pytest.approx(exact, rel=1e-9)
+
+
+def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
+    many = Domain(tuple(Category(f"c{place}", ("a", "b")) for place in range(14)))
+    truth = Table(many, tuple(np.arange(40) % 2 for _ in many))
+    found = [one.name for one in triples(Paired.of(released(truth, Retention(many, 0.5)), truth))]
+    assert len(found) == 220 and found[-1] == "'c9', 'c10' and 'c11'"
 
 
 def test_the_empty_basket_is_empty_and_the_far_one_is_far() -> None:

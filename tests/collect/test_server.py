@@ -21,7 +21,7 @@ from tests.collect.speaking import (
 )
 
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.server import running
+from sfumato.collect.server import protocol, running
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
 from sfumato.collect.server.parsing import identities
 
@@ -431,3 +431,12 @@ def test_the_server_logs_nobody_and_says_nothing_of_itself() -> None:
     settings = running._config(lambda: None)
     assert not settings.access_log and not settings.server_header and not settings.date_header
     assert not settings.proxy_headers and settings.log_config is None
+
+
+def test_one_connection_too_many_is_asked_to_come_back(
+    server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 0)
+    answer = server.ask("GET", "/health")
+    error(answer, 503, "busy")
+    assert answer.headers["retry-after"] == "5"
