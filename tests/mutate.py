@@ -97,6 +97,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "theta = np.ones(likelihood.family.interactions.size)",
     ): "where the search starts decides how soon it ends, not where",
     (
+        "observation.py",
+        "return next((place for place, other in enumerate(among) if other is cell), -1)",
+        "return next((place for place, other in enumerate(among) if other is cell), -2)",
+    ): "any number below zero says that it is not there",
+    (
         "plan/planning.py",
         "if high <= low * 1.01:",
         "if high < low * 1.01:",
