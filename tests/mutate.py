@@ -112,6 +112,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 2 - 1e-12)))",
     ): "no number drawn is 1, and one in 10^12 lies that near",
     (
+        "publish/intruder.py",
+        "counts = np.zeros((int(number.max(initial=-1)) + 1, truth.size), dtype=np.int64)",
+        "counts = np.zeros((int(number.max(initial=-1)) + 2, truth.size), dtype=np.int64)",
+    ): "a row more, which nobody reads",
+    (
+        "publish/cover.py",
+        "marked = np.zeros(int(links.move.max(initial=-1)) + 1, dtype=bool)",
+        "marked = np.zeros(int(links.move.max(initial=1)) + 1, dtype=bool)",
+    ): "places more, which nobody marks",
+    (
         "table/proposal.py",
         "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",
         "np.abs(numbers - np.round(numbers, decimals)) < 1e-9 * np.maximum(1, np.abs(numbers))",
