@@ -97,6 +97,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "theta = np.ones(likelihood.family.interactions.size)",
     ): "where the search starts decides how soon it ends, not where",
     (
+        "observation.py",
+        "return next((place for place, other in enumerate(among) if other is cell), -1)",
+        "return next((place for place, other in enumerate(among) if other is cell), -2)",
+    ): "any number below zero says that it is not there",
+    (
         "plan/planning.py",
         "if high <= low * 1.01:",
         "if high < low * 1.01:",
@@ -106,6 +111,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))",
         "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 2 - 1e-12)))",
     ): "no number drawn is 1, and one in 10^12 lies that near",
+    (
+        "publish/intruder.py",
+        "counts = np.zeros((int(number.max(initial=-1)) + 1, truth.size), dtype=np.int64)",
+        "counts = np.zeros((int(number.max(initial=-1)) + 2, truth.size), dtype=np.int64)",
+    ): "a row more, which nobody reads",
+    (
+        "publish/cover.py",
+        "marked = np.zeros(int(links.move.max(initial=-1)) + 1, dtype=bool)",
+        "marked = np.zeros(int(links.move.max(initial=1)) + 1, dtype=bool)",
+    ): "places more, which nobody marks",
     (
         "table/proposal.py",
         "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",
