@@ -50,7 +50,7 @@ TIMED = ("tests/hostile/test_corpus.py", "tests/cli/test_startup.py")
 JUDGES: dict[str, tuple[str, ...]] = {
     "bits": ("counting", "mechanisms/test_bitflip.py"),
     "domain": ("table", "mine/test_cube.py"),
-    "received": ("test_domain.py", "table", "cli/test_bad_input.py", "hostile"),
+    "received": ("test_domain.py", "cli/test_bad_input.py", "hostile/test_lies.py"),
     "observation": ("test_source.py", "mechanisms", "estimation", "mine/test_itemsets.py"),
     "channels": ("estimation", "mechanisms/test_contract.py"),
     "mechanisms": ("test_source.py", "test_audit.py"),
