@@ -97,6 +97,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "return float(number.start.min()), float(number.start.min())",
     ): "where a sum is centred changes how it is rounded, not what it is",
     (
+        "mine/cube/query.py",
+        "return (order.nulls_first == order.descends, 0, 0)",
+        "return (order.nulls_first == order.descends, 0, 1)",
+    ): "nulls are compared with each other only, and all are the same",
+    (
         "model/fitting.py",
         "theta = np.zeros(likelihood.family.interactions.size)",
         "theta = np.ones(likelihood.family.interactions.size)",
