@@ -74,6 +74,10 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "audit": ("test_attacks.py", "cli/test_plan_audit.py"),
     "plan": ("test_outlook.py", "cli/test_plan_audit.py"),
     "evaluate": ("cli/test_mine.py",),
+    "files": ("table/test_files.py", "table/test_faults.py", "test_report.py"),
+    "interruption": ("cli/test_interruption.py",),
+    "engine": ("golden/test_former_names.py",),
+    "spark": ("golden/test_former_names.py",),
     "address": ("cli/test_canary.py",),
 }
 # Not judged here: what only prints, draws or retells the papers, and the collector's own suite.
@@ -121,6 +125,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "marked = np.zeros(int(links.move.max(initial=-1)) + 1, dtype=bool)",
         "marked = np.zeros(int(links.move.max(initial=1)) + 1, dtype=bool)",
     ): "places more, which nobody marks",
+    (
+        "bits.py",
+        "octets = block[item, word].view(np.uint8).reshape(-1, 8)",
+        "octets = block[item, word].view(np.uint8).reshape(-2, 8)",
+    ): "NumPy takes any number below zero for the length that is left",
+    (
+        "randomness.py",
+        "cls.forks += 1",
+        "cls.forks += 2",
+    ): "that it changed is all that is asked of it",
     (
         "table/proposal.py",
         "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",
