@@ -41,7 +41,8 @@ GOAL = 0.90
 SECONDS = 60.0  # of the tests that run what is changed, the quickest first
 LONG = 3  # of the tests that take long, those that judge a change that all others passed
 PATIENCE = 300  # seconds; a change that never ends has been noticed
-LEARNING = 2400  # seconds for what every test runs
+LEARNING = 2400  # seconds for what the tests of a few files run
+TOGETHER = 8  # files of tests whose reach is learnt and kept at once
 # Not judges: what they measure is the machine's as well.
 TIMED = ("tests/hostile/test_corpus.py", "tests/cli/test_startup.py")
 
@@ -453,23 +454,33 @@ class Reach:
         return self.folder / f"{hashlib.sha256(text).hexdigest()[:20]}.json"
 
     def learn(self, names: list[str]) -> None:
-        """Run the files of tests that are not known yet, once, in a copy of marked sources."""
+        """Run the files of tests that are not known yet, once, in a copy of marked sources; what a
+        few of them run is kept before the next few start.
+        """
         missing = [name for name in names if not self.kept(name).exists()]
         if missing:
-            print(f"learning what {len(missing)} files of tests run", flush=True)
             copy = Copy()
             reach.mark(copy.folder / "src" / "sfumato")
-            out = copy.folder / "reach.json"
-            copy.passes(missing, {"SFUMATO_REACH_OUT": str(out)}, LEARNING)
-            found: dict[str, dict[str, Any]] = {name: {} for name in missing}
-            for test, facts in json.loads(out.read_text()).items():
-                found[test.partition("::")[0]][test] = facts
-            for name, tests in found.items():
-                self.kept(name).write_text(json.dumps(tests))
+            for start in range(0, len(missing), TOGETHER):
+                few = missing[start : start + TOGETHER]
+                print(f"learning what tests run: {start} of {len(missing)} files", flush=True)
+                self._learn(copy, [name for name in few if not self.kept(name).exists()])
             copy.close()
         for name in names:
             if name not in self.tests:
                 self.tests[name] = json.loads(self.kept(name).read_text())
+
+    def _learn(self, copy: Copy, names: list[str]) -> None:
+        if not names:
+            return  # another run has learnt them meanwhile
+        out = copy.folder / "reach.json"
+        out.unlink(missing_ok=True)
+        copy.passes(names, {"SFUMATO_REACH_OUT": str(out)}, LEARNING)
+        found: dict[str, dict[str, Any]] = {name: {} for name in names}
+        for test, facts in json.loads(out.read_text()).items():
+            found[test.partition("::")[0]][test] = facts
+        for name, tests in found.items():
+            self.kept(name).write_text(json.dumps(tests))
 
     def of(self, change: Change, seconds: float) -> list[str]:
         """The tests that run what a change touches, those that run little else first, for so many
