@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.received import shown
+from sfumato.errors import FileError
+from sfumato.received import Received, shown
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,19 @@ from sfumato.received import shown
 )
 def test_what_was_found_is_shown_short(value: object, words: str) -> None:
     assert shown(value) == words
+
+
+@pytest.mark.parametrize("value", ["7", True, 7.0, None, [7]])
+def test_what_is_no_whole_number_is_refused(value: object) -> None:
+    with pytest.raises(FileError, match=r"^rows should be a whole number; found"):
+        Received(value, "rows").whole()
+
+
+@pytest.mark.parametrize(("value", "sound"), [(0, True), (9, True), (-1, False), (10, False)])
+def test_whole_numbers_keep_their_bounds(value: int, sound: bool) -> None:
+    given = Received(value, "rows")
+    if sound:
+        assert given.whole(0, 9) == value
+        return
+    with pytest.raises(FileError, match="a whole number from 0 to 9"):
+        given.whole(0, 9)
