@@ -227,3 +227,16 @@ def test_cut_and_paste_is_mined_as_far_as_it_can_be():
     assert found.rows == 2000 and max(found.by_length()) == mechanism.cutoff
     whole = sf.CutAndPaste(RECORDS, 1, 0.1)
     assert max(sf.frequent_itemsets(sf.perturb(truth, whole, seeded(9)), 0.01).by_length()) == 1
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_notebook_says_how_many_reports_a_person_sent(copies):
+    truth = records(50)
+    release = sf.perturb(truth, sf.GammaDiagonal(truth.domain, 9), rng=seeded(1), copies=copies)
+    assert ("reports a person" in release._repr_html_()) == (copies > 1)
+
+
+def test_itemsets_of_the_truth_are_known_without_error():
+    found = sf.frequent_itemsets(Exact(records(300)), min_support=0.05)
+    assert len(found) > 10 and not np.asarray(found.stderr).any()
+    assert np.isin(found.probability, [0.0, 1.0]).all()
