@@ -8,7 +8,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, source_of
+from sfumato.source import REMEMBERED, Exact, Release, source_of
 from sfumato.table import Table
 
 ROWS = 20_000
@@ -240,3 +240,12 @@ def test_itemsets_of_the_truth_are_known_without_error():
     found = sf.frequent_itemsets(Exact(records(300)), min_support=0.05)
     assert len(found) > 10 and not np.asarray(found.stderr).any()
     assert np.isin(found.probability, [0.0, 1.0]).all()
+
+
+def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
+    source, size = Exact(records(10)), REMEMBERED // 16
+    for key in range(20):
+        source._remember(key, np.zeros(size))
+    assert list(source._known) == list(range(4, 20))
+    source._remember("large", np.zeros(size + 1))
+    assert "large" not in source._known
