@@ -142,6 +142,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "cls.forks += 2",
     ): "that it changed is all that is asked of it",
     (
+        "source.py",
+        "return self._tabulated(exact=True)",
+        "return self._tabulated(exact=False)",
+    ): "without noise the covariances are 0, looked up or computed",
+    (
+        "source.py",
+        "if small or len(columns) > len(self.domain): # baskets beside others: an axis an item",
+        "if small or len(columns) >= len(self.domain): # baskets beside others: an axis an item",
+    ): "the same supports, table by table: only slower",
+    (
         "table/proposal.py",
         "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",
         "np.abs(numbers - np.round(numbers, decimals)) < 1e-9 * np.maximum(1, np.abs(numbers))",
