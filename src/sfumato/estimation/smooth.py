@@ -202,6 +202,12 @@ class GridCounts:
         return self._moments[1]
 
 
+@lru_cache(maxsize=64)
+def grid_counts(shape: Shape, counts: bytes) -> GridCounts:
+    """What a tally (float64 counts of the reports) says of the grid, worked out once."""
+    return GridCounts(shape, np.frombuffer(counts))
+
+
 @dataclass(frozen=True, eq=False)
 class SmoothEvidence(Evidence):
     """What windows of a number say about its cells, group by group."""
@@ -229,7 +235,7 @@ class SmoothEvidence(Evidence):
                 "nobody in one of these groups of people was asked about this number",
                 hint="merge small groups, or ask more people",
             )
-        grid = GridCounts(self.channel.shape, tally)
+        grid = grid_counts(self.channel.shape, tally.tobytes())
         factor = people / asked
         share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
         drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))
