@@ -32,7 +32,8 @@ from sfumato.table import Table
 from sfumato.table.turns import NUMBER_SHARES
 
 SEEDS = 10
-ASKED = 100  # ranges of each kind
+ASKED = 50  # ranges of each kind
+KINDS = (2, 3, 4)  # numbers of a range
 GAMMAS = {"1": math.e, "ln 19": 19.0}
 TARGETS = {"adult": {2: 0.65}, "blobs": {2: 1.1, 3: 0.9, 4: 0.9}}
 COLUMNS = {
@@ -49,7 +50,7 @@ HEADING = """# Ranges of several numbers: the figures
 
 Written by `python -m bench.ranges 40 docs/figures/ranges.md`: one report a person, in two rounds
 (40 % and 60 % of the people), ranges of half of each of k numbers. Errors are means of absolute
-errors of shares over 100 ranges; HDG is re-implemented from its published formulas. `held` is how
+errors of shares over 50 ranges; HDG is re-implemented from its published formulas. `held` is how
 many intervals of 95 % hold the truth, with the standard error of that figure over perturbations.
 Goals: at most 0.65 times HDG's on Adult with k = 2, on five Gaussian blobs in four dimensions 1.1
 times with k = 2 and 0.9 times with 3 and 4.
@@ -131,24 +132,33 @@ def shares_of(table: Table) -> np.ndarray:  # (people, columns)
     return np.stack([np.asarray(codes) / a.size for codes, a in pairs], axis=1)
 
 
-def compared(name: str, table: Table, word: str, seeds: int) -> list[str]:
-    """The lines of one table and one guarantee."""
-    gamma, kinds = GAMMAS[word], (2, 3, 4)
-    ranges = {k: asked(table.domain, k) for k in kinds}
-    truths = {k: np.array([each.truth(table) for each in ranges[k]]) for k in kinds}
-    ours, held, hdg = (np.zeros((seeds, len(kinds))) for _ in range(3))
-    for seed in range(seeds):
+@dataclass(frozen=True)
+class Case:
+    """One table under one guarantee, and the ranges it is asked for."""
+
+    name: str
+    table: Table
+    word: str  # the guarantee's epsilon
+
+    def ranges(self, k: int) -> list[tuple[Asked, float]]:
+        """Ranges of k numbers and their true shares."""
+        return [(each, each.truth(self.table)) for each in asked(self.table.domain, k)]
+
+    def judged(self, seed: int) -> np.ndarray:  # (kinds, 3)
+        """The mean error of ours and of HDG, and the part of intervals that held, for each k."""
+        table, gamma = self.table, GAMMAS[self.word]
         model = model_of(table, gamma, seed)
         peer = Hybrid.of(shares_of(table), math.log(gamma), np.random.default_rng(seed))
-        for place, k in enumerate(kinds):
-            found = [next(iter(query(model, e.sql(table.domain))))["n"] for e in ranges[k]]
-            ends = np.array([each.interval(0.95) for each in found]) / table.rows
-            values = np.array([each.value for each in found]) / table.rows
-            ours[seed, place] = np.abs(values - truths[k]).mean()
-            held[seed, place] = ((ends[:, 0] <= truths[k]) & (truths[k] <= ends[:, 1])).mean()
-            theirs = [peer.share(e.axes, _parts(e, table.domain)) for e in ranges[k]]
-            hdg[seed, place] = np.abs(np.array(theirs) - truths[k]).mean()
-    return [_line(name, word, k, ours[:, p], hdg[:, p], held[:, p]) for p, k in enumerate(kinds)]
+        found = np.zeros((len(KINDS), 3))
+        for place, k in enumerate(KINDS):
+            for each, truth in self.ranges(k):
+                answer = next(iter(query(model, each.sql(table.domain))))["n"]
+                low, high = answer.interval(0.95)
+                theirs = peer.share(each.axes, _parts(each, table.domain))
+                held = low / table.rows <= truth <= high / table.rows
+                errors = answer.value / table.rows - truth, theirs - truth
+                found[place] += np.abs(errors[0]), np.abs(errors[1]), held
+        return found / ASKED
 
 
 def _parts(each: Asked, domain: Domain) -> list[tuple[float, float]]:
@@ -169,15 +179,23 @@ def _line(name: str, word: str, k: int, ours: np.ndarray, hdg: np.ndarray, held:
 def main() -> None:
     """Print a line for each table, guarantee and number of columns."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
-    lines = [f"{seeds} perturbations, {ASKED} ranges of each kind"]
-    print(lines[0])
-    for name, table in (("adult", adult()), ("blobs", blobs())):
-        for word in GAMMAS:
-            lines += compared(name, table, word, seeds)
-            print("\n".join(lines[-3:]), flush=True)
-    if len(sys.argv) > 2:
-        body = "\n".join([HEADING, "```", *lines, "```", ""])
-        Path(sys.argv[2]).write_text(body, encoding="utf-8")
+    tables = (("adult", adult()), ("blobs", blobs()))
+    cases = [Case(name, table, word) for name, table in tables for word in GAMMAS]
+    found: list[list[np.ndarray]] = [[] for _ in cases]
+    for seed in range(seeds):
+        for case, parts in zip(cases, found, strict=True):
+            parts.append(case.judged(seed))
+        lines = [f"{seed + 1} perturbations, {ASKED} ranges of each kind"]
+        for case, parts in zip(cases, found, strict=True):
+            figures = np.moveaxis(np.stack(parts), 0, -1)  # (kinds, 3, seeds)
+            lines += [
+                _line(case.name, case.word, k, *three)
+                for k, three in zip(KINDS, figures, strict=True)
+            ]
+        if len(sys.argv) > 2:  # after each perturbation: a long run may be cut short
+            body = "\n".join([HEADING, "```", *lines, "```", ""])
+            Path(sys.argv[2]).write_text(body, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

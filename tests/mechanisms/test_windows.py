@@ -259,3 +259,18 @@ def test_the_zeros_of_a_column_are_told_from_what_is_near_them():
     assert abs(found[0]["none"].value - zeros) < 4 * found[0]["none"].stderr < 0.1 * zeros
     assert found[1]["q"].value == pytest.approx(7500, abs=300)
     assert found[1]["none"].value < 200
+
+
+def test_nearly_everyone_at_one_value_is_decoded_at_little_privacy_lost():
+    """The penalty of such a law is 10^10 and more of what the reports say: it could not be undone.
+    What lies far from the zeros is not certain to be nobody.
+    """
+    shape = Shape(values=256, length=SquareWave.length(256, 2.718), a=87, b=32)
+    truth = np.zeros(256)
+    truth[[0, 20, 40, 250]] = 0.92, 0.04, 0.03, 0.01
+    for seed in range(3):
+        counts = np.random.default_rng(seed).multinomial(3000, shape.matrix @ truth)
+        grid = GridCounts(shape, counts.astype(float))
+        upper = np.arange(256) >= 128
+        error = np.sqrt(upper @ grid.covariance @ upper) / 3000
+        assert abs(grid.mean[upper].sum() / 3000 - 0.01) < 4 * error < 0.2

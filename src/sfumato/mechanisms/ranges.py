@@ -271,6 +271,27 @@ class Ranges(SquareWave):
             )
         return super().observe_private(cells)
 
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """Of two numbers what each adds alone, and what their interaction does: its energy, were it
+        the sides of both, over what a bit about them tells.
+        """
+        if len(cells) != 2 or any(map(self._is_public, cells)):
+            return super().foretold(cells, weights, shares)
+        laws = shares.sum(axis=1), shares.sum(axis=0)
+        mains = weights @ laws[1], laws[0] @ weights
+        alone = [
+            super(Ranges, self).foretold([part], main, law)
+            for part, main, law in zip(cells, mains, laws, strict=True)
+        ]
+        mean = float(mains[0] @ laws[0])
+        left = weights - mains[0][:, None] - mains[1] + mean
+        energy = float((np.outer(*laws) * left**2).sum())
+        gamma = float(self.gamma)
+        told = BITS * (1 - self.waves / ONE) / math.comb(len(self.starts), 2)
+        return sum(each or 0.0 for each in alone) + energy * ((gamma + 1) / (gamma - 1)) ** 2 / told
+
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
     ) -> NDArray[Any]:

@@ -121,7 +121,7 @@ class NumberReports:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class WithinCells:
     """How the people of each cell of a number are spread over the cells of a question."""
 
     inside: Floats  # (asked cells, cells): each column sums to 1
@@ -164,7 +164,7 @@ class NumberModel(Model):
             return found
         return WITHIN if found is None else f"{WITHIN}; {found}"
 
-    def _parts(self, axis: int, part: Cells) -> Parts:
+    def _parts(self, axis: int, part: Cells) -> WithinCells:
         """Which part of each cell's people lies in each asked cell, and how sure that is."""
         number, starts = self.reports.numbers[axis], self.mechanism.starts[axis]  # type: ignore[attr-defined]
         firsts = joined_starts(part, starts)
@@ -184,24 +184,24 @@ def _spread_out(
     shares: Floats,
     covariance: Floats,
     lengths: Floats,
-) -> Parts:
+) -> WithinCells:
     """The parts of runs of numbers, each in one asked cell and one cell: w = share of the run /
-    share of its cell, which moves by (d run − w · d cell) / share of the cell.
+    share of its cell, which moves by (d run − w · d cell) / share of the cell; no share is known
+    better than its error, so that no part moves by more than 1.
     """
     cells = int(cell.max()) + 1
-    kept = np.maximum(shares, 0.0)
+    kept, same = np.maximum(shares, 0.0), np.equal.outer(cell, cell)
     known = np.bincount(cell, kept, minlength=cells)[cell]
     even = lengths / np.bincount(cell, lengths, minlength=cells)[cell]
     part = np.where(known > FAINT, kept / np.maximum(known, FAINT), even)
-    same = np.equal.outer(cell, cell)
-    moves = (np.eye(len(cell)) - part[:, None] * same) / np.maximum(known, FAINT)[:, None]
-    moves[known <= FAINT] = 0.0
+    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", same, covariance, same), FAINT**2))
+    moves = (np.eye(len(cell)) - part[:, None] * same) / np.maximum(known, error)[:, None]
     values, vectors = np.linalg.eigh(moves @ covariance @ moves.T)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     inside, roots = np.zeros((size, cells)), np.zeros((size, cells, len(cell)))
     np.add.at(inside, (asked, cell), part)
     np.add.at(roots, (asked, cell), root)
-    return Parts(inside, roots)
+    return WithinCells(inside, roots)
 
 
 def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
@@ -211,7 +211,7 @@ def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
     return table
 
 
-def _own(law: Floats, parts: Sequence[Parts]) -> list[Floats]:  # (*asked cells, n) each
+def _own(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
     """How the counts move with what is not known of where each number lies within its cells."""
     found = []
     for axis, part in enumerate(parts):
