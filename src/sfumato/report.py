@@ -52,26 +52,41 @@ h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem;
 p { max-width: 44rem; }
 .lead { color: var(--faint); font-size: 1.1rem; margin-top: 0; }
 .note { border-left: 3px solid var(--accent); background: var(--tint); padding: 0.6rem 0.9rem; }
-.wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.94rem; }
+.wide { overflow-x: auto; margin: 1rem 0; background: /* a shadow where more is to be had */
+  linear-gradient(90deg, var(--paper) 40%, transparent) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(270deg, var(--paper) 40%, transparent) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(90deg, var(--line), transparent) 0 0 / 0.8rem 100% no-repeat scroll,
+  linear-gradient(270deg, var(--line), transparent) 100% 0 / 0.8rem 100% no-repeat scroll; }
+table { min-width: 17rem; border-collapse: collapse; font-variant-numeric: tabular-nums;
+  font-size: 0.94rem; }
 caption { text-align: left; color: var(--faint); padding-bottom: 0.4rem; }
 th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var(--line);
   overflow-wrap: normal; }
-th { font-weight: 600; white-space: nowrap; }
-.number { text-align: right; white-space: nowrap; }
+th { font-weight: 600; vertical-align: top; }
+thead th { vertical-align: bottom; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
 tbody tr:hover { background: var(--tint); }
 figure { margin: 1.2rem 0; overflow-x: auto; }
-figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 8px;
-  padding: 6px; }
+figure img { display: block; width: 36rem; max-width: 100%; height: auto; background: #fff;
+  border-radius: 8px; padding: 6px; }
+figure.wide img { width: auto; }
 figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-width: 44rem; }
 pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
   font-size: 0.88rem; overflow-wrap: normal; }
-@media (max-width: 36rem) { figure.wide img { max-width: none; width: 34rem; } }
+pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 36rem) {
+  figure.wide img { max-width: none; }
+  table { font-size: 0.85rem; }
+  th, td { padding: 0.3rem 0.42rem; }
+}
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   figure, tr { break-inside: avoid; }
   figure img, figure.wide img { max-width: 100%; width: auto; padding: 0; }
-  .wide, figure { overflow: visible; }
+  .wide, figure { overflow: visible; background: none; }
+  table { font-size: 8pt; }
+  th, td { padding: 0.15rem 0.3rem; overflow-wrap: anywhere; }
   pre { white-space: pre-wrap; }
   h2 { break-after: avoid; }
 }
@@ -110,12 +125,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines shown as they are: a command, a tree."""
+    """Lines shown as they are: a tree, or a command, whose long lines go on below."""
 
     text: str
+    command: bool = False
 
     def html(self) -> str:
-        return f"<pre>{escape(self.text)}</pre>"
+        look = ' class="command"' if self.command else ""
+        return f"<pre{look}>{escape(self.text)}</pre>"
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,29 @@ def result(line: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_promise_that_all_lines_keep_is_said_once() -> None:
+    _, alike, _ = run("plan people.toml --rows 3000 --gamma 19")
+    assert alike.count("2.94") == 1 and "5 % becomes" not in alike
+    _, different, _ = run("plan people.toml --rows 3000 --wanted-error 20%")
+    assert "5 % becomes" in different
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_typed_by_guess_is_understood_or_set_right() -> None:
+    guess, known = (
+        run(f"plan people.toml {name} 3000 --gamma 19") for name in ("--people", "--rows")
+    )
+    assert guess == known and guess[0] == 0
+    code, _, said = run("plan --schema people.toml --rows 3000 --gamma 19")
+    assert code == 2 and "it is given without a name: sfumato plan SCHEMA" in said
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_plan_under_a_guarantee() -> None:
     plan = result("plan people.toml --rows 3000 --rho1 0.05 --rho2 0.50")
     assert plan["guarantee"]["gamma"] == 19 and plan["met"] is None
-    assert plan["words"][1] == "someone who believed 5 % before sees at most 50 % after"
+    said = "someone who believed 5 % before sees at most 50 % after"
+    assert plan["words"][1] == f"under gamma 19 (epsilon 2.944) {said}"
     errors = [option["error"] for option in plan["mechanisms"]]
     assert errors == sorted(errors) and len(errors) == 10
     code, out, _ = run("plan people.toml --rows 3000 --gamma 19 --for means --details")

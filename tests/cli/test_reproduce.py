@@ -30,7 +30,12 @@ def test_text_json_and_page(tmp_path: Path) -> None:
         "data": "CENSUS",
         "mechanism": "DET-GD, RAN-GD",
         "length": 1,
-        "condition number": {"paper": None, "ours": 112.11111111111111, "differs": False},
+        "condition number": {
+            "paper": None,
+            "printed": None,
+            "ours": 112.11111111111111,
+            "differs": False,
+        },
     }
 
 

@@ -328,15 +328,17 @@ def test_a_bad_record_is_named_without_its_value(session, frame, mechanism, fold
     assert not (folder / "bad.parquet").exists() and not list(folder.glob(".bad*"))
 
 
-def test_a_csv_file_is_read_as_without_spark(session, people, mechanism, folder):
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_csv_file_is_read_as_without_spark(session, people, mechanism, folder, mark):
     words = people.set_column(
         2, "pay.scale", pa.array(['a, "b"', "", "high"] * (ROWS // 3) + ["high"])
     )
-    pyarrow.csv.write_csv(words, folder / "people.csv")
+    options = pyarrow.csv.WriteOptions(delimiter=mark)
+    pyarrow.csv.write_csv(words, folder / "people.csv", options)
     odd = Domain((DOMAIN["sex"], DOMAIN["age"], Category("pay.scale", ("", 'a, "b"', "high"))))
     kept = Retention(odd, 1.0)  # what is kept is read
     source, target = str(folder / "people.csv"), str(folder / "kept.parquet")
-    perturb_with_spark(session, source, target, kept, keep_order=True)
+    perturb_with_spark(session, source, target, kept, keep_order=True, force=True)
     found = open_release(folder / "kept.parquet").table
     truth = Table.from_arrow(words, odd)
     assert all(np.array_equal(a, b) for a, b in zip(found.columns, truth.columns, strict=True))

@@ -18,6 +18,7 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release
+from sfumato.engines.duckdb import DuckRelation
 from sfumato.errors import SfumatoError
 from sfumato.randomness import seeded
 from sfumato.source import Release
@@ -258,3 +259,17 @@ def test_a_release_takes_no_value_for_another(parquet: Path) -> None:
     rewritten(parquet, "pet", CANARY)
     with pytest.raises(SfumatoError, match="is no report"):
         sf.open(parquet)
+
+
+@pytest.mark.parametrize("question", ["two cells", "all values"])
+def test_words_are_looked_at_and_counted_by_one_statement(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """All words are stated, so that one of no cell is missing in the sum: no second scan."""
+    asked: list[str] = []
+    fetch = DuckRelation.fetch
+    monkeypatch.setattr(
+        DuckRelation, "fetch", lambda self, text: asked.append(text) or fetch(self, text)
+    )
+    ASKED[question](open_source(parquet, "duckdb", cache=False))
+    assert len(asked) == 1

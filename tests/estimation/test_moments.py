@@ -1,5 +1,7 @@
 """Sums, means and variances of perturbed numbers: unbiased, and with the spread they state."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -158,3 +160,29 @@ def test_a_swapped_column_keeps_its_sum():
 def test_cells_have_no_sum():
     with pytest.raises(EstimationError, match="holds no numbers"):
         Exact(truth(50)).moments((DOMAIN["sex"].cells(),), 0)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("columns", [("sex", "age"), ("sex", "age", "region")])
+def test_what_a_report_adds_is_the_slope_of_the_estimate(name, columns):
+    """Against a derivative taken by numbers, up to what every report adds alike."""
+    cells = tuple(
+        DOMAIN[c].cells_by_cuts([40, 60]) if c == "age" else DOMAIN[c].cells() for c in columns
+    )
+    moments = sf.perturb(truth(3000), MECHANISMS[name], seeded(8)).moments(cells, 1)
+    shape = moments.sums.shape[:-1]
+    asked = np.random.default_rng(5).normal(size=(*shape, 3))
+    told = moments._influence(moments._aside(asked))
+    z = np.array([-0.9, -0.2, 0.4, 0.8])[:, None] ** np.arange(5)  # (reports, powers)
+
+    def slope(cell, powers):
+        step = np.zeros_like(moments.sums)
+        step[cell] = 0.5 * powers
+        up, down = (replace(moments, sums=moments.sums + sign * step) for sign in (1, -1))
+        return float((asked * (up._value - down._value)).sum())
+
+    found = [[slope(cell, powers) for powers in z] for cell in np.ndindex(*shape)]
+    aside = np.moveaxis(told, -2, 1)  # back in the order of the cells
+    stated = [[float(aside[cell] @ powers[:3]) for powers in z] for cell in np.ndindex(*shape)]
+    difference = np.array(found) - np.array(stated)
+    assert np.ptp(difference) < 1e-3 * np.ptp(found)

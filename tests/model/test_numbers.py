@@ -134,7 +134,7 @@ def test_rounds_cut_where_people_are_and_are_fitted_together():
     with pytest.raises(ParameterError, match="no rounds of one series"):
         fit_rounds([one, two])  # nothing says that they are different people
     with pytest.raises(ParameterError, match="two numbers at once; one must"):
-        fit_rounds([one, one])
+        reports_of([one, one])
 
 
 def test_cells_grow_with_people_and_promise():

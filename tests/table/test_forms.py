@@ -177,3 +177,51 @@ def test_names_are_read_with_or_without_a_header_and_told_apart(tmp_path):
         path.write_text(text)
         with pytest.raises(FileError, match=message):
             read_names(path)
+
+
+words = st.text("ab;,|\t\"' é", min_size=1, max_size=5)
+cells = st.lists(st.tuples(words, words, words), min_size=2, max_size=8)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+@given(rows=cells)
+@settings(max_examples=40, deadline=None)
+def test_records_are_the_same_whatever_separates_them(tmp_path_factory, mark, rows):
+    """Against the csv module; a field that holds the mark stands in quotes."""
+    path = tmp_path_factory.mktemp("marks") / "people.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=mark)
+        writer.writerows([("one", "two", "the third"), *rows])
+    reader = reader_of(path, "records")
+    assert reader.names == ["one", "two", "the third"]
+    found = [row for batch in reader.arrow_batches(reader.names) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in found] == rows
+
+
+def test_a_comma_before_decimals_is_read_where_a_semicolon_separates(tmp_path):
+    path = tmp_path / "wages.csv"
+    path.write_text("wage;town;code\n1,5;Bonn, Rhein;1,2\n20;Ulm;x\n-3,25;Ulm;7\n")
+    (batch,) = reader_of(path).arrow_batches(["wage", "town", "code"])
+    assert batch.column("wage").to_pylist() == ["1.5", "20", "-3.25"]
+    assert batch.column("town").to_pylist() == ["Bonn, Rhein", "Ulm", "Ulm"]
+    assert batch.column("code").to_pylist() == ["1,2", "x", "7"]
+
+
+def test_a_thousand_is_no_decimal_where_tabs_separate(tmp_path):
+    path = tmp_path / "wages.csv"
+    path.write_text("wage\ttown\n1,500\tUlm\n2,500\tUlm\n")
+    (batch,) = reader_of(path).arrow_batches(["wage"])
+    assert batch.column("wage").to_pylist() == ["1,500", "2,500"]
+
+
+def test_lines_of_names_may_be_separated_by_semicolons(tmp_path):
+    path = tmp_path / "groceries.csv"
+    path.write_text("tea\nbread, dark;tea;jam\ntea;jam\nmilk;jam;tea;egg\n")
+    assert held(path, "lines")[1] == {"bread, dark", "tea", "jam"}
+
+
+def test_a_field_too_many_says_what_separates(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("a;b\n" + "1;2\n" * 5 + "1;2;3\n")
+    with pytest.raises(FileError, match=r"3 fields where the header has 2.*holds a semicolon"):
+        read(path)

@@ -200,3 +200,16 @@ def test_half_as_many_words_as_rows_are_still_a_category():
     fewer = propose(pa.table({"c": (words * 2)[1:], "d": (["x", "y"] * 30)[1:]}))
     assert fewer.domain.names == ("d",)
     assert any("too many different values to be a category" in note for note in fewer.notes)
+
+
+@pytest.mark.parametrize("day", ["2026-11-{:02}", "{}.11.2026", "11/{}/26", "2026-11-{:02} 08:15"])
+def test_days_are_left_out_with_what_would_do(day):
+    words = [day.format(1 + row % 28) for row in range(900)]
+    proposal = propose(pa.table({"sex": ["f", "m", "f"] * 300, "seen": words}))
+    assert proposal.domain.names == ("sex",)
+    assert any("'seen' holds dates" in note and "the year" in note for note in proposal.notes)
+
+
+def test_versions_are_no_days():
+    words = [f"1.{row % 30}" for row in range(900)]
+    assert "v" in proposed(v=words, sex=["f", "m"] * 450).names

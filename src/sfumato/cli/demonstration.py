@@ -180,7 +180,7 @@ class Demonstration:
             panels.append(Marginal(name, labels, values, errors, truths))
         try:
             yield Picture.of(
-                marginals(panels, columns=2),
+                marginals(panels, columns=1),
                 "True counts, and those reconstructed from the perturbed records.",
             )
         except MissingExtraError as missing:
@@ -357,7 +357,7 @@ def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
         )
     try:
         yield Picture.of(
-            marginals(panels, columns=2, quantity="share of people"),
+            marginals(panels, columns=1, quantity="share of people"),
             "True shares of those who answered, and those reconstructed from their reports.",
         )
     except MissingExtraError as missing:

@@ -60,6 +60,6 @@ def write_dossier(
             if grid.lines
         ]
         if section.heading == "What was done":
-            blocks.append(Code(told.command))
+            blocks.append(Code(told.command, command=True))
     Page(told.title, blocks, told.lead).save(page)
     write_json(told.to_dict(), data, force=force)

@@ -107,15 +107,8 @@ def _unexpected(error: Exception, as_json: bool) -> int:
     # Typer brings Click along, in newer versions as a private copy, so its usage errors are known
     # by what they can do.
     if hasattr(error, "format_message"):
-        where = getattr(getattr(error, "ctx", None), "command_path", "sfumato")
-        _complain(
-            {
-                "kind": "usage",
-                "message": one_line(error.format_message()).strip(" ."),
-                "hint": f"see {where} --help",
-            },
-            as_json,
-        )
+        said = one_line(error.format_message()).strip(" .")
+        _complain({"kind": "usage", "message": said, "hint": _usage_hint(error)}, as_json)
         return BAD_INPUT
     if os.environ.get("SFUMATO_DEBUG") == "1":
         traceback.print_exc()
@@ -123,6 +116,17 @@ def _unexpected(error: Exception, as_json: bool) -> int:
     hint = "this is a fault of Sfumato; please report it (SFUMATO_DEBUG=1 shows where)"
     _complain({"kind": "fault", "message": message, "hint": hint}, as_json)
     return FAULT
+
+
+def _usage_hint(error: Any) -> str:
+    """Where to read on; and where an argument was typed as an option, how it is given."""
+    context = getattr(error, "ctx", None)
+    where = getattr(context, "command_path", "sfumato")
+    wrong = str(getattr(error, "option_name", "")).lstrip("-")
+    for known in getattr(getattr(context, "command", None), "params", ()):
+        if known.param_type_name == "argument" and known.name == wrong:
+            return f"it is given without a name: {where} {wrong.upper()}; see {where} --help"
+    return f"see {where} --help"
 
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:

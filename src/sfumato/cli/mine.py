@@ -461,12 +461,15 @@ def draw(
         save_figure(drawn, path)
         return
     words = f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
-    blocks: list[Block] = [Paragraph(words), *_itemset_blocks(found, truth)]
-    if implied is not None and len(implied):
-        blocks += _rule_blocks(implied)
-    if errors:
-        blocks += _error_blocks(errors)
-    save_page("Frequent itemsets", blocks, origin, path)
+    ruled = [] if implied is None or not len(implied) else _rule_blocks(implied)
+    blocks: list[Block] = [
+        Paragraph(words),
+        *ruled,
+        *([Heading("Itemsets")] if ruled else []),
+        *_itemset_blocks(found, truth),
+        *(_error_blocks(errors) if errors else []),
+    ]
+    save_page("Rules" if ruled else "Frequent itemsets", blocks, origin, path)
 
 
 def _itemset_blocks(found: Itemsets, truth: Any) -> list[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from shlex import join
+from shlex import quote
 from typing import Any
 
 from sfumato import __version__
@@ -16,13 +16,23 @@ from sfumato.printable import plain
 from sfumato.report import Block, Code, Facts, Heading, Page
 from sfumato.source import Release, Source
 
+_SPECIAL = {*'"$`\\!'}  # what a shell reads inside double quotes
 TOLD = 12  # figures of a picture that are told in words
 TRUE = "none: these are true records, and what is drawn from them is for their owner"
 
 
 def typed() -> str:
     """The command as it was typed, without passwords."""
-    return without_secrets(join(["sfumato", *map(redacted, sys.argv[1:])]))
+    return without_secrets(" ".join(map(quoted, ["sfumato", *map(redacted, sys.argv[1:])])))
+
+
+def quoted(word: str) -> str:
+    """A word as a shell takes it: SQL with its own quotes inside double ones, which can be read.
+
+    >>> print(quoted("sex = 'f'"), quoted("a b"), quoted("a"))
+    "sex = 'f'" 'a b' a
+    """
+    return f'"{word}"' if "'" in word and not _SPECIAL & {*word} else quote(word)
 
 
 def save_page(
@@ -38,7 +48,7 @@ def save_page(
     end: list[Block] = [
         Heading("Where this comes from"),
         Facts([*told, ("made by", f"Sfumato {__version__}")]),
-        Code(typed()),
+        Code(typed(), command=True),
     ]
     Page(title, [*blocks, *end], lead).save(path)
 

@@ -16,7 +16,7 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.plan import Plan, plan_release, privacy_curve
 from sfumato.plan.questions import ASSUMPTIONS
-from sfumato.report import Block, Listing, Note, Paragraph, Picture, save_figure
+from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
 
 ACCURACY = "Wanted accuracy"
@@ -32,7 +32,9 @@ def plan(
             help="A schema (.toml), or data whose schema is proposed; baskets too.",
         ),
     ],
-    rows: Annotated[int, typer.Option(metavar="N", help="How many people will report.")],
+    rows: Annotated[
+        int, typer.Option("--rows", "--people", metavar="N", help="How many people will report.")
+    ],
     gamma: Gamma = None,
     epsilon: Epsilon = None,
     rho1: Rho1 = None,
@@ -233,10 +235,21 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: P
         *(Paragraph(s) for s in ([] if found.outlook is None else found.outlook.sentences())),
         Listing(found.error_header(), found.errors(), errors),
         Listing(found.detail_header(), found.details()),
-        Listing(("mechanism", "what to type"), found.commands()),
+        *_to_type(found, schema),
         *(Paragraph(f"Assumed: {assumption}") for assumption in ASSUMPTIONS),
     ]
     save_page("Which mechanism?", blocks, _origin(found, schema), path)
+
+
+def _to_type(found: Plan, schema: str) -> list[Block]:
+    """The command of the first; of the others only those that differ by more than their name."""
+    (best, command), *others = found.commands(**_typed(schema))
+    differing = [(name, line) for name, line in others if line.replace(name, best) != command]
+    return [
+        Paragraph("To use the first, or another by its name:"),
+        Code(command, command=True),
+        *([Listing(("mechanism", "what to type"), differing)] if differing else []),
+    ]
 
 
 def _origin(found: Plan, schema: str) -> list[tuple[str, str]]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from sfumato.address import SPECIAL, redacted, well_formed
 from sfumato.counting.sql import SqlCounter
+from sfumato.counting.sql.database import Database
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Domain
 from sfumato.engines.campaigns import campaign_in
+from sfumato.engines.duckdb import DuckDatabase, file_relation, file_state, readable
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
+from sfumato.engines.spark.release import open_with_spark
 from sfumato.engines.sqlite import open_campaign
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
@@ -23,9 +25,6 @@ from sfumato.table import Reader, Table, Written, perturb_table, reader_of
 from sfumato.table.order import order_to
 from sfumato.table.perturbing import check_order, shuffled
 from sfumato.table.reading import read_truth
-
-if TYPE_CHECKING:
-    from sfumato.counting.sql.database import Database
 
 FILE_ENGINES = ("memory", "duckdb")
 SCHEMES = ("duckdb", "postgresql", "postgres", "sqlite")
@@ -77,8 +76,6 @@ class Location:
     def database(self, *, writable: bool = False) -> Database:
         """A connection to the database."""
         if self.scheme == "duckdb":
-            from sfumato.engines.duckdb import DuckDatabase
-
             return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
         if self.scheme == "sqlite":
             raise ParameterError(
@@ -104,8 +101,6 @@ def open_source(
     user's cache, so that asking again reads no rows, unless `cache` is False.
     """
     if engine is not None and is_spark(engine):
-        from sfumato.engines.spark.release import open_with_spark
-
         return open_with_spark(spark_session(engine), str(place), cache=cache)
     if engine is not None and "://" in engine:
         place, engine = engine if "#" in engine else f"{engine}#{quote(str(place))}", None
@@ -151,8 +146,6 @@ def release_in(reader: Reader, engine: str | None = None, *, cache: bool = True)
             "known"
         )
     _check_engine(engine, FILE_ENGINES)
-    from sfumato.engines.duckdb import file_relation, file_state, readable
-
     reports = provenance.mechanism.reports
     if engine == "memory" or (engine is None and not readable(reader)):
         return Release.of(reader.table(reports))

@@ -23,7 +23,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, model_columns, tallies_of
-from sfumato.model.fitting import Fit, refitted
+from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.local import likelihood_over
 from sfumato.model.model import Model
@@ -63,6 +63,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             "variances": found.variances.tolist(),
             "converged": found.converged,
             "steps": found.steps,
+            "roughness": found.roughness,
         }
     return data
 
@@ -121,6 +122,7 @@ def _law(given: Received, reports: Reports, order: int) -> Fit | None:
         np.array(law["variances"].numbers(least=1e-9)),
         converged=law["converged"].flag(),
         steps=law["steps"].whole(),
+        roughness=law["roughness"].number(ROUGH, SMOOTH) if "roughness" in law.fields() else SMOOTH,
     )
 
 

@@ -145,16 +145,20 @@ class NumberModel(Model):
         shape = tuple(self.reports.shape[axis] for axis in axes)
         found, order = self.marginal_of(axes), [axes.index(place) for place in places]
         law = found.share.reshape(shape).transpose(order)
-        spread = found.spread.T.reshape(*shape, -1).transpose(*order, len(order))
+        seen = self._sight(axes, found)
+        rows = np.concatenate([found.spread.T, seen], axis=1)
+        spread = rows.reshape(*shape, -1).transpose(*order, len(order))
         parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
         inside = [part.inside for part in parts]
-        moved, bends = np.split(_within(spread, inside), [spread.shape[-1] - TRIALS], axis=-1)
-        columns = [moved, *_own(law, parts), bends]
+        known = spread.shape[-1] - TRIALS - seen.shape[1]
+        moved, open_ = np.split(_within(spread, inside), [known], axis=-1)
+        columns = [moved, *_own(law, parts), open_]
         evidence = LawEvidence(
             _within(law[..., None], inside)[..., 0] * self.rows,
             np.concatenate(columns, axis=-1) * self.rows,
             self.supposed(axes),
             TRIALS,
+            seen.shape[1],
         )
         return Estimate(cells, self.rows, evidence)
 

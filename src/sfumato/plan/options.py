@@ -145,8 +145,8 @@ class Plan:
         """What the best option promises, in plain words."""
         after = self.best.guarantee.worst_posterior(self.rho1)
         return (
-            f"someone who believed {_percent(self.rho1)} before sees at most "
-            f"{_percent(after, up=True)} after"
+            f"under {self.best.guarantee} someone who believed {_percent(self.rho1)} before sees "
+            f"at most {_percent(after, up=True)} after"
         )
 
     def sentences(self) -> tuple[str, ...]:
@@ -209,31 +209,40 @@ class Plan:
 
     def header(self) -> tuple[str, ...]:
         """The names of the columns of `table`."""
+        promised = ("gamma", "epsilon", f"{_percent(self.rho1)} becomes")
         people = f"people for {_percent(self.wanted_error)}"
         return (
             "mechanism",
-            "gamma",
-            "epsilon",
-            f"{_percent(self.rho1)} becomes",
+            *(() if self._promised_alike else promised),
             "relative error",
             people,
         )
 
     def table(self) -> list[tuple[str, ...]]:
-        """One row an option: its promise, the error of what is asked for, and the
-        people it takes.
+        """One row an option: its promise where they differ, the error of what is asked for, and
+        the people it takes.
         """
         return [
             (
                 option.name,
-                _figures(rounded_up(option.guarantee.gamma)),
-                _figures(option.guarantee.epsilon),
-                _percent(option.guarantee.worst_posterior(self.rho1), up=True),
+                *(() if self._promised_alike else self._promised(option)),
                 _percent(option.error),
                 _people(option.people),
             )
             for option in self.options
         ]
+
+    def _promised(self, option: Offer) -> tuple[str, ...]:
+        return (
+            _figures(rounded_up(option.guarantee.gamma)),
+            _figures(option.guarantee.epsilon),
+            _percent(option.guarantee.worst_posterior(self.rho1), up=True),
+        )
+
+    @property
+    def _promised_alike(self) -> bool:
+        """Whether all options promise the same, which is then said once, in words."""
+        return len({self._promised(option) for option in self.options}) == 1
 
     def error_header(self) -> tuple[str, ...]:
         """The names of the columns of `errors`."""

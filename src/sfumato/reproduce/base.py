@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.plots import Series, errors_by_length
-from sfumato.report import Block, Heading, Listing, Note, Page, Picture
+from sfumato.report import Block, Heading, Listing, Note, Page, Paragraph, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,7 +191,13 @@ class Cell:
     def to_dict(self) -> dict[str, Any]:
         """Both numbers as JSON data."""
         ours = self.ours.to_dict() if isinstance(self.ours, Runs) else self.ours
-        return {"paper": self.paper, "ours": _finite(ours), "differs": self.differs}
+        printed = None if self.paper is None else self.printed()
+        return {
+            "paper": self.paper,
+            "printed": printed,
+            "ours": _finite(ours),
+            "differs": self.differs,
+        }
 
 
 @dataclass(frozen=True)
@@ -289,12 +295,25 @@ class Reproduction:
 
     def blocks(self) -> list[Block]:
         """The same for an HTML page."""
+        top: list[Block] = [Heading(self.title), Note(f"Verdict: {self.verdict}.")]
+        return [*top, *self.picture(), Listing(*self.grid()), *map(Paragraph, self.notes)]
+
+    def picture(self) -> list[Block]:
+        """The figure, where there is one to draw."""
+        axes = self.draw()
+        if axes is None:
+            return []
+        across = "itemset length" if self.labels[-1] == LENGTH else self.labels[-1]
+        caption = f"{self.title}: by {across}"
+        alt = f"Curves of {caption}. The table below has the figures, with their errors."
+        return [Picture.of(axes, caption, alt=alt)]
+
+    def grid(self) -> tuple[list[str], list[list[Any]]]:
+        """The names of the columns, and the rows: labels, then the paper's numbers beside ours."""
         columns = list(self.labels)
         for quantity, printed, _ in self._groups():
             columns += [f"{quantity}: paper", "ours"] if printed else [quantity]
-        rows = [[*row.labels, *self._entries(row)] for row in self.rows]
-        notes = [f"Verdict: {self.verdict}.", *self.notes]
-        return [Heading(self.title), Listing(columns, rows), *map(Note, notes)]
+        return columns, [[*row.labels, *self._entries(row)] for row in self.rows]
 
     def draw(self) -> list[Axes] | None:
         """The errors by length as a figure; None where rows are not lengths."""
@@ -350,7 +369,7 @@ class Reproduction:
     def _entries(self, row: Row) -> Iterator[Any]:
         for cell, (_, printed, _) in zip(row.cells, self._groups(), strict=True):
             if printed:
-                yield cell.paper
+                yield cell.printed()
             yield cell.shown()
 
 
@@ -367,18 +386,7 @@ def over_runs(
 
 def blocks_of(reproductions: Sequence[Reproduction]) -> list[Block]:
     """Every table and, where it can be drawn, its figure, as the blocks of a page."""
-    blocks: list[Block] = []
-    for reproduction in reproductions:
-        blocks += reproduction.blocks()
-        axes = reproduction.draw()
-        if axes is not None:
-            across = (
-                "itemset length" if reproduction.labels[-1] == LENGTH else reproduction.labels[-1]
-            )
-            caption = f"{reproduction.title}: by {across}"
-            alt = f"Curves of {caption}. The table above has the figures, with their errors."
-            blocks.append(Picture.of(axes, caption, alt=alt))
-    return blocks
+    return [block for reproduction in reproductions for block in reproduction.blocks()]
 
 
 def page(reproductions: Sequence[Reproduction]) -> Page:

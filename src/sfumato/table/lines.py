@@ -15,16 +15,22 @@ from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import DataError, FileError
 from sfumato.received import MOST_LABELS
 from sfumato.table.baskets import ITEMS_NAME
+from sfumato.table.delimiters import commonest_delimiter
 from sfumato.table.readers import BATCH_ROWS, TextReader, batch_rows_of
 
 
 @dataclass(eq=False)
 class LineReader(TextReader):
-    """Baskets whose lines name their items, separated by commas; an empty line is an empty
-    basket.
+    """Baskets whose lines name their items, separated by commas, semicolons, tabs or bars; an empty
+    line is an empty basket.
     """
 
     baskets = True
+
+    @cached_property
+    def delimiter(self) -> str:
+        """What separates the names of most lines."""
+        return commonest_delimiter(self.head())
 
     @cached_property
     def found(self) -> Domain:
@@ -57,7 +63,7 @@ class LineReader(TextReader):
         """The names in each line, so many lines at a time."""
         with self._opened() as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            lines = csv.reader(text, skipinitialspace=True)
+            lines = csv.reader(text, delimiter=self.delimiter, skipinitialspace=True)
             try:
                 while part := list(islice(lines, most)):
                     yield [

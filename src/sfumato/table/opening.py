@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from sfumato.address import redacted
 from sfumato.errors import FileError, ParameterError, SfumatoError, listing, near_miss
+from sfumato.table.delimiters import rows_of
 from sfumato.table.lines import LineReader
 from sfumato.table.long import LongReader, long_columns
 from sfumato.table.readers import (
@@ -27,7 +27,6 @@ from sfumato.table.readers import (
 
 # How baskets may stand in a file: a line of names, a row an item, a column an item; or not at all.
 FORMS = ("lines", "long", "flags", "records")
-HEAD_BYTES = 1 << 16  # of a CSV file, by which its form is told
 
 
 def reader_of(source: Any, form: str | None = None) -> Reader:
@@ -88,14 +87,7 @@ def _in_form(reader: Reader, form: str | None) -> Reader:
 
 def _ragged(reader: CsvReader) -> bool:
     """Whether most lines have another number of fields than the first: no header of records."""
-    with reader._opened() as stream:
-        head = stream.read(HEAD_BYTES)
-    whole, newline, _ = head.rpartition(b"\n")
-    text = (whole if newline and len(head) == HEAD_BYTES else head).decode("utf-8-sig", "replace")
-    try:
-        fields = [len(row) for row in csv.reader(io.StringIO(text, newline="")) if row]
-    except csv.Error:
-        return False
+    fields = [len(row) for row in rows_of(reader.head(), reader.delimiter)]
     return len(fields) > 1 and 2 * fields.count(fields[0]) < len(fields)
 
 

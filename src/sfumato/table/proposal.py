@@ -129,6 +129,10 @@ def _propose_flags(reader: RecordReader, summaries: dict[str, Summary]) -> Propo
     )
 
 
+# A day, with or without its time: 2026-11-16, 16.11.2026, 11/16/26.
+DATE = re.compile(r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))\b")
+
+
 @dataclass
 class Summary:
     """What one pass over a column finds out about it, in bounded memory."""
@@ -209,6 +213,11 @@ class Summary:
             return None, f"column '{self.name}' is empty and was left out"
         if self.baskets:
             return Items(self.name, tuple(sorted(self.words, key=_numeric_order))), None
+        if self.dates:
+            return None, (
+                f"column '{self.name}' holds dates, each of which few rows share, and was left "
+                "out; put the year or the month into a column of its own"
+            )
         if self.names_rows:
             return None, (
                 f"column '{self.name}' has nearly as many different values as rows: it names the "
@@ -235,6 +244,11 @@ class Summary:
         """Whether the column says yes or no of each row, and nothing else."""
         plain = not (self.nulls or self.strange or self.baskets)
         return plain and bool(self.words) and set(self.words) <= set(FLAG_WORDS)
+
+    @property
+    def dates(self) -> bool:
+        """Whether the values are days, more than a category has values."""
+        return len(self.words) > FEW_WORDS and all(map(DATE.match, self.words))
 
     @property
     def names_rows(self) -> bool:

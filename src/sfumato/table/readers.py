@@ -27,6 +27,7 @@ from sfumato.domain.attributes import number_words
 from sfumato.errors import DataError, FileError, SfumatoError, listing
 from sfumato.received import Received, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
+from sfumato.table.delimiters import COMMA, DELIMITER_NAMES, SEMICOLON, delimiter_of, with_points
 from sfumato.table.describing import description_of, parts_digest
 from sfumato.table.expansion import (
     SMALL_TEXT,
@@ -54,6 +55,7 @@ CSV_BLOCK_BYTES = 1 << 20
 MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
 BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 STANDARD_STREAM = "-"
+HEAD_BYTES = 1 << 16  # of a text file, by which its form is told
 MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
 MOST_COLUMNS = 1 << 15  # of a CSV file
 GZIP_MARK = b"\x1f\x8b"
@@ -484,6 +486,14 @@ class TextReader(Reader):
                 raw.seek(0)
                 yield pa.CompressedInputStream(raw, "gzip") if zipped else raw
 
+    def head(self) -> str:
+        """Its first lines, by which its form is told; the last one is whole."""
+        with self._opened() as stream:
+            head = stream.read(HEAD_BYTES)
+        whole, newline, _ = head.rpartition(b"\n")
+        cut = newline and len(head) == HEAD_BYTES
+        return (whole if cut else head).decode("utf-8-sig", "replace")
+
     @property
     def size(self) -> int:
         return len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
@@ -523,9 +533,14 @@ class CsvReader(RecordReader, TextReader):
     """
 
     @cached_property
+    def delimiter(self) -> str:
+        """What separates its fields: a comma in what we wrote, else what its header is told by."""
+        return COMMA if self.description is not None else delimiter_of(self.head())
+
+    @cached_property
     def names(self) -> Sequence[str]:
         with self._opened() as stream:
-            names = _header(stream, self.where)
+            names = _header(stream, self.where, self.delimiter)
             if isinstance(stream, Unzipped):  # an engine may read on without us
                 stream.read(SMALL_TEXT)
         if len(names) > MOST_COLUMNS:
@@ -555,9 +570,11 @@ class CsvReader(RecordReader, TextReader):
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        parse = ParseOptions(newlines_in_values=True, invalid_row_handler=refuse)
+        parse = ParseOptions(
+            delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=refuse
+        )
         rows, blocks = 0, 0
-        with self._opened_by_arrow() as stream, _readable_csv(self.where, ragged):
+        with self._opened_by_arrow() as stream, _readable_csv(self.where, ragged, self.delimiter):
             options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
             for batch in open_csv(
                 stream, read_options=options, parse_options=parse, convert_options=convert
@@ -565,8 +582,13 @@ class CsvReader(RecordReader, TextReader):
                 rows += batch.num_rows
                 blocks += 1
                 check_unzipped(blocks * CSV_BLOCK_BYTES, self._raw.tell(), self.where)
-                yield batch
+                yield self._with_points(batch)
         self._check_rows(rows)
+
+    def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.delimiter != SEMICOLON:
+            return batch
+        return pa.record_batch(list(map(with_points, batch.columns)), batch.schema.names)
 
     def _names_of(self, attribute: Attribute) -> tuple[str, ...]:
         return flat_names(attribute)
@@ -575,12 +597,12 @@ class CsvReader(RecordReader, TextReader):
         return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
 
 
-def _header(stream: BinaryIO, where: str) -> list[str]:
+def _header(stream: BinaryIO, where: str, delimiter: str) -> list[str]:
     """The names of the columns, from a first line of bounded length."""
     head = stream.read(MOST_HEADER)
     text = io.TextIOWrapper(io.BytesIO(head), encoding="utf-8-sig", newline="")
     try:
-        names = next((row for row in csv.reader(text) if row), None)
+        names = next((row for row in csv.reader(text, delimiter=delimiter) if row), None)
     except csv.Error as error:
         raise FileError(f"the header of {where} is not readable: {_first_line(error)}") from None
     if len(head) == MOST_HEADER and not text.read(1):
@@ -657,12 +679,12 @@ def _readable_text(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def _readable_csv(where: str, ragged: list[Any]) -> Iterator[None]:
+def _readable_csv(where: str, ragged: list[Any], delimiter: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
         if ragged:
-            raise _ragged(where, ragged[0]) from None
+            raise _ragged(where, ragged[0], delimiter) from None
         if "UTF8" in str(error):
             raise _not_utf8(where) from None
         if "straddling" in str(error):
@@ -673,11 +695,11 @@ def _readable_csv(where: str, ragged: list[Any]) -> Iterator[None]:
         raise FileError(f"{where} is not a readable CSV file: {_first_line(error)}") from None
 
 
-def _ragged(where: str, row: Any) -> FileError:
+def _ragged(where: str, row: Any, delimiter: str) -> FileError:
     at = f"line {row.number} of {where}" if row.number else f"a line of {where}"
     return FileError(
         f"{at} has {row.actual_columns} fields where the header has {row.expected_columns}",
-        hint="a field that holds a comma needs quotes around it",
+        hint=f"a field that holds {DELIMITER_NAMES[delimiter]} needs quotes around it",
         line=row.number,
     )
 

@@ -11,12 +11,20 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.spreads import combined
 from sfumato.counting.sql.kept import CountedCells, KeptCounts
-from sfumato.counting.sql.partitions import by_value, joined, merged, rest_of, stated_cells
+from sfumato.counting.sql.partitions import (
+    by_value,
+    joined,
+    merged,
+    rest_of,
+    spelled,
+    stated_cells,
+)
 from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError, Unanswerable
@@ -190,7 +198,8 @@ class SqlCounter:
             self._check_columns(columns)
 
     def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
-        kinds = self._fetch(self._writer.kinds(list(columns))).schema
+        numbers = [name for name, a in columns.items() if isinstance(a, Numeric)]
+        kinds = self._fetch(self._writer.kinds(numbers)).schema if numbers else pa.schema([])
         found = self._fetch(self._writer.strangers(columns, kinds))
         for name, strange in zip(columns, found.columns, strict=True):
             if strange[0].as_py():
@@ -214,8 +223,13 @@ class SqlCounter:
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
-        self.check_values(cells)
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
+        told = {
+            part.name: part.attribute
+            for axis, part in enumerate(cells)
+            if spelled(part) and (axis in listed or part.size > 1)
+        }
+        self.check_values(part for part in cells if part.name not in told)
         found = self._fetch(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
         counts = np.stack(
@@ -224,12 +238,16 @@ class SqlCounter:
         table = self._spread(
             found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes)
         )
-        for place, axis in enumerate(listed, len(grouped)):
-            along = np.moveaxis(
-                table, place, 0
-            )  # the place of the cell that was not stated holds all of them
-            along[rest_of(cells[axis])] -= along[stated_cells(cells[axis])].sum(axis=0)
+        _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
+        self._check_told(told, int(_integers(found.column("n")).sum()) - int(table.sum()))
         return table.transpose(np.argsort([*grouped, *listed]))
+
+    def _check_told(self, told: Mapping[str, Attribute], missed: int) -> None:
+        """Refuse columns of words some of whose rows lie in no cell that was counted."""
+        if missed:
+            self._check_columns(told)
+            raise _outside(next(iter(told)))
+        self._sound.update(told)
 
     def _spread(
         self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]
@@ -468,19 +486,36 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
     return narrow[: LISTED_BESIDE.get(dialect, MANY_LISTED_BESIDE)]
 
 
+def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
+    """Leave in the place of a cell that was not stated, which holds all of them, its own rows."""
+    for place, part in axes.items():
+        if not spelled(part):
+            along = np.moveaxis(table, place, 0)
+            along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
+
+
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     """The cells that the keys of groups stand for."""
     if keys.null_count:
         raise _outside(part.name)
-    if part.size == 2:
+    if part.size == 2 and not spelled(part):
         flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
         return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
     if not by_value(part):
         return _integers(keys)
     try:
-        return part.assign(part.attribute.encode(keys))
+        return part.assign(_words(keys, part) if spelled(part) else part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
+
+
+def _words(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
+    """The codes of words of a column; none stands for another here, as `other` does in a file."""
+    labels = pa.array(part.attribute.labels, pa.string())
+    codes = pc.index_in(keys.cast(pa.string()), value_set=labels)
+    if codes.null_count:
+        raise _outside(part.name)
+    return np.asarray(codes.combine_chunks())
 
 
 def _has_many_labels(attribute: Attribute) -> bool:

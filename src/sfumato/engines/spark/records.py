@@ -17,6 +17,7 @@ from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError, FileError
 from sfumato.table.baskets import Universe, basket_domain, parse_baskets
+from sfumato.table.delimiters import COMMA, delimiter_of
 from sfumato.table.perturbing import check_truth
 from sfumato.table.readers import SUFFIXES, encode_words, flat_names
 from sfumato.table.table import check_names, dropped_notes, encode_batch
@@ -137,7 +138,9 @@ def read_csv(session: SparkSession, url: str) -> DataFrame:
 
     # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something
     # that no field holds.
-    reader = session.read.options(header=True, escape='"', nullValue="\0", emptyValue="")
+    first = session.read.text(url).first()
+    mark = delimiter_of(first.value) if first is not None else COMMA
+    reader = session.read.options(header=True, sep=mark, escape='"', nullValue="\0", emptyValue="")
     names = [*reader.csv(url).columns, BROKEN]
     schema = StructType([StructField(name, StringType()) for name in names])
     # Only a line that is taken apart whole is known to have as many fields as the header.

@@ -39,6 +39,8 @@ def flattened(select: exp.Select, names: Sequence[str]) -> exp.Select:
     _check_qualified(chain[-1], source)
     if filters:
         raise QueryError(f"WITH names {listing(filters)}, which is not read", hint=WITH_HINT)
+    if len(chain) == 1:
+        return select
     return _with_where(
         select, [each.args["where"].this for each in chain if each.args.get("where")]
     )

@@ -124,20 +124,15 @@ def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
     """The same SELECT with its columns spelt as the domain spells them, IF written as CASE, and
     MEAN as AVG.
     """
-    for choice in list(select.find_all(exp.If)):
-        if not isinstance(choice.parent, exp.Case):
-            branch = exp.If(this=choice.this, true=choice.args["true"])
-            choice.replace(exp.Case(ifs=[branch], default=choice.args.get("false")))
-    for call in list(select.find_all(exp.Anonymous)):
-        if call.name.upper() == "MEAN" and len(call.expressions) == 1:
-            call.replace(exp.Avg(this=call.expressions[0]))
-    for column in list(select.find_all(exp.Column)):
-        if not isinstance(column.this, exp.Star):
-            column.replace(
-                exp.column(
-                    exp.to_identifier(_alike(column.name, names) or column.name, quoted=False)
-                )
-            )
+    for node in list(select.find_all(exp.If, exp.Anonymous, exp.Column)):
+        if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
+            branch = exp.If(this=node.this, true=node.args["true"])
+            node.replace(exp.Case(ifs=[branch], default=node.args.get("false")))
+        elif node.name.upper() == "MEAN" and len(node.expressions) == 1:
+            node.replace(exp.Avg(this=node.expressions[0]))
+        elif isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            name = exp.to_identifier(_alike(node.name, names) or node.name, quoted=False)
+            node.replace(exp.column(name, copy=False))
     return select
 
 

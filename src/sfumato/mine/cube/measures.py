@@ -12,7 +12,14 @@ from sqlglot import exp
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import refusal
-from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, Aggregate, is_aggregate
+from sfumato.mine.cube.aggregates import (
+    AGGREGATES,
+    KINDS,
+    QUANTILES,
+    WORDS,
+    Aggregate,
+    is_aggregate,
+)
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.conditions import case_branches, condition
 from sfumato.mine.cube.constants import bare, constant, is_constant, number
@@ -98,11 +105,10 @@ def _fine(axes: Iterable[AskedColumn]) -> AskedColumn | None:
 def _summed(expression: exp.Expression, domain: Domain) -> list[AskedColumn]:
     """The columns whose numbers an expression sums, not only compares."""
     found = []
-    for kind, aggregate in AGGREGATES.items():
-        for node in expression.find_all(kind):
-            if aggregate.numbers and not is_aggregate(node.this):
-                parts = [part for part in (node.this, node.args.get("expression")) if part]
-                found += [axis for part in parts for axis in _leaves(part, domain)]
+    for node in expression.find_all(*KINDS):
+        if AGGREGATES[type(node)].numbers and not is_aggregate(node.this):
+            parts = [part for part in (node.this, node.args.get("expression")) if part]
+            found += [axis for part in parts for axis in _leaves(part, domain)]
     return found
 
 

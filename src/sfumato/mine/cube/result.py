@@ -115,6 +115,7 @@ class CubeResult:
                 )
                 for name in self.estimates
             ],
+            columns=1,
             quantity="",
         )
 

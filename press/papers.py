@@ -1,0 +1,103 @@
+"""Papers: the reproductions that need data sets, run once and kept as pages of the documentation.
+
+`python -m press.papers [--data DIR] [--seeds N] [NAME…]` runs what is named (see `sfumato
+reproduce`) and puts each table, with its verdict and its figure, into `docs/figures/PAPER.md`, in
+the place of what was there. The machine that builds the site needs no data set then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from press.running import DOCS
+from sfumato import __version__
+from sfumato.report import shown
+from sfumato.reproduce.base import MEANING_OF_MARK, Reproduction, Settings
+from sfumato.reproduce.registry import PAPERS, parts_of, reproduce
+
+FIGURES = DOCS / "figures"
+COMMENT = re.compile(r"<!--.*?-->\n?|<metadata>.*?</metadata>\n?", re.S)
+SECTION = re.compile(r"^## .*?\{#([\w-]+)\}$", re.M)
+HEADING = f"""# {{title}}: the figures
+
+Written by `python -m press.papers`, which runs `sfumato reproduce` on the public data sets and
+keeps what it says. After ± is the standard deviation over the seeds; bars in the figures are 95 %
+intervals of the mean.
+
+{MEANING_OF_MARK}.
+
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is named, and put it into its page as soon as it is done."""
+    parser = argparse.ArgumentParser(prog="python -m press.papers", description=__doc__)
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--data", type=Path, help="the folder of the public data sets")
+    parser.add_argument("--seeds", type=int, default=10)
+    given = parser.parse_args(arguments)
+    for paper, parts in parts_of(given.names).items():
+        for found in reproduce(parts, Settings(given.data, given.seeds)):
+            keep(found, paper, given.seeds, FIGURES)
+
+
+def keep(found: Reproduction, paper: str, seeds: int, folder: Path) -> None:
+    """Put a table into the page of its paper, and its figure beside the page."""
+    page = folder / f"{paper.replace('-', '_')}.md"
+    sections = sections_of(page.read_text(encoding="utf-8")) if page.exists() else {}
+    drawing = found.draw()
+    if drawing is not None:
+        (folder / f"{found.name}.svg").write_text(small_svg(drawing[0].figure), encoding="utf-8")
+    sections[found.name] = section(found, seeds, drawn=drawing is not None)
+    ordered = [sections[part] for part in PAPERS[paper].parts if part in sections]
+    heading = HEADING.format(title=PAPERS[paper].title)
+    page.write_text(heading + "\n".join(ordered), encoding="utf-8")
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """The sections of a page by their names.
+
+    >>> sections_of("# Title\\n\\n## One {#a}\\n1\\n\\n## Two {#b}\\n2\\n")
+    {'a': '## One {#a}\\n1\\n', 'b': '## Two {#b}\\n2\\n'}
+    """
+    starts = [*SECTION.finditer(page)]
+    ends = [*(found.start() for found in starts[1:]), len(page)]
+    return {
+        found[1]: page[found.start() : end].rstrip() + "\n"
+        for found, end in zip(starts, ends, strict=True)
+    }
+
+
+def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
+    """One table as Markdown: what was run, the verdict, the figure, the numbers, the notes."""
+    heads, rows = found.grid()
+    lines = [heads, ["---"] * len(heads), *([shown(entry) for entry in row] for row in rows)]
+    table = [f"| {' | '.join(entry.replace('|', '&#124;') for entry in line)} |" for line in lines]
+    run = f"`sfumato reproduce {found.name} --seeds {seeds}`, Sfumato {__version__}"
+    parts = [
+        f"## {found.title} {{#{found.name}}}",
+        f"{run}. Verdict: **{found.verdict}**.",
+        *([f"![{found.title}, as curves of the numbers in the table]({found.name}.svg)"] * drawn),
+        "\n".join(table),
+        "\n".join(f"* {note}" for note in found.notes),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def small_svg(figure: Any) -> str:
+    """A figure as an SVG of a few kilobytes: letters stay letters."""
+    from matplotlib import rc_context
+
+    written = io.StringIO()
+    with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none"}):
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    plain = COMMENT.sub("", written.getvalue())
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", plain)  # a hundredth of a point is not seen
+
+
+if __name__ == "__main__":
+    main()
