@@ -276,3 +276,15 @@ def test_the_cutoff_that_is_promised_is_best_for_itemsets_of_half_a_record(colum
     able = [each for each in tried if each is not None and each.cutoff >= columns // 2]
     best = min(able, key=lambda each: each.sizes(columns // 2, columns).condition)
     assert found.cutoff == best.cutoff
+
+
+@pytest.mark.parametrize(("universe", "typical"), [(40, 6), (4, 4)])
+def test_a_basket_is_taken_as_six_items_or_as_all_there_are(universe, typical):
+    shop = Domain((Items("items", tuple(map(str, range(universe)))),))
+    found = CutAndPaste.promising(Guarantee(19), shop)
+    tried = [
+        CutAndPaste._least_insert(Guarantee(19), shop, cutoff) for cutoff in range(1, typical + 1)
+    ]
+    able = [each for each in tried if each is not None and each.cutoff >= typical // 2]
+    best = min(able, key=lambda each: each.sizes(typical // 2, typical).condition)
+    assert found.cutoff == best.cutoff

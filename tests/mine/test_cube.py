@@ -765,3 +765,11 @@ def test_a_cell_is_outside_beyond_what_chance_explains(cells, reach):
         known = SimpleNamespace(squares=np.full(cells, 36.0))
         evidence = SimpleNamespace(known=lambda known=known: known)
         assert is_outside(SimpleNamespace(value=value, evidence=evidence, copies=2)) == outside
+
+
+def test_a_group_is_called_by_its_keys_and_not_by_its_estimates():
+    domain = Domain((Category("sex", ("f", "m")), Category("pet", ("cat", "dog"))))
+    table = Table(domain, (np.array([0, 0, 1]), np.array([0, 1, 1])))
+    sql = "SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) ORDER BY sex"
+    found = query(Exact(table), sql)
+    assert [found.labels_of(row) for row in found.rows] == [["f"], ["m"], ["all"]]

@@ -27,7 +27,7 @@ from sfumato.cli.options import (
 from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.cli.rounds import earlier
+from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
@@ -206,9 +206,11 @@ def mine(
 def mined_source(
     files: list[str], schema: Path | None, items: Path | None, engine: str | None, **how: Any
 ) -> Source:
-    """The source in a file, or the rounds that several files are."""
+    """The source in a file, or the rounds that several files are, or a campaign has."""
     if len(files) == 1:
-        return read_source(files[0], schema, items, engine, **how)
+        source = read_source(files[0], schema, items, engine, **how)
+        rounds = rounds_up_to(files[0], source)
+        return source if len(rounds) == 1 or how["fit"] else earlier(rounds)
     if schema or items or engine or how["fit"]:
         raise ParameterError(
             "several files are the rounds of one series, which carry their own items",
