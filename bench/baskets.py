@@ -56,8 +56,8 @@ HEADING = """# Baskets under one guarantee: the figures
 Written by `python -m bench.baskets --write docs/figures/baskets.md`. F1 of the 64 itemsets of
 largest support, all lengths, of bootstrapped people; the peer is SVSM, re-implemented, the better
 of as released and with its missing factor restored; squared errors are of the itemsets each finds
-rightly. ± is the standard error over the seeds. `covered` is the share of the itemsets found whose
-95 % interval holds the truth.
+rightly. ± is the standard error over the seeds. `covered` is the share of 95 % intervals that hold
+the truth: of all itemsets found, wrongly or rightly, and of those rightly found alone.
 """
 
 
@@ -114,18 +114,23 @@ def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSo
     return RoundsSource.of(releases)
 
 
-def found_by_us(people: Baskets, epsilon: float, seed: int) -> tuple[dict[Itemset, float], float]:
-    """The itemsets found, and how many of their intervals hold the truth."""
+def found_by_us(
+    people: Baskets, epsilon: float, seed: int, truth: dict[Itemset, float]
+) -> tuple[dict[Itemset, float], tuple[float, float]]:
+    """The itemsets found, and the share of their intervals that hold the truth: of all of them, and
+    of those that are truly wanted.
+    """
     source = asked_in_rounds(people, epsilon, seeded(seed))
     mined = frequent_itemsets(source, top=TOP)
     found = {tuple(sorted(map(int, each.items))): each.support for each in mined}
     held = people.held(list(found)).mean(axis=1)
     errors = {tuple(sorted(map(int, each.items))): each.stderr for each in mined}
-    inside = [
-        abs(found[each] - true) < 1.96 * errors[each]
+    inside = {
+        each: abs(found[each] - true) < 1.96 * errors[each]
         for each, true in zip(found, held, strict=True)
-    ]
-    return found, float(np.mean(inside))
+    }
+    rightly = [value for each, value in inside.items() if each in truth]
+    return found, (float(np.mean(list(inside.values()))), float(np.mean(rightly or [math.nan])))
 
 
 def compare(name: str, data: str | None, people: int, seeds: int, epsilon: float) -> list[str]:
@@ -136,7 +141,7 @@ def compare(name: str, data: str | None, people: int, seeds: int, epsilon: float
         rows = rng.integers(0, every.rows, people)
         sample = every.take(rows)
         truth = true_top(every, np.bincount(rows, minlength=every.rows).astype(float), TOP)
-        ours, covered = found_by_us(sample, epsilon, seed)
+        ours, covered = found_by_us(sample, epsilon, seed, truth)
         peers = [Svsm(TOP, epsilon, restored, rng).find(sample) for restored in (False, True)]
         scores.append((_scores(ours, truth), *(_scores(p, truth) for p in peers), covered))
     f1 = np.array([[part[0] for part in score[:3]] for score in scores])
@@ -168,10 +173,14 @@ def _told(
         f"(study {study}); × {ratio:.2f} {verdict}",
         f"    squared error {square[0]:.2e}, × {less:.2g} of the peer's better"
         + ("" if epsilon > LN19 + 0.01 else f" {'ok' if less <= MOST_SQUARED else 'MISSED'}")
-        + f"; covered {100 * covered.mean():.1f} ± "
-        f"{100 * covered.std(ddof=min(1, seeds - 1)) / math.sqrt(seeds):.1f} %",
+        + f"; covered {_share(covered[:, 0])}, rightly found {_share(covered[:, 1])}",
     ]
     return lines
+
+
+def _share(covered: np.ndarray) -> str:
+    error = covered.std(ddof=min(1, len(covered) - 1)) / math.sqrt(len(covered))
+    return f"{100 * covered.mean():.1f} ± {100 * error:.1f} %"
 
 
 def oracle(repeats: int = 60, people: int = 20_000) -> list[str]:

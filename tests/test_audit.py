@@ -18,8 +18,10 @@ from tests.mechanisms.examples import EXAMPLES, Example
 from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
-from sfumato.audit.agreement import Agreements
+from sfumato.audit.agreement import Agreements, triples
+from sfumato.audit.amplification import FAR_ITEMS, _record
 from sfumato.audit.auditing import _checks
+from sfumato.audit.breaches import least_shares
 from sfumato.audit.check import Check, bounded, counted, fit
 from sfumato.audit.order import permutation_check
 from sfumato.audit.paired import Paired
@@ -254,6 +256,47 @@ def test_an_order_that_chance_did_not_draw_is_seen() -> None:
         assert check.p_value < 1e-6 and re.search(words, check.detail), check
     values = [permutation_check(rng.permutation(2000)).p_value for _ in range(400)]
     assert sum(value < 0.1 for value in values) <= stats.binom.ppf(1 - 1e-6, 400, 0.1)
+
+
+def test_the_stretch_that_came_from_one_part_is_named() -> None:
+    """Also where it is the first of all stretches."""
+    rows = 20_000
+    order = np.random.default_rng(4).permutation(rows)
+    first = stretches(rows)[1][0]
+    order = np.concatenate([order[order >= rows - first], order[order < rows - first]])
+    check = permutation_check(order)
+    assert check.detail.startswith(f"rows 1 to {first:,} come from one part"), check.detail
+
+
+@pytest.mark.parametrize("observed", [(60, 40), (50, 50), (75, 25)])
+def test_two_cells_bound_by_their_sum_have_one_degree_of_freedom(observed: tuple[int, int]) -> None:
+    expected = np.array([[50.0], [50.0]])
+    found = fit(np.array(observed)[:, None], expected)
+    assert found == pytest.approx(stats.chisquare(observed).pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [1e-3, 1e-7])
+def test_the_least_share_is_clopper_and_pearsons(level: float) -> None:
+    reported = np.repeat([1, 2, 7, 100], 3)
+    held = np.array([0, 1, 1, 0, 1, 2, 1, 3, 7, 0, 1, 100])
+    exact = [
+        stats.binomtest(int(k), int(n), alternative="greater").proportion_ci(1 - level).low
+        for k, n in zip(held, reported, strict=True)
+    ]
+    assert least_shares(held, reported, level) == pytest.approx(exact, rel=1e-9)
+
+
+def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
+    many = Domain(tuple(Category(f"c{place}", ("a", "b")) for place in range(14)))
+    truth = Table(many, tuple(np.arange(40) % 2 for _ in many))
+    found = [one.name for one in triples(Paired.of(released(truth, Retention(many, 0.5)), truth))]
+    assert len(found) == 220 and found[-1] == "'c9', 'c10' and 'c11'"
+
+
+def test_the_empty_basket_is_empty_and_the_far_one_is_far() -> None:
+    shop = Domain((Items("items", tuple(map(str, range(200)))),))
+    empty, far = (_record(shop, lambda _, code=code: code)[0] for code in (0, 1))
+    assert empty.to_dense().sum() == 0 and far.to_dense().sum() == FAR_ITEMS
 
 
 @pytest.mark.parametrize(

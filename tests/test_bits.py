@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.bits import Bits
@@ -45,6 +45,9 @@ def test_rows_in_any_order_with_repeats() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 200), st.integers(0, 200), st.integers(0, 200))
+@example(200, 1, 130)
+@example(200, 65, 199)
+@example(200, 64, 128)
 def test_slice_take_and_concatenate(rows: int, start: int, stop: int) -> None:
     dense = matrix(rows, 3, seed=rows)
     bits = Bits.from_dense(dense)
@@ -53,6 +56,8 @@ def test_slice_take_and_concatenate(rows: int, start: int, stop: int) -> None:
     assert both.equals(bits)
     chosen = np.random.default_rng(2).integers(0, rows, 70) if rows else np.zeros(0, dtype=np.int64)
     np.testing.assert_array_equal(bits.take(chosen).to_dense(), dense[chosen])
+    lists = Bits.from_csr(*bits.to_csr(), 3)
+    np.testing.assert_array_equal(lists.take(chosen).to_dense(), dense[chosen])
     np.testing.assert_array_equal(bits.select([2, 0]).to_dense(), dense[:, [2, 0]])
     np.testing.assert_array_equal(Bits.stack([bits, bits]).to_dense(), np.hstack([dense, dense]))
 
@@ -60,8 +65,9 @@ def test_slice_take_and_concatenate(rows: int, start: int, stop: int) -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(DataError, match=r"0\.\.2; found 0\.\.3"):
         Bits.from_csr(np.array([0, 2]), np.array([0, 3]), 3)
-    with pytest.raises(DataError, match="offsets must run"):
-        Bits.from_csr(np.array([0, 3]), np.array([0, 1]), 3)
+    for offsets in ([0, 3], [1, 2], [], [[0, 2]]):
+        with pytest.raises(DataError, match="offsets must run"):
+            Bits.from_csr(np.array(offsets, dtype=np.int64), np.array([0, 1]), 3)
     with pytest.raises(DataError, match="must not decrease"):
         Bits.from_csr(np.array([0, 2, 1, 2]), np.array([0, 1]), 3)
     with pytest.raises(DataError, match="do not hold 65 rows"):

@@ -26,6 +26,7 @@ from sfumato.domain import (
     Numeric,
     code_dtype,
 )
+from sfumato.domain.attributes import _check_cuts
 from sfumato.errors import (
     DataError,
     FileError,
@@ -34,6 +35,7 @@ from sfumato.errors import (
     SfumatoError,
     near_miss,
 )
+from sfumato.received import MOST_NUMBER
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 labels = st.lists(words, min_size=1, max_size=6, unique=True).map(tuple)
@@ -627,3 +629,23 @@ def test_codes_take_the_least_room(size: int, bits: int) -> None:
 def test_an_item_and_an_attribute_of_one_name_are_refused():
     with pytest.raises(SchemaError, match="'10' is an item and an attribute"):
         Domain((Category("10", ("x", "y")), Items("items", ("10", "20"))))
+
+
+def test_a_step_may_be_the_whole_range_and_no_more() -> None:
+    assert Numeric("x", 0.0, 2.0, step=2.0).size == 2
+    for step in (0.0, -1.0, 2.1):
+        with pytest.raises(SchemaError, match="step"):
+            Numeric("x", 0.0, 2.0, step=step)
+
+
+def test_edges_that_stand_still_are_refused() -> None:
+    for edges in ((0.0, 1.0, 1.0), (0.0,), (2.0, 1.0)):
+        with pytest.raises(SchemaError, match="must ascend"):
+            Bins("x", edges)
+
+
+def test_cuts_lie_within_what_numbers_may_be() -> None:
+    _check_cuts("x", "cuts", (-MOST_NUMBER, MOST_NUMBER))
+    for cut in (-2 * MOST_NUMBER, 2 * MOST_NUMBER, float("nan")):
+        with pytest.raises(SchemaError, match="must be numbers within"):
+            _check_cuts("x", "cuts", (cut,))

@@ -27,9 +27,10 @@ from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.plan import Offer, Plan, plan_release, privacy_curve
-from sfumato.plan.planning import _nearest
+from sfumato.plan.planning import HOPELESS, PrivacyCurve, _nearest
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import Demand
+from sfumato.plan.rounds import CAP, SHARES, WANTED, InRounds, how_many
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, perturb
@@ -487,3 +488,38 @@ def test_few_values_are_best_asked_as_they_are() -> None:
         plan_release(each, 48_842, guarantee=NINETEEN, purpose="quantiles") for each in (few, many)
     ]
     assert [plan.best.name for plan in plans] == ["retention", "square-wave"]
+
+
+def test_lines_that_are_hopeless_or_the_same_are_not_drawn_apart() -> None:
+    nan = float("nan")
+    curve = PrivacyCurve(
+        (1.0, 2.0),
+        {
+            "best": (0.2, 0.1),
+            "same": (0.2, 0.1),
+            "late": (nan, 0.1 * HOPELESS * 0.99),
+            "lost": (nan, 0.1 * HOPELESS * 1.01),
+        },
+        "supports",
+    )
+    assert list(curve.drawn) == ["best, same", "late"]
+
+
+@pytest.mark.parametrize("gamma", [7, 19])
+def test_a_rare_candidate_of_a_round_has_the_variance_of_its_design(gamma: int) -> None:
+    """(d + mγ - 1)/(γ - 1)² a person of the later rounds, were it held by nobody; half held by
+    coins of their own.
+    """
+    shop = Domain((Items("items", tuple(map(str, range(300)))),))
+    asked = InRounds.promising(Guarantee(gamma), shop)
+    pair = [shop.attributes[0].item_cells(label) for label in ("1", "2")]
+    total = how_many(WANTED, gamma) + CAP * gamma
+    later = sum(SHARES[1:])
+
+    def foretold(held: float) -> float:
+        weights = np.array([[0.0, 0.0], [0.0, 1.0]])
+        return asked.foretold(pair, weights, np.array([[1 - held, 0.0], [0.0, held]]))
+
+    assert foretold(0.0) == pytest.approx((total - 1) / (gamma - 1) ** 2 / later)
+    coins = [chance * (1 - chance) for chance in (gamma / total, 1 / total)]
+    assert foretold(0.5) == pytest.approx(np.mean(coins) * (total / (gamma - 1)) ** 2 / later)

@@ -456,3 +456,13 @@ def test_threads_share_a_stream_and_get_bytes_of_their_own() -> None:
     whole = seeded(9).words(160 * KILOBYTES // 8).tobytes()
     expected = {whole[at : at + KILOBYTES] for at in range(0, len(whole), KILOBYTES)}
     assert len(drawn) == 160 and set(drawn) == expected
+
+
+@pytest.mark.parametrize("bounds", [[1, (1 << 32) + 1], [0, 5], [1 << 33]])
+def test_a_bound_that_no_word_reaches_is_refused(bounds: list[int]) -> None:
+    with pytest.raises(ParameterError, match=r"between 1 and 2\^32"):
+        seeded(1).below_each(np.array(bounds))
+
+
+def test_the_widest_bound_is_drawn() -> None:
+    assert seeded(1).below_each(np.array([1 << 32] * 100)).max() > 1 << 31

@@ -8,7 +8,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, source_of
+from sfumato.source import REMEMBERED, Exact, Release, source_of
 from sfumato.table import Table
 
 ROWS = 20_000
@@ -227,3 +227,25 @@ def test_cut_and_paste_is_mined_as_far_as_it_can_be():
     assert found.rows == 2000 and max(found.by_length()) == mechanism.cutoff
     whole = sf.CutAndPaste(RECORDS, 1, 0.1)
     assert max(sf.frequent_itemsets(sf.perturb(truth, whole, seeded(9)), 0.01).by_length()) == 1
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_notebook_says_how_many_reports_a_person_sent(copies):
+    truth = records(50)
+    release = sf.perturb(truth, sf.GammaDiagonal(truth.domain, 9), rng=seeded(1), copies=copies)
+    assert ("reports a person" in release._repr_html_()) == (copies > 1)
+
+
+def test_itemsets_of_the_truth_are_known_without_error():
+    found = sf.frequent_itemsets(Exact(records(300)), min_support=0.05)
+    assert len(found) > 10 and not np.asarray(found.stderr).any()
+    assert np.isin(found.probability, [0.0, 1.0]).all()
+
+
+def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
+    source, size = Exact(records(10)), REMEMBERED // 16
+    for key in range(20):
+        source._remember(key, np.zeros(size))
+    assert list(source._known) == list(range(4, 20))
+    source._remember("large", np.zeros(size + 1))
+    assert "large" not in source._known

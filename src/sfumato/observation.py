@@ -143,15 +143,9 @@ def _counted(baskets: ItemsetCounter, items: Sequence[Sequence[int]]) -> NDArray
     return baskets.counts(sets).reshape([len(axis) for axis in items])
 
 
-def item_tally(items: Items, group: Sequence[Cells] = ()) -> ItemsetTally:
-    """Bits summed by group, and everyone: entry 0 of the last axis counts all reports."""
-    sources: tuple[ItemSource, ...] = (items, *group)
-    starts = np.cumsum([0, *(source.size for source in sources)]).tolist()
-    axes = [
-        (tuple(range(start, start + part.size)), False)
-        for part, start in zip(group, starts[1:], strict=False)
-    ]
-    return ItemsetTally(sources, (*axes, (tuple(range(items.size)), True)))
+def item_tally(items: Items) -> ItemsetTally:
+    """Bits summed, and everyone: entry 0 counts all reports."""
+    return ItemsetTally((items,), ((tuple(range(items.size)), True),))
 
 
 @dataclass(frozen=True, eq=False)

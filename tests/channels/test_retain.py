@@ -138,3 +138,7 @@ def test_marginal_of_gamma_diagonal_has_the_entries_of_theory() -> None:
     assert inverse.round(2).tolist() == [[56.56, -55.56], [-55.56, 56.56]]
     assert Retain.uniform(18 / 2018, (2, 1000)).condition == pytest.approx(1 + 2000 / 18)
     assert channel.condition == pytest.approx(1 + 2000 / 18)
+
+
+def test_a_bit_that_is_never_flipped_is_as_it_is() -> None:
+    assert Retain.flip(1.0, 1.0).to_dense().tolist() == [[1.0, 0.0], [0.0, 1.0]]

@@ -6,8 +6,10 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tests.collect.speaking import CAMPAIGN, speaking
 
 import sfumato as sf
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.client import Client, Survey
+from sfumato.collect.client import CampaignError, Client, Survey
 from sfumato.collect.server import limits
 from sfumato.collect.store import open_store
 from sfumato.collect.transport import Address, CollectorError, Transport
@@ -272,3 +274,13 @@ def test_more_people_than_a_minute_takes_are_sent_without_a_token(
         sent = client.send([ANN] * 130)
     assert sent.stored == 130 and sent.refused == 0
     assert time.monotonic() - start > 1.0  # what 60 a minute amounts to here
+
+
+@pytest.mark.parametrize(("refused", "stops"), [(0, False), (1, False), (2, True)])
+def test_only_a_batch_that_is_refused_whole_stops_the_client(refused: int, stops: bool) -> None:
+    answer = {"stored": 2 - refused, "refused": [{"kind": "invalid"}] * refused}
+    client = SimpleNamespace(
+        transport=SimpleNamespace(post=lambda *_: answer), address=SimpleNamespace(campaign="/c")
+    )
+    with pytest.raises(CampaignError, match="invalid") if stops else nullcontext():
+        assert Client._post(client, [{}, {}], b"") is answer

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.checking import check
 from sfumato.collect.figures import alarms, figures_of, question
-from sfumato.collect.leverage import leverage
+from sfumato.collect.leverage import _most_of_itemsets, leverage
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, estimate
 from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
@@ -318,3 +320,25 @@ def test_the_promise_is_shown_with_what_shuffling_adds(campaign_path):
     assert kept.epsilon == pytest.approx(math.log(19)) and kept.posterior == pytest.approx(0.5)
     assert kept.shuffled_epsilon is not None and 0.30 < kept.shuffled_epsilon < 0.32
     assert any("once" in caveat for caveat in kept.caveats)
+
+
+@pytest.mark.parametrize("chosen", [None, 1, 2])
+def test_the_most_of_one_report_is_that_of_all_reports_tried(chosen: int | None) -> None:
+    """A report names one of three words and shows any of four items, or just so many."""
+    tally = SimpleNamespace(columns=(((0, 1, 2), False), ((3, 4, 5, 6), True)), shape=(3, 5))
+    influence = np.random.default_rng(6).normal(size=(3, 5, 2))
+    sizes = range(5) if chosen is None else [chosen]
+    shown = [list(items) for size in sizes for items in combinations(range(1, 5), size)]
+    tried = [
+        np.abs(influence[word, 0] + influence[word, items].sum(axis=0))
+        for word in range(3)
+        for items in shown
+    ]
+    assert np.allclose(_most_of_itemsets(tally, influence, chosen), np.max(tried, axis=0))
+
+
+def test_a_crowd_of_one_is_one_and_of_none_is_refused() -> None:
+    pets = Domain((Category("pet", ("cat", "dog")),))
+    assert people(pets, 1, seeded(1)).rows == 1
+    with pytest.raises(ParameterError, match="at least one person, found 0"):
+        people(pets, 0, seeded(1))

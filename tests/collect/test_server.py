@@ -21,6 +21,7 @@ from tests.collect.speaking import (
 )
 
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.server import protocol, running
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
 from sfumato.collect.server.parsing import identities
 
@@ -423,3 +424,19 @@ def test_ids_have_one_spelling():
 def test_the_campaign_is_that_of_the_file(server, folder):
     campaign = CampaignFile.load(folder / "health.toml").campaign
     assert server.get(server.campaign()).json == json.loads(json.dumps(campaign.document()))
+
+
+def test_the_server_logs_nobody_and_says_nothing_of_itself() -> None:
+    """Who came when would tell a device from its report."""
+    settings = running._config(lambda: None)
+    assert not settings.access_log and not settings.server_header and not settings.date_header
+    assert not settings.proxy_headers and settings.log_config is None
+
+
+def test_one_connection_too_many_is_asked_to_come_back(
+    server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 0)
+    answer = server.ask("GET", "/health")
+    error(answer, 503, "busy")
+    assert answer.headers["retry-after"] == "5"

@@ -17,9 +17,9 @@ from sfumato.cli import app
 from sfumato.domain import Domain, Items
 from sfumato.engines.rounds import RoundsSource
 from sfumato.errors import ParameterError
+from sfumato.estimation.heard import Heard, survival
 from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
 from sfumato.estimation.ratios import Ratios
-from sfumato.estimation.rounds import Heard, survival
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release

@@ -262,3 +262,29 @@ def test_few_rows_are_no_special_case(rows: int) -> None:
     truth = Bits.from_dense(np.random.default_rng(1).random((rows, 7)) < 0.5)
     report, sizes = CutAndPaste(shop(7), 3, 0.5).perturb((truth,), seeded(1))
     assert report.rows == len(sizes) == rows
+
+
+@pytest.mark.parametrize(("columns", "gamma"), [(6, 9), (6, 19), (8, 19), (10, 100)])
+def test_the_cutoff_that_is_promised_is_best_for_itemsets_of_half_a_record(columns, gamma):
+    """Against all cutoffs tried one by one."""
+    domain = Domain(tuple(Category(f"c{place}", ("a", "b", "c")) for place in range(columns)))
+    found = CutAndPaste.promising(Guarantee(gamma), domain)
+    tried = [
+        CutAndPaste._least_insert(Guarantee(gamma), domain.binned(), cutoff)
+        for cutoff in range(1, columns + 1)
+    ]
+    able = [each for each in tried if each is not None and each.cutoff >= columns // 2]
+    best = min(able, key=lambda each: each.sizes(columns // 2, columns).condition)
+    assert found.cutoff == best.cutoff
+
+
+@pytest.mark.parametrize(("universe", "typical"), [(40, 6), (4, 4)])
+def test_a_basket_is_taken_as_six_items_or_as_all_there_are(universe, typical):
+    shop = Domain((Items("items", tuple(map(str, range(universe)))),))
+    found = CutAndPaste.promising(Guarantee(19), shop)
+    tried = [
+        CutAndPaste._least_insert(Guarantee(19), shop, cutoff) for cutoff in range(1, typical + 1)
+    ]
+    able = [each for each in tried if each is not None and each.cutoff >= typical // 2]
+    best = min(able, key=lambda each: each.sizes(typical // 2, typical).condition)
+    assert found.cutoff == best.cutoff

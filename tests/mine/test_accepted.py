@@ -14,6 +14,7 @@ from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import query
 from sfumato.mine.cube.accepted import ACCEPTED, check
 from sfumato.mine.cube.aggregates import AGGREGATES
+from sfumato.mine.cube.grammar import parse
 from sfumato.source import Exact
 from sfumato.table import Table
 
@@ -244,3 +245,15 @@ def test_what_is_not_understood_is_refused_by_name(sql, words):
     with pytest.raises(SfumatoError, match=words) as refused:
         query(Exact(TABLE), sql)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("columns", [12, 13])
+def test_so_many_columns_may_be_cubed(columns):
+    """Twelve make 4,096 groupings."""
+    names = [f"c{place}" for place in range(columns)]
+    sql = f"SELECT COUNT(*) FROM t GROUP BY CUBE ({', '.join(names)})"
+    if columns == 12:
+        assert len(parse(sql, names).sets) == 1 << 12
+        return
+    with pytest.raises(QueryError, match=r"CUBE of 13 columns .* at most 12"):
+        parse(sql, names)

@@ -109,6 +109,13 @@ def test_reports_are_integrated_over_the_truth(mechanism):
     )
 
 
+def test_no_reports_have_no_shares():
+    truth = letters()
+    model = NaiveBayes("y").fit(Exact(truth))
+    reports = sf.perturb(truth, sf.GammaDiagonal(DOMAIN, 9), seeded(2)).table
+    assert model.predict_proba(reports.slice(0, 0)).shape == (0, 3)
+
+
 def test_flipped_bits_are_integrated_over_the_truth():
     truth, mechanism = letters(500), sf.BitFlip(DOMAIN, 0.8, 0.9)
     model = NaiveBayes("y").fit(Exact(truth))

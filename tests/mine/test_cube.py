@@ -3,6 +3,7 @@ perturbation.
 """
 
 from decimal import Decimal
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import query
+from sfumato.mine.cube.counting import is_outside
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -752,3 +754,22 @@ def test_one_column_that_is_lost_is_called_by_its_name(truth):
     release = sf.perturb(truth, sf.Retention(DOMAIN, 1e-5), seeded(1))
     with pytest.raises(EstimationError, match="'region' alone leaves a standard error"):
         query(release, "SELECT region, COUNT(*) FROM t GROUP BY region")
+
+
+@pytest.mark.parametrize(("cells", "reach"), [(1, 1.999), (64, 1.999), (128, 2.277), (6400, 3.506)])
+def test_a_cell_is_outside_beyond_what_chance_explains(cells, reach):
+    """Two standard errors for one cell, more for many: that of one in 64 cells beyond two."""
+    for far, outside in ((reach * 0.999, False), (reach * 1.001, True)):
+        value = np.full(cells, 5.0)
+        value[0] = -3 * far
+        known = SimpleNamespace(squares=np.full(cells, 36.0))
+        evidence = SimpleNamespace(known=lambda known=known: known)
+        assert is_outside(SimpleNamespace(value=value, evidence=evidence, copies=2)) == outside
+
+
+def test_a_group_is_called_by_its_keys_and_not_by_its_estimates():
+    domain = Domain((Category("sex", ("f", "m")), Category("pet", ("cat", "dog"))))
+    table = Table(domain, (np.array([0, 0, 1]), np.array([0, 1, 1])))
+    sql = "SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) ORDER BY sex"
+    found = query(Exact(table), sql)
+    assert [found.labels_of(row) for row in found.rows] == [["f"], ["m"], ["all"]]

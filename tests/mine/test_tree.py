@@ -182,6 +182,22 @@ def test_the_gini_gain_is_the_quadratic_form():
     assert math.isclose(cut_deviations(np.array([[1.0, 0.0]]), table)[0][0], quantity)
 
 
+def test_a_cut_in_two_deviates_as_two_branches_do():
+    """Quantity, mean and variance, with any covariance of the counts."""
+    rng = np.random.default_rng(3)
+    counts = rng.uniform(5, 40, (4, 3))
+    root = rng.normal(size=(12, 12))
+    covariance = (root @ root.T).reshape(4, 3, 4, 3)
+    below = np.array([[1.0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]])
+    table = questions.NodeCounts(0, np.arange(4), counts, covariance)
+    found = np.array(cut_deviations(below, table))
+    for cut, members in enumerate(below):
+        both = np.stack([members, 1 - members])
+        spread = np.einsum("ga,akbl,hb->gkhl", both, covariance, both)
+        stated = deviation(both @ counts, spread, np.array([True, True]))
+        assert found[:, cut] == pytest.approx(stated, rel=1e-9)
+
+
 @pytest.mark.parametrize("perturbed", [False, True])
 def test_independent_data_are_hardly_ever_split(perturbed):
     """At 5 % at most 1 in 20 independent data sets may be split: 200 of them would exceed 28 by

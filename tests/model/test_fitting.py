@@ -17,7 +17,7 @@ from tests.model.problems import (
 
 from sfumato.channels import Retain
 from sfumato.channels.contrasts import Interactions
-from sfumato.model.fitting import BOUNDS, FIRST_ORDER, ROUGHNESS, fit, learned, start_variances
+from sfumato.model.fitting import BOUNDS, FIRST_ORDER, SMOOTH, fit, learned, start_variances
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.measurement import Measurement, Reconstruction
@@ -34,9 +34,7 @@ def by_hand(theta: np.ndarray, order: int) -> tuple[np.ndarray, Interactions]:
 
 def objective(theta: np.ndarray, reports: Answers, variances: np.ndarray, order: int) -> float:
     law, interactions = by_hand(theta, order)
-    value = (
-        -0.5 * (interactions.degrees**ROUGHNESS / variances[interactions.blocks] * theta**2).sum()
-    )
+    value = -0.5 * (interactions.degrees**SMOOTH / variances[interactions.blocks] * theta**2).sum()
     for place, question in enumerate(QUESTIONS):
         counts = reports.counts[place, : question.answers]
         value += counts @ np.log(chances(question, law))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.model.files import model_to_dict, open_model, save_model
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
-from sfumato.model.model import Model
+from sfumato.model.model import Model, is_dense
 from sfumato.model.synthetic import sample
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -92,7 +93,8 @@ def test_marginals_agree_with_one_another(model: Model) -> None:
     for names in combinations(DOMAIN.names, 2):
         part = whole.coarsen([model.cells(name) for name in names])
         np.testing.assert_allclose(part.value, model.marginal(names).value, rtol=1e-9)
-        np.testing.assert_allclose(part.stderr, model.marginal(names).stderr, rtol=1e-6, atol=1e-6)
+        # Folded questions of more columns bound the errors of rare cells only where all are asked.
+        np.testing.assert_allclose(part.stderr, model.marginal(names).stderr, rtol=0.01, atol=1e-6)
 
 
 def test_answers_say_what_they_assume(model: Model) -> None:
@@ -282,6 +284,7 @@ def test_a_public_cell_that_nobody_is_in_is_empty_and_nothing_else_suffers(more:
     table = Table(domain, lived)
     model = fit_release(perturb(table, Questionnaire.promising(PROMISE, domain), seeded(3)))
     assert model.dense == (not more)
+    assert replace(model, order=3).fitted_order == (2 if more else 3)
     np.testing.assert_allclose(
         model.marginal(["town"]).value, Exact(table).marginal(["town"]).value, atol=1e-6
     )
@@ -320,3 +323,8 @@ def test_a_questionnaire_is_counted_once(
     sf.query(model, "SELECT pet, COUNT(*) FROM t WHERE ill = 'yes' AND age < 50 GROUP BY pet")
     sf.frequent_itemsets(model, 0.05)
     assert len(asked) == scans <= 4
+
+
+def test_one_law_is_fitted_up_to_a_size_and_a_work() -> None:
+    assert is_dense((4,) * 6, 3) and is_dense((4,) * 7, 2)
+    assert not is_dense((4,) * 7, 3) and not is_dense((4,) * 13, 2)

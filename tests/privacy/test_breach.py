@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sfumato.errors import ParameterError
 from sfumato.privacy import breach
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import probabilities
 
 KEEPS = st.floats(0.01, 0.99)
 
@@ -202,3 +203,13 @@ def test_olap_figures_13_and_14(columns: int, largest: float) -> None:
 def test_bad_input_is_named(call, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_the_number_that_is_no_probability_is_named():
+    for values, named in (
+        ([0.5, 1.5, 0.2], "1.5"),
+        ([0.5, -0.25], "-0.25"),
+        ([0.1, np.nan], "nan"),
+    ):
+        with pytest.raises(ParameterError, match=f"holds {named}, which is not a probability"):
+            probabilities("support", values)

@@ -69,10 +69,10 @@ def test_a_gamma_shown_is_never_below_the_exact_one(numerator: int, denominator:
 
 
 @pytest.mark.parametrize(
-    ("rho1", "rho2"), [(0, 0.5), (0.5, 1), (0.5, 0.5), (0.6, 0.5), (-0.1, 0.5)]
+    ("rho1", "rho2"), [(0, 0.5), (0.5, 1), (0.5, 0.5), (0.6, 0.5), (-0.1, 0.5), (0.5, 0)]
 )
 def test_a_breach_that_is_none_is_refused(rho1: float, rho2: float) -> None:
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match=r"is not above|strictly between"):
         Guarantee.from_breach(rho1, rho2)
 
 

@@ -59,3 +59,9 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ParameterError, match="delta"):
         shuffled_epsilon(Guarantee(2), 10, 0)
     assert shuffled_epsilon(Guarantee(math.inf), 100) == math.inf
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 1.5, -0.1, float("nan")])
+def test_a_chance_that_is_none_is_refused(delta):
+    with pytest.raises(ParameterError, match="strictly between 0 and 1"):
+        shuffled_epsilon(Guarantee(19), 100, delta)

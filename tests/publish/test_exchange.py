@@ -202,3 +202,17 @@ def test_a_limit_on_a_large_problem_is_kept_and_the_optimum_proved(limit: float)
     flows = problem.flows(without.assigned)
     assert (flows > limit * flows.sum(axis=0)).any(), "the limit does not bind: no test of it"
     assert without.objective < found.objective
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_the_nearest_ties_do_not_prove_it_more_are_settled(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    problem = exchange(120, 4, seed, coarse=seed % 2 == 0)
+    wanted = solve(problem)
+    limits: list[str] = []
+    monkeypatch.setattr("sfumato.publish.exchange.FIRST_CHOICES", 1)
+    found = solve(problem, progress=lambda words, _: limits.append(words))
+    assert found.objective == pytest.approx(wanted.objective, abs=1e-9) and found.optimal
+    settled = [int(words.split()[2]) for words in limits if words.startswith("settling")]
+    assert settled == [8**step for step in range(len(settled))]

@@ -15,6 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.publish.conditional import simple_bayes, smoothed_tree
+from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import status_of
 from sfumato.publish.intruder import believer_of
@@ -298,3 +299,11 @@ def test_columns_beside_the_keys_are_named_where_they_tell_more_apart() -> None:
     assert any("weight is no key" in note and "tells 40 records" in note for note in narrow.notes)
     whole = swap(people, 0.4, rng=seeded(1), **how)
     assert not whole.notes
+
+
+def test_the_change_of_two_columns_is_their_total_variation() -> None:
+    key = Coded("key", np.array([0, 0, 1, 1, 1], dtype=np.int32), ("a", "b"))
+    truth = Coded("ill", np.array([0, 1, 0, 0, 1], dtype=np.int32), ("no", "yes"))
+    shown = Coded("ill", np.array([1, 1, 0, 0, 0], dtype=np.int32), ("no", "yes"))
+    assert two_way_changes([key], truth, shown) == {"key": pytest.approx(2 / 5)}
+    assert two_way_changes([key], truth, truth) == {"key": 0.0}

@@ -223,5 +223,5 @@ def test_lines_of_names_may_be_separated_by_semicolons(tmp_path):
 def test_a_field_too_many_says_what_separates(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("a;b\n" + "1;2\n" * 5 + "1;2;3\n")
-    with pytest.raises(FileError, match="3 fields where the header has 2.*holds a semicolon"):
+    with pytest.raises(FileError, match=r"3 fields where the header has 2.*holds a semicolon"):
         read(path)

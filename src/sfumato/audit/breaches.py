@@ -67,12 +67,20 @@ class Breaches:
         }
 
 
+def least_shares(held: NDArray[Any], reported: NDArray[Any], level: float) -> NDArray[np.float64]:
+    """The share that counts out of so many reports are sure to come from but once in 1/level
+    (Clopper and Pearson).
+    """
+    from scipy.special import betaincinv
+
+    low = betaincinv(np.maximum(held, 1), reported - held + 1, level)
+    return np.where(held > 0, low, 0.0)
+
+
 def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1e-3) -> Breaches:
     """Count who holds each value among those whose report has each value, with lower bounds that
     hold for all at once.
     """
-    from scipy.special import betaincinv
-
     guarantee = paired.mechanism.guarantee
     tables = list(_tables(paired))
     level = false_alarm / max(1, sum(table.counts.size for table in tables))
@@ -81,7 +89,7 @@ def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1
         reported = table.counts.sum(axis=1, keepdims=True)
         prior = np.broadcast_to(table.prior, table.counts.shape)
         held = table.counts
-        low = np.where(held > 0, betaincinv(np.maximum(held, 1), reported - held + 1, level), 0.0)
+        low = least_shares(held, reported, level)
         sure = (prior <= rho1) & (low >= rho2)
         most = _worst_posteriors(guarantee, prior)
         past = low > most

@@ -13,7 +13,8 @@ import numpy as np
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError, SchemaError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.rounds import Heard, Rounds, next_asking
+from sfumato.estimation.heard import Heard
+from sfumato.estimation.rounds import Rounds, next_asking
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.item_set import MOST_CAP, ItemSet

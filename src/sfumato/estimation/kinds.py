@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Itemset = tuple[int, ...]
 
-KINDS = 4
-# Where nothing is known of the sizes of baskets they are as uneven as a geometric law's, nearly:
-# so many baskets hold so many times what the mean one does.
-SHARES, SIZES = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.3, 0.8, 1.5, 3.4])
+SHARES = np.array([0.4, 0.3, 0.19, 0.08, 0.03])  # of the kinds, before anything is known of them
+KINDS = len(SHARES)
+USUAL = 0.9  # unevenness of the sizes of baskets where nothing is known: nearly a geometric law's
 LOOSE = 1.5  # how far a kind's log odds stand from everyone's: what fits are held to
 STEPS = 150  # of the fit
 LEAST, MOST = 1e-7, 1 - 1e-6  # the chance of an item
@@ -35,9 +35,9 @@ class BasketKinds:
     chances: Floats  # (kinds, items)
 
     @classmethod
-    def uneven(cls, singles: Floats) -> BasketKinds:
+    def uneven(cls, singles: Floats, unevenness: float = USUAL) -> BasketKinds:
         """Items independent but for the sizes of baskets, of which some are large, some small."""
-        return cls(SHARES, 1 / (1 + np.exp(-_uneven(singles))))
+        return cls(SHARES, 1 / (1 + np.exp(-_uneven(singles, unevenness))))
 
     def supports(self, itemsets: Sequence[Itemset] | NDArray[np.integer]) -> Floats:
         """The share of baskets that holds each itemset whole."""
@@ -81,21 +81,28 @@ class KindsFit:
     found: Floats  # (n,)
     variance: Floats
     kept: Floats
-    singles: Floats  # (m,): where each kind is held to
+    singles: Floats  # (m,): where each kind is held to, but for its size
+    unevenness: float = USUAL  # of the sizes of baskets
 
     def kinds(self, start: int = 0) -> BasketKinds:
         """The kinds that fit best from here on."""
+        return self.fitted(start)[0]
+
+    def fitted(self, start: int = 0) -> tuple[BasketKinds, float]:
+        """The kinds that fit best from here on, and how badly they do: half the sum of squares,
+        what holds the kinds included.
+        """
         from scipy.optimize import minimize
 
         held = self._held
         apart = np.random.default_rng(start).normal(0, 0.5, held.shape)
         first = np.concatenate([np.log(SHARES), (held + apart).ravel()])
         done = minimize(self._loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-        return self._kinds(done.x)
+        return self._kinds(done.x), float(done.fun)
 
     @cached_property
     def _held(self) -> Floats:
-        return _uneven(self.singles)
+        return _uneven(self.singles, self.unevenness)
 
     def _kinds(self, theta: Floats) -> BasketKinds:
         weights = np.exp(theta[:KINDS] - theta[:KINDS].max())
@@ -125,15 +132,28 @@ class KindsFit:
         return loss, np.concatenate([weight, slope.ravel()])
 
 
-def _uneven(singles: NDArray[Any]) -> Floats:  # (kinds, items)
+def _uneven(singles: NDArray[Any], unevenness: float) -> Floats:  # (kinds, items)
     """The log odds of items in each kind, where kinds differ in size alone: sizes are spread the
     less, the less room an item has, so that everyone's chance is the item's own.
     """
-    odds = _log_odds(singles) + np.log(SIZES)[:, None]
+    odds = _log_odds(singles) + np.log(sizes_of(unevenness))[:, None]
     for _ in range(20):
         chance = SHARES @ (1 / (1 + np.exp(-odds)))
         odds += _log_odds(singles) - _log_odds(chance)
     return np.asarray(odds)
+
+
+def sizes_of(unevenness: float) -> Floats:  # (kinds,)
+    """How many times what the mean basket holds those of each kind do: the means, between its
+    quantiles, of a log-normal law with this standard deviation of the logarithm.
+
+    >>> sizes_of(0.9).round(2).tolist()
+    [0.31, 0.76, 1.44, 2.61, 5.44]
+    """
+    normal = NormalDist()
+    inner = [normal.inv_cdf(float(upto)) - unevenness for upto in np.cumsum(SHARES)[:-1]]
+    below = np.array([0.0, *(normal.cdf(place) for place in inner), 1.0])
+    return np.diff(below) / SHARES
 
 
 def _log_odds(chance: NDArray[Any]) -> Floats:

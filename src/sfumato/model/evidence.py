@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,19 +14,27 @@ from sfumato.domain import Cells
 from sfumato.estimation.evidence import Evidence, gathered
 
 KNOWN = 0.25  # the relative error up to which a share is known well enough for its slope
+OPEN = 0.5  # the relative error from which the logarithm of a share says how far it may reach
+REACH = 3.0  # its own standard errors out, where the share must lie within twice as many stated
+WHOLE = 12**-0.5  # people come whole, and a law's counts do not: the error of rounding
+ROUNDING = 1e-9  # the relative error of what is known exactly: totals, public cells
+FAR = 50.0  # a logarithm beyond everyone there is
 
 
 @dataclass(frozen=True, eq=False)
 class LawEvidence(Evidence):
     """Expected counts under a law, and columns whose products are their covariances.
 
-    The covariances count the people as a sample.
+    The covariances count the people as a sample. A share that the law leaves open by half of its
+    size or more is known on the scale of its logarithm: the error is no less than what that scale
+    allows, and no more for it than what reports alone leave open.
     """
 
     counts: NDArray[Any]  # the shape of the cells
-    spread: NDArray[Any]  # (*cells, coefficients and bends)
+    spread: NDArray[Any]  # (*cells, coefficients, bends and sight)
     supposed: str | None = None
-    bends: int = 0  # the last columns: what is left open beyond the slope at the law found
+    bends: int = 0  # columns of what is left open beyond the slope at the law found
+    sight: int = 0  # the last columns: what reports alone leave open, if some cell needs it
 
     @property
     def samples(self) -> bool:
@@ -42,7 +50,7 @@ class LawEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
-        scaled = self._scaled(self.spread.reshape(self.counts.size, -1).T, self.counts.ravel())
+        scaled = self._scaled(self.spread.reshape(self.counts.size, -1).T, self.counts.ravel(), 1.0)
         return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -57,14 +65,14 @@ class LawEvidence(Evidence):
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         chosen = self.spread.reshape(self.counts.size, -1)[cells]
-        scaled = self._scaled(chosen.T, self.counts.ravel()[cells])
+        scaled = self._scaled(chosen.T, self.counts.ravel()[cells], 1.0)
         return scaled.T @ scaled
 
     def by_chance(self, cells: NDArray[Any]) -> NDArray[Any]:
         """The covariance of some cells that chance gives the law found, what else the reports
         leave open not counted.
         """
-        known = self.spread.shape[-1] - self.bends
+        known = self.spread.shape[-1] - self.bends - self.sight
         chosen = self.spread.reshape(self.counts.size, -1)[cells, :known]
         return chosen @ chosen.T
 
@@ -72,19 +80,41 @@ class LawEvidence(Evidence):
         flat = np.broadcast_to(weights, (*self.counts.shape, weights.shape[-1]))
         flat = flat.reshape(self.counts.size, -1)
         summed = self.spread.reshape(self.counts.size, -1).T @ flat
-        return self._scaled(summed, self.counts.ravel() @ np.abs(flat))
+        each = np.abs(flat)
+        return self._scaled(summed, self.counts.ravel() @ each, each.max(axis=0, initial=0.0))
 
-    def _scaled(self, summed: NDArray[Any], size: NDArray[Any]) -> NDArray[Any]:
-        """Sums of the spread, (coefficients and bends, n), with as much of the bends as counts:
-        all where the error is half of its size or more, nothing where it is a quarter or less.
-        Draws of all coefficients move what is well known by more than the reports allow.
+    def _scaled(
+        self, summed: NDArray[Any], size: NDArray[Any], unit: NDArray[Any] | float
+    ) -> NDArray[Any]:  # (coefficients, bends and sight, n) -> (coefficients and bends, n)
+        """Sums of the spread with as much of the bends as counts: all where the error is half of
+        its size or more, nothing where it is a quarter or less. Draws of all coefficients move what
+        is well known by more than the reports allow. `unit` is what one person more may weigh.
         """
-        known = len(summed) - self.bends
-        error = np.sqrt((summed[:known] ** 2).sum(axis=0)) / np.maximum(size, 1e-300)
+        ends = np.cumsum([len(summed) - self.bends - self.sight, self.bends])
+        known, bends, sight = np.split(summed, ends)
+        error = _length(known) / np.maximum(size, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
-        return np.concatenate([summed[:known], summed[known:] * counted])
+        told = np.concatenate([known, bends * counted])
+        stated, least = _length(told), np.maximum(_reach(error, size, sight), WHOLE * unit)
+        open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
+        return np.asarray(told * np.maximum(least / open_at_all, 1.0))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         columns = np.moveaxis(self.spread, -1, 0)
         spread = np.stack([gathered(column, axes, merges) for column in columns], axis=-1)
-        return LawEvidence(gathered(self.counts, axes, merges), spread, self.supposed, self.bends)
+        return replace(self, counts=gathered(self.counts, axes, merges), spread=spread)
+
+
+def far_out(counts: NDArray[Any], slopes: NDArray[Any]) -> bool:
+    """Whether some cell needs to know what reports alone leave open; slopes are (cells, n)."""
+    return bool((_length(slopes.T) > OPEN * counts.ravel()).any())
+
+
+def _reach(error: NDArray[Any], size: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:
+    """How far sums may reach by their logarithms, as far as reports alone leave it open."""
+    far = size * np.expm1(np.minimum(REACH * error, FAR)) / (2 * REACH)
+    return np.where(error > OPEN, np.minimum(far, _length(sight)), 0.0)
+
+
+def _length(rows: NDArray[Any]) -> NDArray[Any]:  # (n, sums) -> (sums,)
+    return np.asarray(np.sqrt((rows**2).sum(axis=0)))

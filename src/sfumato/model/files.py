@@ -22,7 +22,7 @@ from sfumato.files import write_whole
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, model_columns, tallies_of
-from sfumato.model.fitting import refitted
+from sfumato.model.fitting import ROUGH, SMOOTH, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.local import likelihood_over
 from sfumato.model.model import Model
@@ -61,6 +61,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             "variances": found.variances.tolist(),
             "converged": found.converged,
             "steps": found.steps,
+            "roughness": found.roughness,
         }
     return data
 
@@ -111,6 +112,7 @@ def model_from(given: Received, where: str) -> Model:
         np.array(law["variances"].numbers(least=1e-9)),
         converged=law["converged"].flag(),
         steps=law["steps"].whole(),
+        roughness=law["roughness"].number(ROUGH, SMOOTH) if "roughness" in law.fields() else SMOOTH,
     )
     return Model(mechanism, columns, reports, order, fitted_to, found)
 

@@ -2,11 +2,13 @@
 the reports themselves advise.
 
 Each coefficient of an interaction A has the prior N(0, v_A / degree³), so that rough contrasts of
-ordered cells need more evidence than smooth ones. v_A is learned from the reports by MacKay's fixed
-point, with one pseudo-coefficient of the size that is usual among interactions of the same order:
-v_A ← (Σ degree³θ² + v̄) / (n_A − Σ degree³(H⁻¹)_ii/v_A + 1), v̄ their geometric mean. Without the
-pseudo-coefficient an interaction of few coefficients is believed to be absent, or to be large, too
-easily: on CENSUS errors at lengths 3 to 6 are some 8 % larger.
+ordered cells need more evidence than smooth ones; where the reports show columns rougher than that
+and are more probable under v_A / degree, that is the prior. v_A is learned from the reports by
+MacKay's fixed point, with one pseudo-coefficient of the size that is usual among interactions of
+the same order: v_A ← (Σ degree³θ² + v̄) / (n_A − Σ degree³(H⁻¹)_ii/v_A + 1), v̄ their geometric mean.
+Without the pseudo-coefficient an interaction of few coefficients is believed to be absent, or to be
+large, too easily: on CENSUS errors at lengths 3 to 6 are some 8 % larger. Learning starts from
+large variances: from small ones a strong interaction may be taken for noise and never be seen.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from sfumato.channels.contrasts import Floats
 from sfumato.errors import FileError
 from sfumato.model.loglinear import Likelihood
 
-ROUGHNESS = 3.0  # power of a contrast's degree in its prior precision
+SMOOTH, ROUGH = 3.0, 1.0  # powers of a contrast's degree in its prior precision
+SEEMS_ROUGH = 1.25  # times what is expected of rough contrasts, from which roughness is tried
 FIRST_ORDER = 4.0  # prior variance of single columns' coefficients: hardly any shrinkage
-START = (FIRST_ORDER, 0.1, 0.003)  # by order
+START = (FIRST_ORDER, 1.0, 0.003)  # by order
 BOUNDS = (1e-5, 25.0)
 USUAL = 1.0  # how many coefficients of the usual size each interaction is given
 CALM = 0.03  # the largest change of a log variance at which learning stops
@@ -50,16 +53,29 @@ class Fit:
     converged: bool
     steps: int
     promised: float = np.inf  # nats that the last step was to gain
+    roughness: float = SMOOTH
+
+    @property
+    def weights(self) -> Floats:  # (size,)
+        """How much smaller than its interaction's the variance of each coefficient is."""
+        return self.likelihood.family.interactions.degrees**self.roughness
 
     @property
     def precision(self) -> Floats:  # (size,)
         """The prior precision of each coefficient."""
-        return _precision(self.likelihood, self.variances)
+        return self.weights / self.variances[self.likelihood.family.interactions.blocks]
 
     @cached_property
     def information(self) -> Floats:  # (size, size)
         """What such reports say of the coefficients on average, the prior left out."""
         return self.likelihood.score(self.law)[1]
+
+    @property
+    def evidence(self) -> float:
+        """The logarithm of the chance of these reports under the prior, but for a constant."""
+        _, determined = np.linalg.slogdet(self.information + np.diag(self.precision))
+        prior = np.log(self.precision).sum() - self.precision @ self.theta**2
+        return float(self.likelihood.value(self.law) + (prior - determined) / 2)
 
 
 def start_variances(likelihood: Likelihood) -> Floats:
@@ -74,17 +90,25 @@ def fit(
     *,
     learn: bool = True,
     start: Floats | None = None,
+    roughness: float = SMOOTH,
 ) -> Fit:
     """The penalised maximum of the likelihood, and the variances of the interactions learned unless
     they are given to be kept; `start` are coefficients that are near.
     """
     known = start_variances(likelihood) if variances is None else variances
-    begun = _at(likelihood, _independent(likelihood) if start is None else start, known)
-    return _ascend(_learn(_ascend(begun, BEGINNING)) if learn else begun, STEPS, SETTLED)
+    theta = _independent(likelihood) if start is None else start
+    begun = replace(_at(likelihood, theta, known), roughness=roughness)
+    return _ascend(_learned([_ascend(begun, BEGINNING)])[0] if learn else begun, STEPS, SETTLED)
 
 
 def refitted(
-    likelihood: Likelihood, theta: Floats, variances: Floats, *, converged: bool, steps: int
+    likelihood: Likelihood,
+    theta: Floats,
+    variances: Floats,
+    *,
+    converged: bool,
+    steps: int,
+    roughness: float = SMOOTH,
 ) -> Fit:
     """The fit with these coefficients, found before: nothing is searched for."""
     interactions = likelihood.family.interactions
@@ -94,7 +118,7 @@ def refitted(
             f"{interactions.size} and {len(interactions.sets)}"
         )
     law = likelihood.family.law(theta)
-    return Fit(likelihood, theta, law, variances, converged, steps)
+    return Fit(likelihood, theta, law, variances, converged, steps, roughness=roughness)
 
 
 def _independent(likelihood: Likelihood) -> Floats:  # (size,)
@@ -111,11 +135,6 @@ def _independent(likelihood: Likelihood) -> Floats:  # (size,)
 
 def _at(likelihood: Likelihood, theta: Floats, variances: Floats) -> Fit:
     return Fit(likelihood, theta, likelihood.family.law(theta), variances, False, 0)
-
-
-def _precision(likelihood: Likelihood, variances: Floats) -> Floats:
-    interactions = likelihood.family.interactions
-    return interactions.degrees**ROUGHNESS / variances[interactions.blocks]
 
 
 def _ascend(start: Fit, most: int, enough: float = ENOUGH) -> Fit:
@@ -177,18 +196,34 @@ def _halved(
     return theta, likelihood.family.law(theta), before
 
 
-def _learn(start: Fit) -> Fit:
-    """Rounds of {new variances, a step} until the variances rest."""
-    return _learn_all([start])[0]
-
-
 def learn_together(likelihoods: Sequence[Likelihood]) -> list[Fit]:
     """Each fitted on its own, but what variance is usual is learned from all of them."""
     starts = [_at(each, _independent(each), start_variances(each)) for each in likelihoods]
-    return _learn_all([_ascend(start, BEGINNING) for start in starts])
+    return _learned([_ascend(start, BEGINNING) for start in starts])
+
+
+def _learned(starts: list[Fit]) -> list[Fit]:
+    """The variances learned, as smooth or as rough as makes the reports more probable."""
+    smooth = _learn_all(starts)
+    if _seem_smooth(smooth):
+        return smooth
+    rough = _learn_all([replace(found, roughness=ROUGH) for found in smooth])
+    return max(smooth, rough, key=lambda fits: sum(found.evidence for found in fits))
+
+
+def _seem_smooth(fits: Sequence[Fit]) -> bool:
+    """Whether rough contrasts of interactions are no larger than their prior makes them."""
+    found, expected = 0.0, 0.0
+    for each in fits:
+        interactions = each.likelihood.family.interactions
+        rough = (interactions.degrees > 1) & (interactions.orders[interactions.blocks] > 1)
+        found += float((each.precision * each.theta**2)[rough].sum())
+        expected += float(_determined(each)[rough].sum())
+    return found <= SEEMS_ROUGH * expected
 
 
 def _learn_all(fits: list[Fit]) -> list[Fit]:
+    """Rounds of {new variances, a step} until the variances rest."""
     for _ in range(ROUNDS):
         before = np.concatenate([found.variances for found in fits])
         after = learned(fits)
@@ -219,9 +254,12 @@ def learned(fits: Sequence[Fit]) -> Floats:  # (interactions of all,)
 def _advice(found: Fit) -> tuple[Floats, Floats]:  # (interactions,) each
     """The square of each interaction's coefficients, and how many of them the reports determine."""
     interactions = found.likelihood.family.interactions
-    precision, number = found.precision, len(interactions.sets)
-    spread = np.diag(np.linalg.inv(found.information + np.diag(precision)))
-    squares = interactions.degrees**ROUGHNESS * found.theta**2
+    number, squares = len(interactions.sets), found.weights * found.theta**2
     size = np.bincount(interactions.blocks, squares, minlength=number)
-    known = np.bincount(interactions.blocks, 1 - precision * spread, minlength=number)
-    return size, known
+    return size, np.bincount(interactions.blocks, _determined(found), minlength=number)
+
+
+def _determined(found: Fit) -> Floats:  # (size,)
+    """How far the reports determine each coefficient, from 0 (the prior alone) to 1."""
+    spread = np.diag(np.linalg.inv(found.information + np.diag(found.precision)))
+    return np.asarray(1 - found.precision * spread)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
-from sfumato.model.fitting import FIRST_ORDER, ROUGHNESS, Fit
+from sfumato.model.fitting import FIRST_ORDER, Fit
 from sfumato.model.loglinear import LogLinear
 
 FLOORS = (FIRST_ORDER, 0.04, 0.005)  # least variances by order, for errors only
@@ -60,7 +60,7 @@ class Laplace:
         floors = np.array(FLOORS)[orders - 1]
         own = len(fit.variances)
         floors[:own] = np.maximum(floors[:own], fit.variances)
-        precision = family.interactions.degrees**ROUGHNESS / floors[family.interactions.blocks]
+        precision = family.interactions.degrees**fit.roughness / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))
 
     @cached_property

@@ -54,7 +54,14 @@ class LocalFits:
         held = [tuple(axes[place] for place in part) for part in sets]
         variances = [self.pairs[p].variances[-1] if len(p) == 2 else FIRST_ORDER for p in held]
         start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
-        return fit(likelihood, np.array(variances), learn=False, start=start)
+        return fit(
+            likelihood, np.array(variances), learn=False, start=start, roughness=self.roughness
+        )
+
+    @property
+    def roughness(self) -> float:
+        """The power of degrees that the pairs learned together."""
+        return next(iter(self.pairs.values())).roughness
 
     def _known(self, part: Axes) -> Floats:
         """The coefficients of an axis, or of two together, in a pair that holds it."""

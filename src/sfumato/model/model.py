@@ -10,17 +10,20 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from sfumato.channels.contrasts import Axes, Interactions
+import numpy as np
+
+from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.evidence import LawEvidence
+from sfumato.model.evidence import LawEvidence, far_out
 from sfumato.model.fitting import Fit, fit
 from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
+from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
 from sfumato.notebook import html_facts
 from sfumato.source import Source
@@ -150,16 +153,24 @@ class Model(Source):
         axes = tuple(sorted(places))
         found = self.marginal_of(axes)
         shape = tuple(self.reports.shape[axis] for axis in axes)
+        seen = self._sight(axes, found)
         whole = LawEvidence(
             found.share.reshape(shape) * self.rows,
-            found.spread.T.reshape(*shape, -1) * self.rows,
+            np.concatenate([found.spread.T, seen], axis=1).reshape(*shape, -1) * self.rows,
             self.supposed(axes),
             TRIALS,
+            seen.shape[1],
         )
         merges = [part.within(self.columns[axis]) for part, axis in zip(cells, places, strict=True)]
         kept = [axes.index(place) for place in places]
         trivial = kept == sorted(kept) and all(part.trivial for part in merges)
         return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
+
+    def _sight(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
+        """What reports alone leave open, where the law leaves some cell as open as it is large."""
+        if far_out(found.share, found.spread[:-TRIALS].T):
+            return sight(self.reports, axes, found.share)
+        return np.zeros((len(found.share), 0))
 
     def _axis(self, part: Cells) -> int:
         if part.name not in self._axes:

@@ -153,7 +153,8 @@ class Outlook:
 
     def sentences(self) -> list[str]:
         """The outlook in plain words."""
-        told = {length: error for length, error in self.errors.items() if length <= SAID}
+        held = self.mechanism.largest
+        told = {n: error for n, error in self.errors.items() if n <= min(held, SAID)}
         errors = ", ".join(f"{100 * error:.1f}" for error in told.values())
         lengths = f"lengths {min(told)} to {max(told)}" if len(told) > 1 else f"length {min(told)}"
         lines = [
@@ -161,11 +162,13 @@ class Outlook:
             f"{lengths}: {errors} %; no unbiased report under this guarantee comes below "
             f"{100 * self.least:.1f} % at length {self.length}",
         ]
-        held = self.mechanism.largest
         if held == 1:
             lines.append("nothing is told of columns together: no question joins any")
         elif held < len(self.design.shape):
-            lines.append(f"of more than {held} columns at once a model answers: sfumato fit")
+            lines.append(
+                f"of more than {held} columns at once a model answers (sfumato fit): it supposes "
+                "that what no question joined does not interact, and errors beyond are its"
+            )
         if len(self.by_columns()) > 1:
             shown = ", ".join(f"{n}: {100 * error:.1f} %" for n, error in self.by_columns())
             lines.append(f"by the number of columns asked, {shown}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_breach, check_number
 
 Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
@@ -85,19 +85,7 @@ class Guarantee:
         gamma = rho2(1-rho1) / (rho1(1-rho2)), FRAPP eq. 2; computed exactly from the decimals as
         written.
         """
-        if not 0 < rho1 < 1 or not 0 < rho2 < 1:
-            raise ParameterError(
-                f"rho1={rho1} and rho2={rho2} must both lie strictly between 0 and 1",
-                rho1=rho1,
-                rho2=rho2,
-            )
-        if rho2 <= rho1:
-            raise ParameterError(
-                f"rho2={rho2} is not above rho1={rho1}: a posterior below the prior is no breach; "
-                "use rho2 > rho1",
-                rho1=rho1,
-                rho2=rho2,
-            )
+        check_breach(rho1, rho2)
         prior, posterior = Fraction(str(rho1)), Fraction(str(rho2))
         return cls(posterior * (1 - prior) / (prior * (1 - posterior)))
 

@@ -1,0 +1,51 @@
+"""Sight: how well reports alone tell the cells of a question, were every law as likely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.reports import Reports
+from sfumato.model.told import Told
+
+MOST_CELLS = 1024  # of a question whose covariance is written down
+
+
+def sight(reports: Reports, axes: Axes, share: Floats) -> Floats:  # (cells,) -> (cells, n)
+    """Columns whose products are the covariances of shares that reports alone leave to the cells of
+    some axes (ascending), at a law of these shares.
+
+    The mean of a feature that nothing was reported of is as open as features are: their mean square
+    is 1. Where the cells are too many, each is left as open as a share can be.
+    """
+    if len(share) > MOST_CELLS:
+        return np.full((len(share), 1), 0.5)
+    shape = tuple(reports.shape[axis] for axis in axes)
+    every = Interactions.up_to(shape, tuple(reports.ordered[axis] for axis in axes), len(axes))
+    known = np.eye(every.size) + _information(every, reports.measurements(axes), share)
+    features = every.features(tuple(range(len(axes)))).matrix
+    rows = np.linalg.solve(np.linalg.cholesky(known), features.T)
+    return np.asarray(rows.T / len(share))
+
+
+def _information(
+    every: Interactions, measurements: Sequence[Measurement | Reconstruction], share: Floats
+) -> Floats:  # (size, size)
+    """What measurements say of the means of all features."""
+    result = np.zeros((every.size, every.size))
+    told = Told(
+        every.shape,
+        every.ordered,
+        tuple(p for p in measurements if isinstance(p, Measurement) and p.people),
+        tuple(p for p in measurements if isinstance(p, Reconstruction)),
+    )
+    if told:
+        own = told.interactions
+        places = np.concatenate([every.places(part) for part in own.sets])
+        means = own.means(share[:, None])[:, 0]
+        weights = told.expected(means).weights
+        result[np.ix_(places, places)] = told.information(weights, np.eye(own.size))
+    return result
