@@ -18,8 +18,8 @@ from sfumato.cli import app
 from sfumato.collect.campaign_file import CampaignFile
 
 COMMANDS = (
-    "campaign init", "campaign check", "campaign verify", "campaign form", "serve", "token add",
-    "token list", "token revoke", "send", "export", "simulate",
+    "campaign init", "campaign check", "campaign next", "campaign verify", "campaign form", "serve",
+    "token add", "token list", "token revoke", "send", "export", "simulate",
 )  # fmt: skip
 
 

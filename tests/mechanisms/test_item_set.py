@@ -202,6 +202,16 @@ def test_bad_candidates_are_refused_by_line(tmp_path):
         ItemSet.promising(Guarantee(Fraction(1)), universe(5))
 
 
+def test_a_cap_above_the_candidates_becomes_their_number_and_says_so():
+    domain = Domain((Items("items", tuple("abcdef")),))
+    mechanism = ItemSet.promising(Guarantee(19), domain, cap=50, candidates=((0,), (1,), (0, 1)))
+    assert mechanism.cap == 3
+    assert mechanism.remarks({"cap": 50}) == (
+        "cap 50 is above the 3 candidates there are: it is 3",
+    )
+    assert not mechanism.remarks({"cap": 2}) and not mechanism.remarks({})
+
+
 def test_two_items_at_once_are_refused():
     truth = baskets(500, 6)
     release = sf.perturb(truth, ItemSet.promising(ASKED, truth.domain), seeded(1))

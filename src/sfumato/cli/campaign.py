@@ -10,6 +10,7 @@ import typer
 
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import (
+    STORE,
     Epsilon,
     Force,
     Gamma,
@@ -20,15 +21,18 @@ from sfumato.cli.options import (
     check_drawing_target,
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
-from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.campaign_file import CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
-from sfumato.collect.choosing import best_mechanism
+from sfumato.collect.choosing import best_mechanism, first_round
 from sfumato.collect.drafting import draft
 from sfumato.collect.form import single_file
+from sfumato.collect.rounds import begin_next
+from sfumato.collect.store import open_store
 from sfumato.collect.verifying import verify as verify_server
 from sfumato.domain import Domain
 from sfumato.files import write_whole
+from sfumato.table.turns import ROUNDS
 
 campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
@@ -46,6 +50,12 @@ def init(
     epsilon: Epsilon = None,
     rho1: Rho1 = None,
     rho2: Rho2 = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PEOPLE", help="Ask so many people for baskets in rounds, each in one of them."
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -62,8 +72,9 @@ def init(
     ).guarantee()
     assert asked is not None
     domain = Domain.load(schema)
-    mechanism = best_mechanism(domain, asked)
-    text = draft(domain, schema, output, stated, mechanism.name)
+    mechanism = best_mechanism(domain, asked) if rounds is None else first_round(domain, asked)
+    turns = None if rounds is None else (rounds, once(asked))
+    text = draft(domain, schema, output, stated, mechanism.name, turns)
     write_whole(output, text.encode(), force=force)
     if json:
         print_json({"output": str(output), "mechanism": mechanism.name, "promise": stated})
@@ -124,6 +135,37 @@ def _shares(found: CampaignCheck) -> str:
     """How often a report is true: one figure, or the smallest and the largest by question."""
     least, most = f"{found.truthful_least:.1%}", f"{found.truthful:.1%}"
     return most if least == most else f"{least} to {most}"
+
+
+@campaign.command("next")
+def next_round(
+    file: File,
+    store: Annotated[
+        str, typer.Option(metavar="FILE", help="Where its reports are: a file, or postgresql://…")
+    ] = STORE,
+    json: Json = False,
+) -> None:
+    """Close the round that a campaign is at, and begin the next: a server does so by itself once a
+    round's share of the people announced has answered.
+
+    Example: sfumato campaign next c.toml --store campaign.db
+    """
+    stated, opened = CampaignFile.load(file), open_store(store)
+    try:
+        found = begin_next(opened, stated).campaign
+    finally:
+        opened.close()
+    candidates = getattr(found.mechanism, "candidates", ())
+    if json:
+        print_json({"campaign": found.name, "round": found.round, "candidates": len(candidates)})
+        return
+    print_facts(
+        [
+            ("campaign", found.name),
+            ("round", f"{found.round} of {ROUNDS}"),
+            ("asks for", f"{len(candidates)} itemsets"),
+        ]
+    )
 
 
 @campaign.command()

@@ -22,12 +22,13 @@ from sfumato.cli.options import (
     Json,
     NoCache,
     Schema,
+    among,
     check_drawing_target,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import console, print_json, print_notes, print_table
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.cli.rounds import earlier
+from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
@@ -151,6 +152,7 @@ def mine(
             metavar="BY",
             help="support, or of rules lift or confidence; else the shortest itemsets first, and "
             "rules by confidence.",
+            autocompletion=among(("support", "lift", "confidence")),
         ),
     ] = None,
     show: Annotated[int, typer.Option(help="How many lines of each table to print.")] = 20,
@@ -206,9 +208,11 @@ def mine(
 def mined_source(
     files: list[str], schema: Path | None, items: Path | None, engine: str | None, **how: Any
 ) -> Source:
-    """The source in a file, or the rounds that several files are."""
+    """The source in a file, or the rounds that several files are, or a campaign has."""
     if len(files) == 1:
-        return read_source(files[0], schema, items, engine, **how)
+        source = read_source(files[0], schema, items, engine, **how)
+        rounds = rounds_up_to(files[0], source)
+        return source if len(rounds) == 1 or how["fit"] else earlier(rounds)
     if schema or items or engine or how["fit"]:
         raise ParameterError(
             "several files are the rounds of one series, which carry their own items",

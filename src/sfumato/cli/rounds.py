@@ -12,7 +12,7 @@ from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
-from sfumato.source import Release
+from sfumato.source import Release, Source
 from sfumato.table import Reader
 from sfumato.table.groups import people_in
 from sfumato.table.turns import ROUNDS, SHARES, Turn
@@ -114,6 +114,15 @@ def earlier(paths: Sequence[str]) -> RoundsSource:
                 f"'{path}' is no release, so no round", hint="give what was perturbed"
             )
     return RoundsSource.of([source for source in found if isinstance(source, Release)])
+
+
+def rounds_up_to(file: str, source: Source) -> list[str]:
+    """The addresses of all rounds of a campaign whose latest this source is; else its own."""
+    turn = source.provenance.turn if isinstance(source, Release) else None
+    campaign = file.partition("#")[2]
+    if turn is None or not campaign or "/" in campaign:
+        return [file]
+    return [f"{file}/{number}" for number in range(1, turn.round + 1)]
 
 
 def _check_promise(chosen: MechanismOptions, before: RoundsSource) -> None:

@@ -170,15 +170,20 @@ def _guarantee(gamma: float | None, epsilon: float | None) -> str:
     return f"gamma {_number(gamma)} (epsilon {_number(epsilon)})"
 
 
-def _parameter(value: Any) -> str:
-    """A parameter as people write it; fractions, which are exact in the file, to four figures."""
+def _parameter(value: Any, *, within: bool = False) -> str:
+    """A parameter as people write it; fractions, which are exact in the file, to four figures, and
+    lists within a list as one thing each.
+
+    >>> _parameter([[0], [1], [0, 1]]), _parameter("1/3")
+    ('0, 1, 0 + 1', '0.3333')
+    """
     if isinstance(value, dict):
         alike = {_parameter(entry) for entry in value.values()}
         if len(value) > 1 and len(alike) == 1:  # said once, not once a column
             return f"{alike.pop()} for all {len(value)} columns"
         return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_parameter, value))
+        return (" + " if within else ", ").join(_parameter(entry, within=True) for entry in value)
     if isinstance(value, str) and "/" in value and value.replace("/", "").isdigit():
         numerator, _, denominator = value.partition("/")
         return f"{int(numerator) / int(denominator):.4g}"

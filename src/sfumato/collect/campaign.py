@@ -17,13 +17,14 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.program import Program
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
+from sfumato.table.turns import Turn
 
 Words = Mapping[str, str]  # a text in each of its languages
 
 NO_ANSWER = "no answer"  # the value that `decline = true` adds
 LONGEST_REPORT = 64 << 10  # bytes of one report as it is sent
 LEAST_SHOWN, LEAST_STEP = 100, 50  # reports behind a public figure, and between two of them
-ID_LENGTH, HASH_LENGTH = 22, 64
+ID_LENGTH, HASH_LENGTH, SERIES_LENGTH = 22, 64, 32
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Campaign:
     budget: float | None = None  # epsilon that one browser may spend on this server
     round: int = 1
     dashboard: DashboardRules = field(default_factory=DashboardRules)
+    people: int | None = None  # announced, where they are asked in rounds
 
     def __post_init__(self) -> None:
         if not self.promise.allows(Guarantee(self.program.gamma)):
@@ -83,6 +85,18 @@ class Campaign:
     def domain(self) -> Domain:
         """What a record may be, as the mechanism sees it."""
         return self.mechanism.domain
+
+    @cached_property
+    def turn(self) -> Turn | None:
+        """Which of its rounds this is, where each person answers in one of several."""
+        if self.people is None:
+            return None
+        stated = {
+            "name": self.name,
+            "domain": self.domain.to_dict(),
+            "promise": exactly(self.promise),
+        }
+        return Turn(digest(json.loads(canonical(stated)))[:SERIES_LENGTH], self.round)
 
     @cached_property
     def program(self) -> Program:

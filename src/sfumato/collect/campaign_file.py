@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from sfumato.collect.lines import TomlLines
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import CampaignError, FileError, SfumatoError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
 
@@ -45,17 +47,21 @@ KEYS: dict[str, tuple[str, ...]] = {
         "question",
         "text",
         "dashboard",
+        "rounds",
     ),
     "promise": ("gamma", "epsilon", "rho1", "rho2"),
     "budget": ("epsilon", "round"),
     "question": ("text", "values", "decline"),
     "text": ("purpose", "consent", "contact"),
     "dashboard": ("public", "least", "step"),
+    "rounds": ("people",),
 }
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 # A campaign lives at /NAME, so these are taken.
 TAKEN = ("v1", "static", "healthz", "readyz", "metrics", "favicon.ico")
+
+LEAST_PEOPLE = 10  # that can be asked in rounds
 
 Key = tuple[str | int, ...]
 
@@ -213,6 +219,7 @@ def _campaign(text: Text, schema: Text) -> Campaign:
             _positive(text, ("budget", "epsilon")),
             _whole(text, ("budget", "round"), 1, 1),
             _dashboard(text),
+            _announced(text, mechanism, promise),
         )
 
 
@@ -288,6 +295,41 @@ def _dashboard(text: Text) -> DashboardRules:
         _whole(text, ("dashboard", "least"), LEAST_SHOWN, LEAST_SHOWN),
         _whole(text, ("dashboard", "step"), LEAST_STEP, LEAST_STEP),
     )
+
+
+def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | None:
+    """How many people are asked in rounds, each in one of them; None where all are asked at once.
+
+    Nobody may answer twice, so that what one browser may spend is less than two rounds cost.
+    """
+    if "rounds" not in text.data:
+        return None
+    text.table("rounds", known=KEYS["rounds"])
+    people = _needed(text, _whole(text, ("rounds", "people"), 0, LEAST_PEOPLE), "rounds.people")
+    if not isinstance(mechanism, ItemSet) or text.table("mechanism").keys() - {"name"}:
+        raise text.error(
+            ("mechanism",),
+            f"a campaign in rounds asks by {ItemSet.name}, and each round chooses what is asked",
+            hint=f'give name = "{ItemSet.name}" alone under [mechanism]',
+        )
+    if "round" in text.table("budget"):
+        raise text.error(
+            ("budget", "round"), "the store knows which of its rounds a campaign is at"
+        )
+    budget = _positive(text, ("budget", "epsilon"))
+    if budget is None or not promise.epsilon <= budget < 2 * promise.epsilon:
+        raise text.error(
+            ("budget", "epsilon") if budget else ("rounds",),
+            f"in rounds nobody answers twice, so one browser may spend {promise.epsilon:.4g} and "
+            f"less than twice that; found {'nothing' if budget is None else f'{budget:g}'}",
+            hint=f"give epsilon = {once(promise)} under [budget]",
+        )
+    return int(people)
+
+
+def once(promise: Guarantee) -> float:
+    """A budget that one answer under this promise spends, and no second one fits into."""
+    return math.ceil(promise.epsilon * 1e4) / 1e4
 
 
 def _domain(text: Text, schema: Text) -> Domain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sfumato.domain import Domain
 from sfumato.errors import CampaignError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
@@ -30,3 +31,8 @@ def best_mechanism(domain: Domain, promise: Guarantee) -> Mechanism:
         f"no mechanism can be run by a respondent alone under {promise}: {refused}",
         hint="name one under [mechanism], or promise less (a larger gamma)",
     )
+
+
+def first_round(domain: Domain, promise: Guarantee) -> Mechanism:
+    """What the first of several rounds asks of baskets: any item."""
+    return ItemSet.promising(promise, domain)

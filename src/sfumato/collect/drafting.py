@@ -17,9 +17,16 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def draft(
-    domain: Domain, schema: Path, target: Path, promise: Mapping[str, float], mechanism: str
+    domain: Domain,
+    schema: Path,
+    target: Path,
+    promise: Mapping[str, float],
+    mechanism: str,
+    rounds: tuple[int, float] | None = None,
 ) -> str:
-    """The text of a campaign file; what only its owner can say is marked with an ellipsis."""
+    """The text of a campaign file; what only its owner can say is marked with an ellipsis. `rounds`
+    are the people announced and what one of them may spend.
+    """
     name = _name(target.stem)
     title = domain.title or name.replace("-", " ").capitalize()
     given = "\n".join(f"{key} = {_number(value)}" for key, value in promise.items())
@@ -38,10 +45,7 @@ schema = {toml_value(Path(place).as_posix())}
 [mechanism]
 name = {toml_value(mechanism)}
 
-# [budget]
-# epsilon = 6.0  # what one browser may spend on this server, over all campaigns and rounds
-# round = 1
-
+{_ALL_AT_ONCE if rounds is None else _in_rounds(*rounds)}
 [text]
 purpose = {{ en = "…" }}
 consent = {{ en = "…" }}
@@ -50,6 +54,23 @@ consent = {{ en = "…" }}
 [dashboard]
 public = false
 {questions}"""
+
+
+_ALL_AT_ONCE = """\
+# [budget]
+# epsilon = 6.0  # what one browser may spend on this server, over all campaigns and rounds
+# round = 1
+"""
+
+
+def _in_rounds(people: int, budget: float) -> str:
+    return f"""\
+[rounds]
+people = {people}  # announced: the next round begins once its share has answered
+
+[budget]
+epsilon = {budget}  # one answer: nobody is asked in two rounds
+"""
 
 
 def _name(stem: str) -> str:

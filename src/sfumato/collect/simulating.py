@@ -21,6 +21,7 @@ from sfumato.collect.server.running import ServerSettings, serving
 from sfumato.collect.store import open_store
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally
+from sfumato.errors import CampaignError
 from sfumato.randomness import Keystream
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -75,6 +76,11 @@ def simulated(
     figures are compared with the truth.
     """
     campaign = CampaignFile.load(file).campaign
+    if campaign.people is not None:
+        raise CampaignError(
+            f"'{campaign.name}' is asked in rounds, and each person in one of them",
+            hint="serve it, and sfumato send a part of the people at a time",
+        )
     settings = ServerSettings([file], store, port=0, limited=False)
     start = time.perf_counter()
     with serving(settings) if server is None else nullcontext(server) as address:

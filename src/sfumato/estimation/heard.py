@@ -33,22 +33,21 @@ def survival(heard: Heard, kinds: BasketKinds) -> Floats:  # (itemsets,)
     """How often each candidate is among those that a basket which holds it keeps: E[min(1, m/c) |
     held], c the candidates that the basket holds.
     """
-    held = held_of(heard.itemsets, kinds)
-    sizes = held.sum(axis=1)
+    held = held_of(heard.itemsets, kinds).astype(np.float32)
+    sizes = held.sum(axis=0)
     kept = np.minimum(1.0, heard.cap / np.maximum(sizes, 1))
     everyone = float(kept @ sizes / max(sizes.sum(), 1))
-    weight = held.T @ np.ones(len(held))
     # Of a rare candidate few drawn baskets tell: all others then count as a few more.
-    return np.asarray((held.T @ kept + 20 * everyone) / (weight + 20))
+    return np.asarray((held @ kept + 20 * everyone) / (held.sum(axis=1) + 20), dtype=np.float64)
 
 
-def held_of(itemsets: Sequence[Itemset], kinds: BasketKinds) -> Floats:  # (DRAWN, itemsets)
-    """Which candidates baskets of these kinds hold."""
+def held_of(itemsets: Sequence[Itemset], kinds: BasketKinds) -> NDArray[np.bool_]:
+    """Which candidates baskets of these kinds hold: (itemsets, DRAWN)."""
     items = np.array(sorted({item for each in itemsets for item in each}))
     place = {item: number for number, item in enumerate(items.tolist())}
     baskets = kinds.drawn(DRAWN, items)
-    held = np.ones((DRAWN, len(itemsets)), dtype=bool)
+    held = np.ones((len(itemsets), DRAWN), dtype=bool)
     for number, each in enumerate(itemsets):
         for item in each:
-            held[:, number] &= baskets[:, place[item]]
-    return held.astype(np.float64)
+            held[number] &= baskets[place[item]]
+    return held

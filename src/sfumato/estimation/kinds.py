@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any
 
@@ -53,10 +53,20 @@ class BasketKinds:
         return found
 
     def drawn(self, count: int, items: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """So many baskets of these kinds with these items, always the same: (count, items)."""
-        rng = np.random.default_rng(0)
-        kind = rng.choice(len(self.shares), count, p=self.shares / self.shares.sum())
-        return np.asarray(rng.random((count, len(items))) < self.chances[:, items][kind])
+        """Which of so many baskets of these kinds, always the same, hold these items: (items,
+        count).
+        """
+        levels, chances = _levels(count, len(items))
+        upto = np.cumsum(self.shares / self.shares.sum())[:-1]
+        kind = np.searchsorted(upto, levels, side="right")
+        return np.asarray(chances < self.chances[:, items].T.astype(np.float32)[:, kind])
+
+
+@lru_cache(maxsize=4)
+def _levels(count: int, items: int) -> tuple[Floats, NDArray[np.float32]]:
+    """What decides the kind of each basket, and its items: drawn once, for all kinds alike."""
+    rng = np.random.default_rng(0)
+    return rng.random(count), rng.random((items, count), dtype=np.float32)
 
 
 def padded(

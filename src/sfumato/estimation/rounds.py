@@ -217,7 +217,7 @@ def best_cap(
     noise = (len(candidates) + caps * gamma) / (people * (gamma - 1) ** 2)
     square = np.zeros(len(caps))
     for belief, kinds in believed:
-        sizes = held_of(candidates, kinds).sum(axis=1)
+        sizes = held_of(candidates, kinds).sum(axis=0)
         kept = np.minimum(1.0, caps[:, None] / np.maximum(sizes, 1)) @ sizes / max(sizes.sum(), 1)
         square += belief * (noise / kept**2 + (DOUBT * (1 - kept) * support) ** 2)
     return int(caps[np.argmin(square)])

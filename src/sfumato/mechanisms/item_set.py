@@ -164,6 +164,12 @@ class ItemSet(Mechanism):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.gamma)
 
+    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        asked = given.get("cap")
+        if asked is None or asked <= self.cap:
+            return ()
+        return (f"cap {asked} is above the {self.cap} candidates there are: it is {self.cap}",)
+
     @property
     def caveats(self) -> tuple[str, ...]:
         if self.candidates and self.cap >= len(self.candidates):

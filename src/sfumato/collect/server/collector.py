@@ -8,6 +8,7 @@ import binascii
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -15,6 +16,7 @@ from functools import cached_property
 from sfumato.collect.board import Board
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.rounds import at_present, begin_next, is_due
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
@@ -83,13 +85,29 @@ class Collector:
     def enrol(self) -> None:
         """Enter every campaign into the store, and count what it holds of them."""
         for file in self.files:
-            number = self.store.enrol(file)
-            tally = CampaignTally(file.campaign.mechanism)
-            tally.recount(self.store.bodies(number))
-            board = Board(file.campaign, tally)
-            board.work()  # what it needs is loaded before anyone waits for it
-            self.served[file.campaign.name] = Served(file, number, tally, board)
+            self._offer(at_present(self.store, file))
         self.look_at_the_day()
+
+    def _offer(self, file: CampaignFile) -> None:
+        """Offer a campaign, or its next round in the place of the one before."""
+        number = self.store.enrol(file)
+        tally = CampaignTally(file.campaign.mechanism)
+        tally.recount(self.store.bodies(number))
+        board = Board(file.campaign, tally)
+        board.work()  # what it needs is loaded before anyone waits for it
+        served = Served(file, number, tally, board, file.campaign.state(utc_today()))
+        self.served[file.campaign.name] = served
+
+    def look_at_the_rounds(self) -> None:
+        """Begin the next round of every campaign whose people of this one have answered, and take
+        up one that somebody else began.
+        """
+        for served in [each for each in self.served.values() if each.campaign.people is not None]:
+            found = at_present(self.store, served.file)
+            if is_due(found.campaign, served.tally.rows) and found.campaign == served.campaign:
+                found = begin_next(self.store, served.file)
+            if found.campaign.round > served.campaign.round:
+                self._offer(found)
 
     def refresh(self, served: Served, *, at_once: bool = False) -> None:
         """Count all reports anew where other workers have added some; unless it must be at once, no
@@ -183,6 +201,9 @@ class Collector:
         while True:
             await asyncio.sleep(1)
             self.look_at_the_day()
+            if any(served.campaign.people is not None for served in self.served.values()):
+                with suppress(StoreError):  # the writer meets the same fault and says so
+                    await asyncio.to_thread(self.look_at_the_rounds)
             if time.monotonic() - tidied >= HOUR:
                 tidied = time.monotonic()
                 try:

@@ -55,6 +55,12 @@ def collector_of(settings: ServerSettings) -> Collector:
     for name in names:
         if names.count(name) > 1:
             raise ParameterError(f"two campaigns are called '{name}'", hint="rename one of them")
+    in_rounds = [file.campaign.name for file in files if file.campaign.people is not None]
+    if settings.workers > 1 and in_rounds:
+        raise ParameterError(
+            f"'{in_rounds[0]}' is asked in rounds, which one process counts",
+            hint="leave --workers out",
+        )
     store = open_store(settings.store, create=True, serve=True)
     limit = RateLimit(max(1, PER_MINUTE // settings.workers)) if settings.limited else None
     collector = Collector(store, files, limit, settings.trust_proxy)
