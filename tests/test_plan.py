@@ -490,6 +490,17 @@ def test_few_values_are_best_asked_as_they_are() -> None:
     assert [plan.best.name for plan in plans] == ["retention", "square-wave"]
 
 
+def test_ranges_of_two_numbers_are_best_asked_about_two_at_once() -> None:
+    numbers = Domain(
+        (Numeric("age", 0, 99, cuts=(25, 50, 75)), Numeric("pay", 0, 999, cuts=(250, 500, 750)))
+    )
+    plan = plan_release(numbers, 50_000, guarantee=NINETEEN, purpose="ranges")
+    assert plan.best.name == "ranges"
+    assert "two numbers' ranges at once" in plan.asked
+    assert "2 numbers at once" in plan.refused["square-wave"]
+    assert "--mechanism ranges --gamma 19" in plan.best.command(NINETEEN)
+
+
 def test_lines_that_are_hopeless_or_the_same_are_not_drawn_apart() -> None:
     nan = float("nan")
     curve = PrivacyCurve(

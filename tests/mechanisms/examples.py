@@ -33,8 +33,10 @@ from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
+from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.mechanisms.steps import Deal
 from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.unary import UnaryEncoding
@@ -299,6 +301,34 @@ def window_oracle(mechanism: Mechanism) -> np.ndarray:
     return matrix.reshape(-1, math.prod(shape))
 
 
+def ranges_oracle(mechanism: Mechanism) -> np.ndarray:
+    """One number in its window, or the answer to a question about two, dealt by the weights of the
+    client program.
+    """
+    assert isinstance(mechanism, Ranges)
+    shape, gamma = mechanism.domain.shape, float(mechanism.gamma)
+    (deal,) = mechanism.steps()
+    assert isinstance(deal, Deal)
+    matrix = np.zeros((*mechanism.private_reports.shape, math.prod(shape)))
+    for place, record in enumerate(np.ndindex(*shape)):
+        for number, weight in enumerate(deal.weights):
+            if number < len(shape):
+                chances = np.ones(shape[number] + mechanism.lengths[number] - 1)
+                chances[record[number] : record[number] + mechanism.lengths[number]] = gamma
+            else:
+                question = mechanism.pairs[number - len(shape)]
+                cells = [
+                    sum(start <= record[axis] for start in mechanism.starts[axis]) - 1
+                    for axis in question.columns
+                ]
+                cell = cells[0] * len(mechanism.starts[question.columns[1]]) + cells[1]
+                chances = np.ones(question.answers)
+                chances[cell if question.map is None else question.map[cell]] = gamma
+            share = weight / (1 << 32) / chances.sum()
+            matrix[number, : len(chances), place] = share * chances
+    return matrix.reshape(-1, math.prod(shape))
+
+
 def symbol_oracle(mechanism: Mechanism) -> np.ndarray:
     """Own candidates, all subsets of at most the cap alike, or any symbol."""
     assert isinstance(mechanism, ItemSet)
@@ -398,6 +428,13 @@ EXAMPLES += [
         Fraction("7.5"),
         oracle=window_oracle,
         answers=USES - {"two", "all", "itemsets", "likelihood", "classify"},
+    ),
+    Example(
+        "ranges",
+        Ranges.promising(Guarantee(4), Domain((KIDS, Numeric("cars", 0, 5, cuts=(1, 2, 4))))),
+        4,
+        oracle=ranges_oracle,
+        answers=USES - {"two", "all", "itemsets", "classify"},
     ),
     Example(
         "added: sampled pairs",

@@ -109,6 +109,9 @@ STEPS: list[Case] = [
     Case("cut, small universe", _alone(
         CutStep(columns=(0,), reports=(0, 1), items=3, cutoff=3, insert=30_000))),
     Case("kary", _alone(Kary(columns=(0, 1), reports=(0,), sizes=(2, 3), answers=6, a=19, b=1))),
+    Case("kary, cells of codes", _alone(
+        Kary(columns=(0, 1), reports=(0,), sizes=(90, 7), answers=2, map=(0, 1, 1, 0, 1, 0),
+             starts=((0, 17, 40), (0, 3)), a=19, b=1))),
     Case("own", _alone(
         Own(columns=(0, 1), reports=(0,), sizes=(2, 2), answers=3, map=(0, 1, 1, 2), symbols=5,
             own=((0, 2), (1, 2), (3, 4)), a=7, b=2))),

@@ -74,9 +74,9 @@ class Windowed(Channel):
     """From cells of a number to its reports; `merge` says which part of each grid value a cell
     holds.
 
-    Where several numbers are asked about, each person is dealt one of `questions`, and the tally
-    has a row for each; an answer about another number says nothing. `groups` are columns that
-    every report states as they are.
+    Where several things are asked about, each person is dealt one of `questions`, this number with
+    probability `share`, and the tally has a row for each; an answer to another question says
+    nothing. `groups` are columns that every report states as they are.
     """
 
     shape: Shape
@@ -86,6 +86,7 @@ class Windowed(Channel):
     place: int = 0  # of this number among them
     answers: int = 0  # of the tally's rows, where there are several questions
     points: Floats | None = None  # (cells, values): where the grid values themselves lie
+    share: float = 1.0  # of the people who are asked about this number
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -110,6 +111,11 @@ class Windowed(Channel):
     @property
     def _answers(self) -> int:
         return self.outputs[-1]
+
+    @property
+    def _other(self) -> float:
+        """How often each other question is dealt, all alike."""
+        return (1 - self.share) / max(self.questions - 1, 1)
 
     def beside(self, shape: tuple[int, ...]) -> Channel:
         return replace(self, groups=(*shape, *self.groups))
@@ -151,24 +157,24 @@ class Windowed(Channel):
         return self if list(axes) == list(range(len(self.inputs))) else super().marginal(axes)
 
     def apply(self, counts: Counts) -> Counts:
-        truths, share = self._truths(counts), 1 / self.questions
+        truths = self._truths(counts)
         own = np.einsum("rk,gkb->grb", self.shape.matrix @ self.spread, truths)
-        return self._tally(share * own, counts, share * truths.sum(axis=1))
+        return self._tally(self.share * own, counts, self._other * truths.sum(axis=1))
 
     def adjoint(self, weights: Counts) -> Counts:
-        share = 1 / self.questions
         flat = batched(weights, self.outputs)
         table = flat.reshape(math.prod(self.groups), self.questions, self._answers, -1)
         others = table[:, :, 0].sum(axis=1) - table[:, self.place, 0]
         own = np.einsum("rk,grb->gkb", self.shape.matrix @ self.spread, self.own(weights))
-        return unbatched(share * (own + others[:, None]), weights, self.outputs, self.inputs)
+        every = self.share * own + self._other * others[:, None]
+        return unbatched(every, weights, self.outputs, self.inputs)
 
     def solve(self, counts: Counts) -> Counts:
-        undo = self.merge @ self.shape.inverse * self.questions
+        undo = self.merge @ self.shape.inverse / self.share
         found = np.einsum("kr,grb->gkb", undo, self.own(counts))
         return unbatched(found, counts, self.outputs, self.inputs)
 
     def solve_adjoint(self, weights: Counts) -> Counts:
-        undo = self.merge @ self.shape.inverse * self.questions
+        undo = self.merge @ self.shape.inverse / self.share
         own = np.einsum("kr,gkb->grb", undo, self._truths(weights))
         return self._tally(own, weights, None)

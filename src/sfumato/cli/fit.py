@@ -14,14 +14,18 @@ from sfumato.cli.reading import read_source
 from sfumato.cli.summary import model_facts
 from sfumato.errors import FileError
 from sfumato.model.files import save_model
-from sfumato.model.fitted import fit_release
+from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.source import Release
 
 
 def fit(
-    release: Annotated[
-        str, typer.Argument(metavar="RELEASE", help="A file that Sfumato perturbed, or its table.")
+    releases: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RELEASE…",
+            help="A file that Sfumato perturbed, or its table; of ranges, all rounds.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="The model to write.")
@@ -39,14 +43,9 @@ def fit(
     Example: sfumato fit census.parquet -o census.model.json
     """
     check_drawing_target(output, force)
-    source = read_source(release, None, None, engine, in_place=True)
-    if not isinstance(source, Release):
-        raise FileError(
-            f"'{release}' carries no mechanism, so there is nothing to fit",
-            hint="perturb it first; true records are counted as they are",
-        )
+    sources = [_release(path, engine) for path in releases]
     start = time.process_time()
-    model = fit_release(source, order)
+    model = fit_release(sources[0], order) if len(sources) == 1 else fit_rounds(sources)
     described = model.describe()
     save_model(model, output, force=force)
     described |= {"written": str(output), "seconds": round(time.process_time() - start, 2)}
@@ -55,6 +54,16 @@ def fit(
         return
     print_facts(model_facts(described))
     print_notes(model_notes(model))
+
+
+def _release(path: str, engine: str | None) -> Release:
+    source = read_source(path, None, None, engine, in_place=True)
+    if not isinstance(source, Release):
+        raise FileError(
+            f"'{path}' carries no mechanism, so there is nothing to fit",
+            hint="perturb it first; true records are counted as they are",
+        )
+    return source
 
 
 def model_notes(model: Model) -> list[str]:

@@ -15,13 +15,14 @@ from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.source import Release, Source
 from sfumato.table import Reader
 from sfumato.table.groups import people_in
-from sfumato.table.turns import ROUNDS, SHARES, Turn
+from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
 
 if TYPE_CHECKING:
     from sfumato.engines.rounds import RoundsSource
-    from sfumato.mechanisms.item_set import ItemSet
+    from sfumato.mechanisms.base import Mechanism
 
 ITEM_SET = "item-set"
+RANGES = "ranges"
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class RoundOptions:
             return
         if not 1 <= self.round <= ROUNDS:
             raise ParameterError(f"--round {self.round}; there are rounds 1 to {ROUNDS}")
-        if chosen.mechanism not in (None, ITEM_SET):
+        if chosen.mechanism not in (None, ITEM_SET, RANGES):
             raise ParameterError(
-                f"rounds are asked by {ITEM_SET}, not by {chosen.mechanism}",
-                hint="leave --mechanism out",
+                f"rounds are asked by {ITEM_SET} or {RANGES}, not by {chosen.mechanism}",
+                hint="leave --mechanism out, or use --mechanism ranges for numbers",
             )
         if engine is not None or "://" in output:
             raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
@@ -68,23 +69,32 @@ class RoundOptions:
                 hint=f"give --after RELEASE {self.round - 1} times, for each round before",
             )
 
-    def first(self, chosen: MechanismOptions, domain: Domain) -> tuple[ItemSet, Turn]:
-        """What the first group is asked: any item."""
-        from sfumato.mechanisms.item_set import ItemSet
-
+    def first(self, chosen: MechanismOptions, domain: Domain) -> tuple[Mechanism, Turn]:
+        """What the first group is asked: any item, or one number."""
         guarantee = chosen.guarantee()
         if guarantee is None:
             raise ParameterError(
                 "it is not said what the rounds should promise", hint="give --gamma 19"
             )
+        if chosen.mechanism == RANGES:
+            from sfumato.mechanisms.square_wave import SquareWave
+
+            _check_several(domain)
+            wave = SquareWave.promising(guarantee, domain, **chosen.given)
+            return wave, Turn.first(NUMBER_SHARES)
+        from sfumato.mechanisms.item_set import ItemSet
+
         return ItemSet.promising(guarantee, domain, **chosen.given), Turn.first()
 
     def following(
         self, chosen: MechanismOptions, reader: Reader, proposed: Domain
-    ) -> tuple[ItemSet, Turn]:
+    ) -> tuple[Mechanism, Turn]:
         """What this group is asked, by what the groups before said."""
         from sfumato.engines.rounds import WANTED
 
+        first = _number_round(self.after)
+        if first is not None:
+            return _second(first, chosen, reader, proposed)
         before = earlier(self.after)
         if before.turn.round != len(self.after):
             raise ParameterError(f"--after names round {before.turn.round} without those before it")
@@ -100,6 +110,53 @@ class RoundOptions:
         _check_people(before, people_in(reader, before.domain), reader.where)
         mechanism = before.following(WANTED if self.find is None else self.find)
         return mechanism, before.turn.next
+
+
+def _check_several(domain: Domain) -> None:
+    if len(domain.private) < 2:
+        raise SchemaError(
+            "ranges asks about two numbers at once, and this schema has one",
+            hint="use --mechanism square-wave, without rounds",
+        )
+
+
+def _number_round(paths: Sequence[str]) -> Release | None:
+    """The first round of numbers, where that is what comes before."""
+    from sfumato.engines import open_source
+
+    found = open_source(paths[0])
+    if isinstance(found, Release) and found.mechanism.name == "square-wave":
+        return found
+    return None
+
+
+def _second(
+    first: Release, chosen: MechanismOptions, reader: Reader, proposed: Domain
+) -> tuple[Mechanism, Turn]:
+    """What the second group is asked about its numbers."""
+    from sfumato.model.rounds import asked_after
+
+    turn, guarantee = first.provenance.turn, chosen.guarantee()
+    if turn is None:
+        raise ParameterError(
+            "a release that is no round asked everyone: a further report of the same people would "
+            "compose with it",
+            hint="begin with sfumato perturb … --round 1 --mechanism ranges",
+        )
+    if guarantee is not None and not guarantee.allows(first.mechanism.guarantee):
+        raise ParameterError(
+            f"the round before promised {first.mechanism.guarantee}, and this one should promise "
+            f"{guarantee}",
+            hint="leave the guarantee out: it is theirs",
+        )
+    if proposed != first.domain:
+        raise SchemaError(
+            "--after is about other columns than these data",
+            hint="give the data, and --schema, of the first round",
+        )
+    everyone = people_in(reader, first.domain)
+    _check_asked(turn, everyone, first.rows, reader.where)
+    return asked_after(first, turn.next.people(everyone)), turn.next
 
 
 def earlier(paths: Sequence[str]) -> RoundsSource:
@@ -143,21 +200,46 @@ def _check_people(before: RoundsSource, people: int, where: str) -> None:
     for release in before.releases:
         turn = release.provenance.turn
         assert turn is not None
-        if turn.people(people) != release.rows:
-            raise DataError(
-                f"{where} holds {people:,} people, of whom round {turn.round} would have asked "
-                f"{turn.people(people):,}, and it asked {release.rows:,}: these are other people",
-                hint="give the very data of the first round",
-            )
+        _check_asked(turn, people, release.rows, where)
+
+
+def _check_asked(turn: Turn, people: int, asked: int, where: str) -> None:
+    if turn.people(people) != asked:
+        raise DataError(
+            f"{where} holds {people:,} people, of whom round {turn.round} would have asked "
+            f"{turn.people(people):,}, and it asked {asked:,}: these are other people",
+            hint="give the very data of the first round",
+        )
 
 
 def _some(domain: Domain) -> str:
     return listing(domain.attributes[0].labels, most=3)
 
 
-def tell(mechanism: ItemSet, turn: Turn, output: str) -> None:
+def tell(mechanism: Mechanism, turn: Turn, output: str) -> None:
     """What this round asks and what comes next, for people."""
-    share = f"round {turn.round} asks {100 * SHARES[turn.round - 1]:.0f} % of the people"
+    share = f"round {turn.round} asks {100 * turn.shares[turn.round - 1]:.0f} % of the people"
+    of = _of_numbers if len(turn.shares) == len(NUMBER_SHARES) else _of_items
+    print_notes(of(mechanism, turn, share, output))
+
+
+def _of_numbers(mechanism: Mechanism, turn: Turn, share: str, output: str) -> tuple[str, str]:
+    if turn.round == 1:
+        return (
+            f"{share} about one number each",
+            f"next: --round 2 --after {Path(output)}, which takes its cuts from it",
+        )
+    cells = ", ".join(f"{name} {size}" for name, size in mechanism.described()["cells"].items())
+    return (
+        f"{share}, mostly about two numbers at once; cells: {cells}",
+        "then fit both rounds: sfumato fit ROUND1 ROUND2 -o MODEL",
+    )
+
+
+def _of_items(mechanism: Mechanism, turn: Turn, share: str, output: str) -> tuple[str, str]:
+    from sfumato.mechanisms.item_set import ItemSet
+
+    assert isinstance(mechanism, ItemSet)
     lengths = sorted({len(each) for each in mechanism.candidates})
     asked = (
         "for any item"
@@ -170,4 +252,4 @@ def tell(mechanism: ItemSet, turn: Turn, output: str) -> None:
         if turn.round < ROUNDS
         else "then mine all rounds together: sfumato mine ROUND1 ROUND2 ROUND3"
     )
-    print_notes((f"{share} {asked}", then))
+    return f"{share} {asked}", then

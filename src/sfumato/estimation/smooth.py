@@ -1,7 +1,9 @@
 """Smooth: the distribution of a number behind reports in windows, by penalised likelihood.
 
 log f = θ on the grid; penalty λ/2·|Dθ|² with D no, first or third differences; λ and the order by
-Laplace evidence, so that spikes stay spikes and bells become bells.
+Laplace evidence, so that spikes stay spikes and bells become bells. The value that most have,
+such as the zeros or the forty hours of a column, may stand out of a smooth law. Laws of about the
+same evidence are averaged, and how they differ is part of the error.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ LEAST, MOST = 1e-6, 1e10  # λ
 ROUGHER = 30.0
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
+SPIKE = 3.0  # the usual size of a spike, in units of log f
+HIDDEN = 0.02  # the usual share of people who may be anywhere, whatever the law says
+NEGLIGIBLE = 0.01  # the weight below which a law is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,96 +42,157 @@ class GridLaw:
     """A distribution on the grid, and how sure it is: the Laplace covariance of θ."""
 
     masses: Floats  # (values,)
-    covariance: Floats  # (values, values), of θ
+    covariance: Floats  # (values + 1, values + 1), of θ and of the people who may be anywhere
     evidence: float
     order: int
+    spikes: tuple[int, ...] = ()
+
+    @property
+    def moves(self) -> Floats:  # (values, values + 1)
+        """How the masses move with θ, and with a share of people who are anywhere."""
+        law = np.diag(self.masses) - np.outer(self.masses, self.masses)
+        return np.column_stack([law, 1 / len(self.masses) - self.masses])
 
 
 @dataclass(frozen=True, eq=False)
 class _Penalised:
-    """The likelihood of a tally of reports under one order of differences."""
+    """The likelihood of a tally of reports under one order of differences; `spikes` are values
+    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e.
+    """
 
     counts: Floats  # (reports,)
     matrix: Floats  # (reports, values)
     order: int
+    spikes: tuple[int, ...] = ()
 
     @cached_property
     def _differences(self) -> Floats:
-        values = self.matrix.shape[1]
         if self.order == 0:
-            return np.eye(values) - 1 / values
-        return np.diff(np.eye(values), self.order, axis=0)
+            return np.eye(self._values) - 1 / self._values
+        return np.diff(np.eye(self._values), self.order, axis=0)
+
+    @property
+    def _values(self) -> int:
+        return self.matrix.shape[1]
+
+    @cached_property
+    def _design(self) -> Floats:  # (values, values + spikes)
+        """θ of the coefficients."""
+        every = np.eye(self._values)
+        return np.concatenate([every, every[:, list(self.spikes)]], axis=1)
 
     @cached_property
     def _penalty(self) -> Floats:
         return self._differences.T @ self._differences
 
+    def _prior(self, weight: float) -> Floats:
+        """The precision of the coefficients."""
+        size, values = self._design.shape[1], self._values
+        found = np.eye(size) / SPIKE**2
+        found[:values, :values] = weight * self._penalty
+        return found
+
     @property
     def _rank(self) -> int:
-        return self.matrix.shape[1] - max(self.order, 1)
+        return self._values - max(self.order, 1)
 
-    def _level(self, theta: Floats, weight: float) -> tuple[float, Floats, Floats]:
+    def _rough(self, coefficients: Floats) -> float:
+        return float(((self._differences @ coefficients[: self._values]) ** 2).sum())
+
+    def _level(self, coefficients: Floats, weight: float) -> tuple[float, Floats, Floats]:
+        theta = self._design @ coefficients
         masses = np.exp(theta - theta.max())
         masses /= masses.sum()
         chances = self.matrix @ masses
-        rough = float(((self._differences @ theta) ** 2).sum())
-        return float(self.counts @ np.log(chances)) - weight / 2 * rough, masses, chances
+        held = weight * self._rough(coefficients)
+        held += float((coefficients[self._values :] ** 2).sum()) / SPIKE**2
+        return float(self.counts @ np.log(chances)) - held / 2, masses, chances
 
     def _curvature(self, masses: Floats, chances: Floats, weight: float) -> Any:
         from scipy.linalg import cho_factor
 
-        values, people = len(masses), self.counts.sum()
+        values, people = self._values, self.counts.sum()
         slope = self.matrix * masses - np.outer(chances, masses)
         fisher = people * (slope / chances[:, None]).T @ slope
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
-        held = np.full((values, values), people / values**2)
-        ridge = 1e-9 * (1 + people / values) * np.eye(values)
-        return cho_factor(fisher + weight * self._penalty + held + ridge)
+        told = fisher + np.full((values, values), people / values**2)
+        # What neither reports nor penalty hold is kept above the rounding of the two.
+        ridge = 1e-9 * (1 + people / values) + 1e-11 * weight
+        known = self._design.T @ told @ self._design + self._prior(weight)
+        return cho_factor(known + ridge * np.eye(len(known)))
 
-    def _climbed(self, theta: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
-        """The best θ for one λ, by Fisher scoring with step halving."""
+    def _climbed(self, start: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
+        """The best coefficients for one λ, by Fisher scoring with step halving."""
         from scipy.linalg import cho_solve
 
-        level, masses, chances = self._level(theta, weight)
+        found, prior = start, self._prior(weight)
+        level, masses, chances = self._level(found, weight)
         for _ in range(STEPS):
             factor = self._curvature(masses, chances, weight)
             score = self.matrix.T @ (self.counts / chances)
-            gradient = masses * (score - masses @ score) - weight * (self._penalty @ theta)
+            gradient = self._design.T @ (masses * (score - masses @ score)) - prior @ found
             step = cho_solve(factor, gradient)
             size = min(1.0, WIDEST / max(float(np.abs(step).max()), 1e-12))
-            found = self._level(theta + size * step, weight)
-            while found[0] < level - 1e-9 and size > 1e-8:
+            moved = self._level(found + size * step, weight)
+            while moved[0] < level - 1e-9 and size > 1e-8:
                 size /= 2
-                found = self._level(theta + size * step, weight)
-            gain, (level, masses, chances) = found[0] - level, found
-            theta = theta + size * step
-            theta -= theta.mean()
+                moved = self._level(found + size * step, weight)
+            gain, (level, masses, chances) = moved[0] - level, moved
+            found = found + size * step
+            found[: self._values] -= found[: self._values].mean()
             if gain < GAIN:
                 break
-        return theta, level, masses, self._curvature(masses, chances, weight)
+        return found, level, masses, self._curvature(masses, chances, weight)
 
-    def fit(self) -> GridLaw:
-        """The best θ at the λ of largest evidence (MacKay's fixed point)."""
+    def _weighed(self) -> tuple[Floats, float, float]:
+        """The coefficients at the λ of largest evidence (MacKay's fixed point), λ and that
+        evidence.
+        """
         from scipy.linalg import cho_solve
 
-        values = self.matrix.shape[1]
+        values, found = self._values, np.zeros(self._design.shape[1])
         weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
-        theta = np.zeros(values)
         for _ in range(ROUNDS):
-            theta, level, masses, factor = self._climbed(theta, weight)
-            free = self._rank - weight * float(np.trace(cho_solve(factor, self._penalty)))
-            rough = float(((self._differences @ theta) ** 2).sum())
-            wanted = max(free, 1e-3) / max(rough, 1e-12)
+            found, level, _, factor = self._climbed(found, weight)
+            spread = cho_solve(factor, np.eye(len(found)))[:values, :values]
+            free = self._rank - weight * float((spread * self._penalty).sum())
+            wanted = max(free, 1e-3) / max(self._rough(found), 1e-12)
             wanted = float(np.clip(wanted, max(LEAST, weight / 30), min(MOST, weight * 30)))
             if abs(np.log(wanted / weight)) < SETTLED:
                 break
             weight = wanted
         sure = 2 * float(np.log(np.diag(factor[0])).sum())
         prior = self._rank * np.log(weight) + _log_sizes(values, self.order)
-        found = level + (prior - sure) / 2
-        if self.order:
-            _, _, masses, factor = self._climbed(theta, weight / ROUGHER)
-        return GridLaw(masses, cho_solve(factor, np.eye(values)), found, self.order)
+        # A spike has any of the values to stand at; the ends of a range are expected to have one.
+        places = [1 if place in (0, values - 1) else values for place in self.spikes]
+        prior -= 2 * float(np.log(SPIKE * np.array(places)).sum())
+        return found, weight, level + (prior - sure) / 2
+
+    def fit(self) -> GridLaw:
+        """The law of largest evidence, somewhat rougher where it is smooth."""
+        from scipy.linalg import cho_solve
+
+        found, weight, evidence = self._weighed()
+        rougher = weight / ROUGHER if self.order else weight
+        _, _, masses, factor = self._climbed(found, rougher)
+        spread = cho_solve(factor, np.eye(self._design.shape[1]))
+        covariance = self._beside_hidden(masses, self._design @ spread @ self._design.T)
+        return GridLaw(masses, covariance, evidence, self.order, self.spikes)
+
+    def _beside_hidden(self, masses: Floats, spread: Floats) -> Floats:
+        """The covariance of θ and of a share of people who may be anywhere, (values + 1,) squared,
+        by blocks.
+        """
+        chances, people = self.matrix @ masses, self.counts.sum()
+        slope = self.matrix * masses - np.outer(chances, masses)
+        away = self.matrix.mean(axis=1) - chances
+        told = people * slope.T @ (away / chances)
+        along = spread @ told
+        own = people * float(away @ (away / chances)) - float(told @ along) + 1 / HIDDEN**2
+        wide = np.append(-along, 1.0)
+        found = np.zeros((len(masses) + 1,) * 2)
+        found[:-1, :-1] = spread
+        return found + np.outer(wide, wide) / own
 
 
 @lru_cache(maxsize=64)
@@ -139,16 +205,22 @@ def _log_sizes(values: int, order: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def fitted(shape: Shape, counts: bytes) -> GridLaw:
-    """The distribution behind a tally (float64 counts of the reports), the order by evidence."""
-    tally = np.frombuffer(counts)
-    fits = [
-        _Penalised(tally, shape.matrix, order).fit() for order in ORDERS if order < shape.values
-    ]
-    best = max(fits, key=lambda fit: fit.evidence)
-    if not np.isfinite(best.evidence):
+def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
+    """The distributions behind a tally (float64 counts of the reports), with their weights by
+    evidence: of each order, and of those that are smooth also with a spike where most people are.
+    """
+    tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
+    fits = [_Penalised(tally, shape.matrix, order).fit() for order in orders]
+    mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
+    fits += [_Penalised(tally, shape.matrix, order, (mode,)).fit() for order in orders if order]
+    evidence = np.array([fit.evidence for fit in fits])
+    if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
-    return best
+    weights = np.exp(np.where(np.isfinite(evidence), evidence, -np.inf) - evidence.max())
+    weights /= weights.sum()
+    kept = weights > NEGLIGIBLE
+    pairs = zip(weights[kept] / weights[kept].sum(), np.flatnonzero(kept), strict=True)
+    return tuple((float(weight), fits[place]) for weight, place in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,16 +238,26 @@ class GridCounts:
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
-        fit, matrix = fitted(self.shape, self.counts.tobytes()), self.shape.matrix
+        """Averaged over the laws; how their means differ is part of the covariance."""
+        laws = fitted(self.shape, self.counts.tobytes())
+        parts = [(weight, *self._with_mean(*self._under(law))) for weight, law in laws]
+        mean = sum((weight * found for weight, found, _ in parts), np.zeros(self.shape.values))
+        total = np.zeros((self.shape.values,) * 2)
+        for weight, found, covariance in parts:
+            total += weight * (covariance + np.outer(found - mean, found - mean))
+        return mean, total
+
+    def _under(self, fit: GridLaw) -> tuple[Floats, Floats]:
+        """Mean and covariance at one law."""
+        matrix = self.shape.matrix
         chances = matrix @ fit.masses
         who = matrix * fit.masses / chances[:, None]  # (reports, values): P(u | v)
         found = self.counts @ who
-        law = np.diag(fit.masses) - np.outer(fit.masses, fit.masses)
         drawn = (matrix * (self.counts / chances**2)[:, None]).T @ matrix
         moved = np.diag(matrix.T @ (self.counts / chances)) - fit.masses[:, None] * drawn
-        through = moved @ law
+        through = moved @ fit.moves
         unsure = np.diag(found) - (who * self.counts[:, None]).T @ who
-        return self._with_mean(found, through @ fit.covariance @ through.T + unsure)
+        return found, through @ fit.covariance @ through.T + unsure
 
     def _with_mean(self, found: Floats, covariance: Floats) -> tuple[Floats, Floats]:
         """The counts, conditioned on the sum of the numbers that the reports give without bias."""
@@ -200,6 +282,12 @@ class GridCounts:
     def covariance(self) -> Floats:  # (values, values)
         """Of the estimates, the people held fixed."""
         return self._moments[1]
+
+
+@lru_cache(maxsize=64)
+def grid_counts(shape: Shape, counts: bytes) -> GridCounts:
+    """What a tally (float64 counts of the reports) says of the grid, worked out once."""
+    return GridCounts(shape, np.frombuffer(counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +317,7 @@ class SmoothEvidence(Evidence):
                 "nobody in one of these groups of people was asked about this number",
                 hint="merge small groups, or ask more people",
             )
-        grid = GridCounts(self.channel.shape, tally)
+        grid = grid_counts(self.channel.shape, tally.tobytes())
         factor = people / asked
         share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
         drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))

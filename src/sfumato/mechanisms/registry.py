@@ -29,6 +29,7 @@ MECHANISMS = {
     "hadamard": "hadamard:HadamardResponse",
     "piecewise": "piecewise:Piecewise",
     "square-wave": "square_wave:SquareWave",
+    "ranges": "ranges:Ranges",
     "item-set": "item_set:ItemSet",
 }
 # What version 0.1.0 called a mechanism, in its files and on its command line.

@@ -18,8 +18,9 @@ from sfumato.channels.window import Shape
 from sfumato.domain import Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.questions import whole_weights
 from sfumato.mechanisms.steps import Deal, Step, Window
-from sfumato.mechanisms.steps.base import ONE
+from sfumato.mechanisms.steps.base import ONE, Action
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -187,8 +188,17 @@ class Windows(Mechanism):
         return np.where(drawn < excess, inside, (drawn - excess) // shape.b)
 
     def steps(self) -> tuple[Step, ...]:
+        questions = self._questions()
+        if not self._dealt:
+            return questions
+        every = tuple(range(len(self.shapes)))
+        deal = Deal(columns=every, reports=(0, 1), weights=self._weights, questions=questions)
+        return (deal,)
+
+    def _questions(self) -> tuple[Action, ...]:
+        """What may be asked; those about single numbers come first."""
         answer = 1 if self._dealt else 0
-        steps = tuple(
+        return tuple(
             Window(
                 columns=(place,),
                 reports=(answer,),
@@ -200,16 +210,11 @@ class Windows(Mechanism):
             )
             for place, (number, shape) in enumerate(zip(self._numbers, self.shapes, strict=True))
         )
-        if not self._dealt:
-            return steps
-        every = tuple(range(len(steps)))
-        return (Deal(columns=every, reports=(0, 1), weights=self._weights, questions=steps),)
 
     @property
     def _weights(self) -> tuple[int, ...]:
-        """How often each number is dealt, of 2^32: all alike, but for what does not divide."""
-        each, left = divmod(ONE, len(self.shapes))
-        return (each + left, *(each,) * (len(self.shapes) - 1))
+        """How often each question is dealt, of 2^32; those about single numbers come first."""
+        return tuple(whole_weights([1.0] * len(self.shapes)))
 
     # What it says.
 
@@ -227,11 +232,17 @@ class Windows(Mechanism):
                 hint="ask about one, or use questionnaire",
             )
         place = self._private.index(cells[0].attribute.name)
-        merge = shares_of(cells[0], self.shapes[place].values)
+        shape, weights = self.shapes[place], self._weights
+        channel = Windowed(
+            shape,
+            shares_of(cells[0], shape.values),
+            questions=len(weights),
+            place=place,
+            answers=self.private_reports.attributes[-1].size,
+            points=points_of(cells[0], shape.values),
+            share=weights[place] / ONE,
+        )
         tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
-        answers = self.private_reports.attributes[-1].size
-        points = points_of(cells[0], self.shapes[place].values)
-        channel = Windowed(self.shapes[place], merge, (), len(self.shapes), place, answers, points)
         return Observation(tuple(cells), tally, channel)
 
     def foretold(
@@ -242,8 +253,8 @@ class Windows(Mechanism):
         """
         if len(cells) > 1 or self._is_public(cells[0]):
             return None
-        shape = self.shapes[self._private.index(cells[0].attribute.name)]
-        people = TYPICAL / len(self.shapes)
+        place = self._private.index(cells[0].attribute.name)
+        shape, people = self.shapes[place], TYPICAL * self._weights[place] / ONE
         masses = np.maximum(shares @ shares_of(cells[0], shape.values, evenly=True), 1e-12)
         spread = np.diag(masses) - np.outer(masses, masses)
         slope = shape.matrix @ spread

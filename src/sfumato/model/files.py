@@ -20,13 +20,15 @@ from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import write_whole
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, model_columns, tallies_of
-from sfumato.model.fitting import ROUGH, SMOOTH, refitted
+from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.local import likelihood_over
 from sfumato.model.model import Model
-from sfumato.model.reports import Answers, Tallies
+from sfumato.model.numbers import NumberModel, NumberReports
+from sfumato.model.reports import Answers, Reports, Tallies
 from sfumato.observation import CellTally
 from sfumato.received import Received, slips_told
 
@@ -69,7 +71,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
 def _counts(model: Model) -> NDArray[Any]:
     """All that was counted, over public cells, questions and answers, or over all columns."""
     reports = model.reports
-    if isinstance(reports, Answers):
+    if isinstance(reports, Answers | NumberReports):
         return reports.counts
     assert isinstance(reports, Tallies)
     cells = math.prod(reports.shape)
@@ -97,24 +99,31 @@ def open_model(path: str | Path) -> Model:
 def model_from(given: Received, where: str) -> Model:
     """The model of JSON data, every number checked before it is used."""
     mechanism = from_spec(given["release"].value)
-    columns, public = model_columns(mechanism)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
+    fitted_to = given["described"]["fitted_to"].value
+    if isinstance(mechanism, Ranges):
+        asked = tuple(part.cells() for part in mechanism.private_reports)
+        numbers = NumberReports(mechanism, _table(counts, CellTally(asked), where))
+        return NumberModel.of(numbers, fitted_to, _law(given, numbers, 2))
+    columns, public = model_columns(mechanism)
     reports = _reports(mechanism, columns, public, counts, where)
     order = given["order"].whole(2, 3)
-    fitted_to = given["described"]["fitted_to"].value
+    return Model(mechanism, columns, reports, order, fitted_to, _law(given, reports, order))
+
+
+def _law(given: Received, reports: Reports, order: int) -> Fit | None:
+    """The law of all columns, where one was found."""
     if "law" not in given.fields():
-        return Model(mechanism, columns, reports, order, fitted_to)
+        return None
     law = given["law"]
-    likelihood = likelihood_over(reports, tuple(range(len(columns))), order)
-    found = refitted(
-        likelihood,
+    return refitted(
+        likelihood_over(reports, tuple(range(len(reports.shape))), order),
         np.array(law["coefficients"].numbers()),
         np.array(law["variances"].numbers(least=1e-9)),
         converged=law["converged"].flag(),
         steps=law["steps"].whole(),
         roughness=law["roughness"].number(ROUGH, SMOOTH) if "roughness" in law.fields() else SMOOTH,
     )
-    return Model(mechanism, columns, reports, order, fitted_to, found)
 
 
 def _reports(
@@ -128,12 +137,17 @@ def _reports(
     tally = CellTally(columns)
     if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
         tally = CellTally((*columns[:public], *seen.tally.cells))
+    table = _table(counts, tally, where)
+    if isinstance(seen.channel, Questions):
+        return answers_of(seen.channel, columns, public, table)
+    return tallies_of(mechanism, columns, public, table)
+
+
+def _table(counts: NDArray[Any], tally: CellTally, where: str) -> NDArray[Any]:
+    """Counts in the shape of a tally."""
     if counts.size != math.prod(tally.shape):
         raise FileError(
             f"{where} has {counts.size:,} counts where its release has {math.prod(tally.shape):,}",
             hint="it was changed or cut short; fit it again",
         )
-    table = counts.reshape(tally.shape)
-    if isinstance(seen.channel, Questions):
-        return answers_of(seen.channel, columns, public, table)
-    return tallies_of(mechanism, columns, public, table)
+    return counts.reshape(tally.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.evidence import gathered
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.ranges import Ranges
 from sfumato.model.model import Model, is_dense, is_ordered
+from sfumato.model.numbers import NumberModel
 from sfumato.model.reports import Answers, Reports, Tallies
+from sfumato.model.rounds import check_rounds, reports_of
 from sfumato.observation import CellTally, Tally
 from sfumato.source import Release, default_cells
 
@@ -33,24 +37,51 @@ def fit_release(release: Release, order: int = 3) -> Model:
     """
     if order not in (2, 3):
         raise ParameterError(f"order={order} is not fitted; use 2 or 3")
+    if isinstance(release.mechanism, Ranges):
+        return fit_rounds([release])
+    _check_copies(release)
+    columns, public = model_columns(release.mechanism)
+    order = order if len(columns) > 2 else 2
+    reports = _reports(release, columns, public, order)
+    _check_enough(reports)
+    fitted_to = _described(release.mechanism, release.rows, columns)
+    return Model(release.mechanism, columns, reports, order, fitted_to)
+
+
+def fit_rounds(releases: Sequence[Release]) -> Model:
+    """The law of numbers that groups of people were asked about one after the other, or all at
+    once; of anything else there is one release.
+    """
+    if len(releases) == 1 and not isinstance(releases[0].mechanism, Ranges):
+        return fit_release(releases[0])
+    for release in releases:
+        _check_copies(release)
+    if len(releases) > 1:
+        check_rounds(releases)
+    reports = reports_of(releases)
+    _check_enough(reports)
+    people = sum(release.rows for release in releases)
+    return NumberModel.of(reports, _described(reports.mechanism, people, reports.columns))
+
+
+def _check_copies(release: Release) -> None:
     if release.copies > 1:
         raise Unanswerable(
             f"a model counts each person once, and this release holds {release.copies} reports of "
             "each",
             hint="query the release itself",
         )
-    columns, public = model_columns(release.mechanism)
-    order = order if len(columns) > 2 else 2
-    reports = _reports(release, columns, public, order)
-    _check_enough(reports)
-    guarantee = release.provenance.guarantee
-    fitted_to = {
-        "mechanism": release.mechanism.name,
-        "rows": release.rows,
-        "gamma": float(guarantee.gamma) if math.isfinite(guarantee.gamma) else None,
-        "left_out": [a.name for a in release.domain if a.name not in _named(columns)],
+
+
+def _described(mechanism: Mechanism, rows: int, columns: tuple[Cells, ...]) -> dict[str, Any]:
+    """What a model was fitted to."""
+    gamma = mechanism.guarantee.gamma
+    return {
+        "mechanism": mechanism.name,
+        "rows": rows,
+        "gamma": float(gamma) if math.isfinite(gamma) else None,
+        "left_out": [a.name for a in mechanism.domain if a.name not in _named(columns)],
     }
-    return Model(release.mechanism, columns, reports, order, fitted_to)
 
 
 def _named(columns: tuple[Cells, ...]) -> set[str]:

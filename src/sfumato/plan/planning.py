@@ -234,7 +234,9 @@ class _Asking:
                 f"{100 * self.questions.at_support:.3g} % in the pairs of columns named"
             ),
             "counts": "the count of a range that holds half of the people",
-            "ranges": "the count of a range that holds half of the people, wherever it ends,",
+            "ranges": "the count of half of two numbers' ranges at once, wherever they end,"
+            if self._joined
+            else "the count of a range that holds half of the people, wherever it ends,",
             "means": "a mean, as a share of its column's range,",
             "quantiles": "a quartile, as a share of its column's range,",
             "classes": "a cell of the table of the class and another column",
@@ -249,12 +251,18 @@ class _Asking:
             return questions.pair_spread(mechanism) / questions.at_support
         ways = {
             "counts": lambda: questions.range_spread(mechanism) / 0.5,
-            "ranges": lambda: questions.anywhere_spread(mechanism) / 0.5,
+            "ranges": lambda: (
+                questions.anywhere_spread(mechanism) / (0.25 if self._joined else 0.5)
+            ),
             "means": lambda: questions.relative_mean_spread(mechanism),
             "quantiles": lambda: questions.quartile_spread(mechanism),
             "classes": lambda: questions.class_spread(mechanism),
         }
         return ways[self.purpose]()
+
+    @property
+    def _joined(self) -> bool:
+        return self.questions.joins_numbers
 
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)

@@ -27,6 +27,7 @@ from sfumato.plan.prediction import (
     even_cuts,
     itemset_condition,
     itemset_variance,
+    observed_variance,
     value_count,
 )
 
@@ -263,7 +264,30 @@ class Demand:
         wherever that lies.
         """
         self._check_numbers(mechanism, "a range that ends inside one")
-        return self._inside_spread(mechanism, [(0.0, 0.5), (0.13, 0.63), (0.25, 0.75)])
+        halves = [(0.0, 0.5), (0.13, 0.63), (0.25, 0.75)]
+        if not self.joins_numbers:
+            return self._inside_spread(mechanism, halves)
+        pairs = combinations(self.numbers, 2)
+        return _root_mean(
+            [self._both_variance(mechanism, pair, *each) for pair in pairs for each in halves]
+        )
+
+    @property
+    def joins_numbers(self) -> bool:
+        """Whether ranges are of two numbers at once: where there is nothing else but numbers, cut
+        into cells.
+        """
+        return len(self.numbers) == len(self.columns) > 1 and all(n.cuts for n in self.numbers)
+
+    def _both_variance(
+        self, mechanism: Mechanism, pair: tuple[Numeric, Numeric], low: float, high: float
+    ) -> float:
+        """What one person adds to the variance of the share within such a part of two numbers."""
+        cells = [_between(mechanism.domain[number.name], low, high) for number in pair]
+        laws = [part.counts() / part.attribute.size for part in cells]
+        weights = np.zeros([part.size for part in cells])
+        weights[(0, 0) if low == 0 else (1, 1)] = 1.0
+        return max(0.0, observed_variance(mechanism, cells, weights, np.outer(*laws)))
 
     def _inside_spread(self, mechanism: Mechanism, ranges: Sequence[tuple[float, float]]) -> float:
         variances = []

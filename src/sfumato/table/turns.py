@@ -16,6 +16,7 @@ from sfumato.received import Received
 
 SHARES = (0.4, 0.3, 0.3)  # of the people, round by round
 ROUNDS = len(SHARES)
+NUMBER_SHARES = (0.4, 0.6)  # the same where numbers are asked about
 SERIES = re.compile("[0-9a-f]{32}")
 BLOCK = 32  # people that one digest deals, two bytes each
 
@@ -34,20 +35,22 @@ class Turn:
 
     series: str
     round: int  # from 1
+    shares: tuple[float, ...] = SHARES
 
     @classmethod
-    def first(cls) -> Turn:
+    def first(cls, shares: tuple[float, ...] = SHARES) -> Turn:
         """The first round of people who were never asked."""
-        return cls(secrets.token_hex(16), 1)
+        return cls(secrets.token_hex(16), 1, shares)
 
     @property
     def next(self) -> Turn:
         """The round behind this one."""
-        return Turn(self.series, self.round + 1)
+        return Turn(self.series, self.round + 1, self.shares)
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as JSON data."""
-        return {"series": self.series, "round": self.round}
+        two = {} if self.shares == SHARES else {"rounds": len(self.shares)}
+        return {"series": self.series, "round": self.round} | two
 
     @classmethod
     def from_dict(cls, given: Received) -> Turn:
@@ -55,6 +58,9 @@ class Turn:
         series = given["series"].word()
         if not SERIES.fullmatch(series):
             raise FileError("this file's description names no series of rounds as Sfumato does")
+        if "rounds" in given.fields():
+            given["rounds"].whole(len(NUMBER_SHARES), len(NUMBER_SHARES))
+            return cls(series, given["round"].whole(1, len(NUMBER_SHARES)), NUMBER_SHARES)
         return cls(series, given["round"].whole(1, ROUNDS))
 
     def asked(self, first: int, count: int) -> NDArray[np.bool_]:
@@ -66,7 +72,7 @@ class Turn:
             hashlib.sha512(f"{self.series}/{block}".encode()).digest() for block in blocks
         )
         levels = np.frombuffer(drawn, dtype="<u2")[first % BLOCK :][:count]
-        upto = np.cumsum(SHARES)[:-1] * (1 << 16)
+        upto = np.cumsum(self.shares)[:-1] * (1 << 16)
         return np.asarray(np.searchsorted(upto, levels, side="right") == self.round - 1)
 
     def people(self, everyone: int) -> int:

@@ -10,7 +10,7 @@
  * @typedef {{step: string, columns: number[], reports: number[], sizes: number[], size: number,
  *   items: number, scale: number, total: any, keep: any, mean: bigint, reach: bigint, weights: any,
  *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
- *   map?: number[], a: number, b: number, candidates: number[][], cap: number, buckets: number,
+ *   map?: number[], starts?: number[][], a: number, b: number, candidates: number[][], cap: number, buckets: number,
  *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
  *   symbols: number, own: number[][], questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
@@ -149,14 +149,33 @@ const records = {
   inputs: (/** @type {Step} */ s) => codes(...s.sizes),
   outputs: (/** @type {Step} */ s) => codes(...s.sizes),
 };
+/** How many cells each column has: runs of its codes where they have starts. @param {Step} s */
+const runs = (s) => s.starts?.map((row) => row.length) ?? s.sizes;
+/** @param {number[]} row @param {number} code */
+const upTo = (row, code) => row.filter((start) => start <= code).length;
+/** @param {Step} s */
+const started = (s) =>
+  !s.starts ||
+  (s.starts.length === s.sizes.length &&
+    s.starts.every(
+      (row, i) =>
+        row[0] === 0 && row.every((start, j) => start < s.sizes[i] && !(start <= row[j - 1])),
+    ));
 /** The true answer: the cell of the columns, or what a public map makes of it.
  * @param {Step} s @param {number[]} v */
-const truth = (s, v) => (s.map ? s.map[joint(s, v)] : joint(s, v));
+const truth = (s, v) => {
+  const inside = s.starts?.map((row, i) => upTo(row, v[i]) - 1) ?? v;
+  const cell = joint({ ...s, sizes: runs(s) }, inside);
+  return s.map ? s.map[cell] : cell;
+};
 /** The answers that can be true. @param {Step} s */
 const possible = (s) => (s.map ? [...new Set(s.map)] : range(s.answers));
 /** @param {Step} s */
 const mapped = (s) =>
-  s.map ? s.map.length === cells(s) && s.map.every((i) => i < s.answers) : cells(s) === s.answers;
+  started(s) &&
+  (s.map
+    ? s.map.length === product(runs(s)) && s.map.every((i) => i < s.answers)
+    : product(runs(s)) === s.answers);
 /** The basket of a step, or its record as a basket of one item a column. */
 const baskets = {
   inputs: (/** @type {Step} */ s) => (s.sizes ? codes(...s.sizes) : set(s.items)),
@@ -424,7 +443,7 @@ export const KINDS = {
     },
   },
   kary: {
-    fields: "sizes+ answers map+? a b",
+    fields: "sizes+ answers map+? starts++? a b",
     inputs: records.inputs,
     outputs: (s) => codes(s.answers),
     fits: mapped,
@@ -436,7 +455,7 @@ export const KINDS = {
     share: (s) => s.a / omega(s),
   },
   own: {
-    fields: "sizes+ answers map+? symbols own++ a b",
+    fields: "sizes+ answers map+? starts++? symbols own++ a b",
     inputs: records.inputs,
     outputs: (s) => codes(s.symbols),
     fits: (s) =>
@@ -513,7 +532,7 @@ export const KINDS = {
     share: (s) => (s.length * s.a) / omega(s),
   },
   subset: {
-    fields: "sizes+ answers map+? chosen a b",
+    fields: "sizes+ answers map+? starts++? chosen a b",
     inputs: records.inputs,
     outputs: (s) => set(s.answers),
     fits: (s) => mapped(s) && s.chosen && (s.chosen < s.answers || s.answers === 1),
@@ -527,7 +546,7 @@ export const KINDS = {
     share: (s) => (s.chosen * s.a) / omega(s),
   },
   unary: {
-    fields: "sizes+ answers map+? ones+ zeros+",
+    fields: "sizes+ answers map+? starts++? ones+ zeros+",
     inputs: records.inputs,
     outputs: (s) => set(s.answers),
     fits: (s) => mapped(s) && keepsFit(s, s.answers),

@@ -232,8 +232,8 @@ def _read(kind: str, name: str, hint: Any, value: Any) -> Any:
         return int(value)
     if hint is str and isinstance(value, str):
         return value
-    if hint in (Ints, Ints | None, Rows) and isinstance(value, list):
-        inner = Ints if hint == Rows else int
+    if hint in (Ints, Ints | None, Rows, Rows | None) and isinstance(value, list):
+        inner = Ints if hint in (Rows, Rows | None) else int
         return tuple(_read(kind, name, inner, part) for part in value)
     if hint == tuple[Action, ...] and isinstance(value, list):
         return tuple(map(step_from, value))

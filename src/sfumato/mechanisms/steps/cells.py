@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -244,15 +245,23 @@ class TableStep(CodesStep):
 class Answered(Action):
     """A step whose truth is one of a few answers: the cell of its columns, or what a public map
     makes of it.
+
+    Where `starts` are stated, the cells of a column are runs of its codes, each from its start on.
     """
 
     sizes: Ints
     answers: int
     map: Ints | None = None
+    starts: Rows | None = None  # a row a column, ascending from 0
 
     def __post_init__(self) -> None:
         self.check_columns()
-        cells = math.prod(self.sizes)
+        self.check(
+            self.starts is None or self._starts_fit(self.starts),
+            "cells that do not fit its columns",
+            "give each column the codes at which its cells start, ascending from 0",
+        )
+        cells = math.prod(self._cells)
         fits = (
             cells == self.answers
             if self.map is None
@@ -263,6 +272,17 @@ class Answered(Action):
             f"{self.answers} answers and a map that do not fit its columns",
             f"map each of the {cells} cells to an answer, or leave the map out",
         )
+
+    def _starts_fit(self, starts: Rows) -> bool:
+        return len(starts) == len(self.sizes) and all(
+            row[:1] == (0,) and list(row) == sorted(set(row)) and row[-1] < size
+            for row, size in zip(starts, self.sizes, strict=True)
+        )
+
+    @property
+    def _cells(self) -> Ints:
+        """How many cells each column has."""
+        return self.sizes if self.starts is None else tuple(map(len, self.starts))
 
     @property
     def inputs(self) -> tuple[Column, ...]:
@@ -275,7 +295,10 @@ class Answered(Action):
 
     def truth(self, values: Sequence[Value]) -> int:
         """The answer that is true of this record."""
-        cell = joint(self.sizes, values)
+        if self.starts is not None:
+            pairs = zip(self.starts, values, strict=True)
+            values = [bisect_right(row, value) - 1 for row, value in pairs]
+        cell = joint(self._cells, values)
         return cell if self.map is None else self.map[cell]
 
 

@@ -1,0 +1,226 @@
+"""Numbers: the law of several numbers behind reports about one or two of them, so that any ranges
+can be counted.
+
+The law of the cells is log-linear like any other; within a cell each number is spread as its own
+reports show it, whatever the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.window import Windowed
+from sfumato.domain import Cells, Numeric
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.smooth import SmoothEvidence
+from sfumato.mechanisms.questions import Asked
+from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
+from sfumato.model.evidence import LawEvidence
+from sfumato.model.laplace import TRIALS
+from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.model import Model
+
+FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
+WITHIN = "numbers that are independent within the cells asked about"
+
+
+@dataclass(frozen=True, eq=False)
+class NumberReports:
+    """The counts of answers about one number and about two, which are all that the reports say."""
+
+    mechanism: Ranges
+    counts: Floats  # (questions, answers)
+
+    @property
+    def numbers(self) -> tuple[Numeric, ...]:
+        """The numbers that are asked about."""
+        return tuple(a for a in self.mechanism.domain.private if isinstance(a, Numeric))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.mechanism.cells
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        return (True,) * len(self.shape)
+
+    @property
+    def public(self) -> int:
+        return 0
+
+    @property
+    def people(self) -> float:
+        return float(self.counts.sum())
+
+    def held(self, axes: Axes) -> bool:
+        return len(axes) <= 2
+
+    def masses(self, axes: Axes) -> Floats:
+        return np.ones(1)
+
+    @cached_property
+    def columns(self) -> tuple[Cells, ...]:
+        """The cells of each number that two are asked about."""
+        pairs = zip(self.numbers, self.mechanism.starts, strict=True)
+        return tuple(cells_from(number, starts) for number, starts in pairs)
+
+    def alone(self, cells: Cells) -> tuple[Floats, Floats]:
+        """The shares of the cells of one number by the answers about it alone, and their
+        covariance, the people being a sample.
+        """
+        channel = self.mechanism.observe_private((cells,)).channel
+        assert isinstance(channel, Windowed)
+        evidence = SmoothEvidence(self.counts, channel)
+        shares = evidence.total / self.people
+        spread = evidence.covariance_matrix(np.eye(cells.size)) / self.people**2
+        kept = np.maximum(shares, 0.0)
+        return shares, spread + (np.diag(kept) - np.outer(kept, kept)) / self.people
+
+    @cached_property
+    def _singles(self) -> tuple[Reconstruction, ...]:
+        """What the answers about each number alone say of its cells."""
+        found = map(self.alone, self.columns)
+        return tuple(Reconstruction((axis,), *each, self.people) for axis, each in enumerate(found))
+
+    def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
+        alone = [self._singles[axis] for axis in axes]
+        found: list[Measurement | Reconstruction] = [
+            Reconstruction((place,), each.shares, each.covariance, each.people)
+            for place, each in enumerate(alone)
+        ]
+        first = len(self.numbers)
+        for question, counts in zip(self.mechanism.pairs, self.counts[first:], strict=True):
+            inside = tuple(axis for axis in question.columns if axis in axes)
+            told = self._told(question, counts[: question.answers], inside)
+            if told is not None:
+                places = tuple(axes.index(axis) for axis in inside)
+                found.append(Measurement.answered(places, **told))
+        return tuple(found)
+
+    def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
+        """What the answers about two numbers say of those that are asked about; None for
+        nothing.
+        """
+        gamma, answers = float(self.mechanism.gamma), question.answers
+        total = gamma + answers - 1
+        gain, base = (gamma - 1) / total, 1 / total
+        if len(inside) == 2:
+            return {"counts": counts, "gain": gain, "base": base, "groups": question.map}
+        if not inside or question.map is not None:
+            return None
+        table = counts.reshape([self.shape[axis] for axis in question.columns])
+        summed = table.sum(axis=1 - question.columns.index(inside[0]))
+        return {"counts": summed, "gain": gain, "base": base * answers / len(summed)}
+
+
+@dataclass(frozen=True, eq=False)
+class WithinCells:
+    """How the people of each cell of a number are spread over the cells of a question."""
+
+    inside: Floats  # (asked cells, cells): each column sums to 1
+    roots: Floats  # (asked cells, cells, n): columns whose products are their covariances
+
+
+@dataclass(frozen=True, eq=False)
+class NumberModel(Model):
+    """The law of several numbers: that of their cells, and within a cell each number's own."""
+
+    reports: NumberReports
+
+    @classmethod
+    def of(cls, reports: NumberReports, fitted_to: dict[str, Any], known: Any = None) -> Model:
+        """The model of what was counted."""
+        return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known)
+
+    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        places = [self._axis(part) for part in cells]
+        axes = tuple(sorted(places))
+        shape = tuple(self.reports.shape[axis] for axis in axes)
+        found, order = self.marginal_of(axes), [axes.index(place) for place in places]
+        law = found.share.reshape(shape).transpose(order)
+        seen = self._sight(axes, found)
+        rows = np.concatenate([found.spread.T, seen], axis=1)
+        spread = rows.reshape(*shape, -1).transpose(*order, len(order))
+        parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
+        inside = [part.inside for part in parts]
+        known = spread.shape[-1] - TRIALS - seen.shape[1]
+        moved, open_ = np.split(_within(spread, inside), [known], axis=-1)
+        columns = [moved, *_own(law, parts), open_]
+        evidence = LawEvidence(
+            _within(law[..., None], inside)[..., 0] * self.rows,
+            np.concatenate(columns, axis=-1) * self.rows,
+            self.supposed(axes),
+            TRIALS,
+            seen.shape[1],
+        )
+        return Estimate(cells, self.rows, evidence)
+
+    def supposed(self, axes: Axes) -> str | None:
+        found = super().supposed(axes)
+        if len(axes) < 2:
+            return found
+        return WITHIN if found is None else f"{WITHIN}; {found}"
+
+    def _parts(self, axis: int, part: Cells) -> WithinCells:
+        """Which part of each cell's people lies in each asked cell, and how sure that is."""
+        number, starts = self.reports.numbers[axis], self.mechanism.starts[axis]  # type: ignore[attr-defined]
+        firsts = joined_starts(part, starts)
+        asked = part.assign(firsts).astype(np.intp)
+        cell = np.searchsorted(starts, firsts, side="right") - 1
+        labels = tuple(map(str, range(len(firsts))))
+        runs = Cells(number, labels, np.arange(len(firsts)), firsts)
+        shares, covariance = self.reports.alone(runs)
+        lengths = np.diff([*firsts.tolist(), number.size]).astype(np.float64)
+        return _spread_out(part.size, asked, cell, shares, covariance, lengths)
+
+
+def _spread_out(
+    size: int,
+    asked: NDArray[np.intp],
+    cell: NDArray[np.intp],
+    shares: Floats,
+    covariance: Floats,
+    lengths: Floats,
+) -> WithinCells:
+    """The parts of runs of numbers, each in one asked cell and one cell: w = share of the run /
+    share of its cell, which moves by (d run − w · d cell) / share of the cell; no share is known
+    better than its error, so that no part moves by more than 1.
+    """
+    cells = int(cell.max()) + 1
+    kept, same = np.maximum(shares, 0.0), np.equal.outer(cell, cell)
+    known = np.bincount(cell, kept, minlength=cells)[cell]
+    even = lengths / np.bincount(cell, lengths, minlength=cells)[cell]
+    part = np.where(known > FAINT, kept / np.maximum(known, FAINT), even)
+    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", same, covariance, same), FAINT**2))
+    moves = (np.eye(len(cell)) - part[:, None] * same) / np.maximum(known, error)[:, None]
+    values, vectors = np.linalg.eigh(moves @ covariance @ moves.T)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    inside, roots = np.zeros((size, cells)), np.zeros((size, cells, len(cell)))
+    np.add.at(inside, (asked, cell), part)
+    np.add.at(roots, (asked, cell), root)
+    return WithinCells(inside, roots)
+
+
+def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
+    """A table over cells, and what else, as one over the asked cells."""
+    for axis, part in enumerate(inside):
+        table = np.moveaxis(np.tensordot(part, table, axes=(1, axis)), 0, axis)
+    return table
+
+
+def _own(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
+    """How the counts move with what is not known of where each number lies within its cells."""
+    found = []
+    for axis, part in enumerate(parts):
+        others = [np.eye(law.shape[axis]) if p is part else p.inside for p in parts]
+        table = _within(law[..., None], others)[..., 0]
+        moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
+        found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))
+    return found

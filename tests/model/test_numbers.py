@@ -1,0 +1,168 @@
+"""Ranges of several numbers: what the fitted law says of them, judged by the true records."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.domain import Category, Domain, Numeric
+from sfumato.errors import ParameterError, SchemaError, Unanswerable
+from sfumato.mechanisms.ranges import Ranges, evenly_within
+from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.model.files import model_from, model_to_dict
+from sfumato.model.fitted import fit_release, fit_rounds
+from sfumato.model.numbers import NumberModel
+from sfumato.model.rounds import asked_after, cells_for, reports_of
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.received import Received
+from sfumato.table import Table
+
+ROWS = 30_000
+NUMBERS = Domain(
+    (
+        Numeric("age", 0, 79, cuts=(20, 30, 40)),
+        Numeric("pay", 0, 9_999, cuts=(2_500, 5_000, 7_500)),
+        Numeric("kids", 0, 7, cuts=(1, 2, 4)),
+    )
+)
+ASKED = Guarantee(19)
+
+
+def people(rows: int = ROWS, seed: int = 1) -> Table:
+    """Pay grows with age; kids are independent of both."""
+    rng = np.random.default_rng(seed)
+    age = np.clip(rng.gamma(6.0, 5.0, rows), 0, 79)
+    pay = np.clip(2_000 + 90 * age + rng.normal(0, 1_200, rows), 0, 9_999)
+    kids = np.minimum(rng.poisson(1.5, rows), 7)
+    return Table(NUMBERS, (age.astype(np.uint8), pay.astype(np.uint16), kids.astype(np.uint8)))
+
+
+TRUTH = people()
+RANGES = [
+    {"age": (25, 44)},
+    {"age": (17, 33), "pay": (3_210, 6_000)},
+    {"pay": (0, 4_444), "kids": (2, 7)},
+    {"age": (30, 79), "pay": (5_000, 9_999), "kids": (0, 1)},
+]
+
+
+def sql_of(ranges: dict[str, tuple[int, int]]) -> str:
+    parts = [f"{name} BETWEEN {low} AND {high}" for name, (low, high) in ranges.items()]
+    return f"SELECT COUNT(*) AS n FROM t WHERE {' AND '.join(parts)}"
+
+
+def count(ranges: dict[str, tuple[int, int]]) -> int:
+    inside = np.ones(TRUTH.rows, dtype=bool)
+    for name, (low, high) in ranges.items():
+        codes = np.asarray(TRUTH.columns[NUMBERS.index(name)])
+        inside &= (codes >= low) & (codes <= high)
+    return int(inside.sum())
+
+
+@pytest.fixture(scope="module")
+def release():
+    return sf.perturb(TRUTH, Ranges.promising(ASKED, NUMBERS), seeded(1))
+
+
+@pytest.fixture(scope="module")
+def model(release):
+    return fit_release(release)
+
+
+@pytest.mark.parametrize("ranges", RANGES, ids=[" ".join(each) for each in RANGES])
+def test_ranges_are_counted_with_their_errors(model, ranges):
+    answer = next(iter(sf.query(model, sql_of(ranges))))["n"]
+    assert abs(answer.value - count(ranges)) < 4 * answer.stderr
+    assert 0 < answer.stderr < 0.06 * ROWS
+
+
+def test_what_goes_together_is_seen(model):
+    """Young people are paid little: independence would say four times as many."""
+    ranges = {"age": (0, 19), "pay": (5_500, 9_999)}
+    answer = next(iter(sf.query(model, sql_of(ranges))))["n"]
+    alone = [count({name: part}) / ROWS for name, part in ranges.items()]
+    assert count(ranges) < 0.25 * alone[0] * alone[1] * ROWS
+    assert answer.value < 0.6 * alone[0] * alone[1] * ROWS
+
+
+def test_the_parts_of_a_range_add_up(model):
+    cells = [NUMBERS["age"].cells_by_cuts([27, 41]), NUMBERS["pay"].cells_by_cuts([1_234, 6_789])]
+    found = model.marginal(cells)
+    assert found.value.sum() == pytest.approx(ROWS)
+    alone = model.marginal([cells[0]])
+    assert np.allclose(found.value.sum(axis=1), alone.value, atol=0.01 * ROWS)
+    assert "independent within the cells" in str(found.evidence.assumes)
+
+
+def test_two_numbers_need_a_model(release):
+    with pytest.raises(Unanswerable, match="2 numbers at once") as caught:
+        sf.query(release, sql_of(RANGES[1]))
+    assert "fit" in str(caught.value.hint)
+    answer = next(iter(sf.query(release, "SELECT AVG(age) AS a FROM t")))["a"]
+    assert abs(answer.value - np.asarray(TRUTH.columns[0]).mean()) < 4.5 * answer.stderr
+
+
+def test_a_model_survives_its_file(model):
+    again = model_from(Received(json.loads(json.dumps(model_to_dict(model))), "m"), "m")
+    assert isinstance(again, NumberModel)
+    before, after = (next(iter(sf.query(m, sql_of(RANGES[1]))))["n"] for m in (model, again))
+    assert after.value == pytest.approx(before.value, rel=1e-9)
+    assert after.stderr == pytest.approx(before.stderr, rel=1e-9)
+
+
+def test_rounds_cut_where_people_are_and_are_fitted_together():
+    bare = Domain(tuple(Numeric(a.name, a.min, a.max) for a in NUMBERS))
+    first = np.arange(ROWS) % 5 < 2
+    groups = [
+        Table(bare, tuple(np.asarray(c)[here] for c in TRUTH.columns)) for here in (first, ~first)
+    ]
+    one = sf.perturb(groups[0], SquareWave.promising(ASKED, bare), seeded(3))
+    mechanism = asked_after(one, groups[1].rows)
+    assert mechanism.guarantee == one.mechanism.guarantee
+    age = np.asarray(TRUTH.columns[0])
+    inside = np.diff([(age < start).mean() for start in mechanism.starts[0]] + [1.0])
+    assert inside.max() < 2 / len(inside)
+    two = sf.perturb(groups[1], mechanism, seeded(4))
+    both = NumberModel.of(reports_of([one, two]), {})
+    assert both.rows == ROWS
+    answer = next(iter(sf.query(both, sql_of(RANGES[1]))))["n"]
+    assert abs(answer.value - count(RANGES[1])) < 4 * answer.stderr
+    with pytest.raises(ParameterError, match="no rounds of one series"):
+        fit_rounds([one, two])  # nothing says that they are different people
+    with pytest.raises(ParameterError, match="two numbers at once; one must"):
+        reports_of([one, one])
+
+
+def test_cells_grow_with_people_and_promise():
+    assert cells_for(1_000, 4, 2.7) <= cells_for(30_000, 4, 2.7) <= cells_for(30_000, 4, 19)
+    assert all(cells_for(10**k, 3, 19) % 2 == 0 for k in range(2, 9))
+
+
+def test_asked_cells_are_spread_evenly_over_the_cells():
+    spread = evenly_within(NUMBERS["age"].cells_by_cuts([10, 30]), (0, 20, 40))
+    assert np.allclose(spread, [[1, 0, 0], [0.5, 0.5, 0], [0, 0.2, 0.8]])
+
+
+BAD = [
+    (lambda: Ranges.promising(ASKED, Domain((NUMBERS["age"],))), "this schema has 1"),
+    (
+        lambda: Ranges.promising(ASKED, Domain((NUMBERS["age"], Numeric("x", 0, 9)))),
+        "x'? has no cuts",
+    ),
+    (
+        lambda: Ranges.promising(ASKED, Domain((NUMBERS["age"], Category("c", ("a", "b"))))),
+        "c'? is none",
+    ),
+    (lambda: Ranges.at(ASKED, NUMBERS, [(0, 5), (0, 9), (0, 99)]), "'kids' has 2 cells"),
+    (lambda: Ranges.at(ASKED, NUMBERS, [(0, 5), (0, 9), (0,)]), "'kids' has 1 cells"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
+def test_what_cannot_be_asked_is_refused(make, message):
+    with pytest.raises((SchemaError, ParameterError), match=message):
+        make()
