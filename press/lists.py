@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import sfumato
+from press.papers import verdicts
 from press.running import ROOT
 from sfumato import errors
 from sfumato.cli.commands import COMMANDS, loaded
@@ -245,5 +246,6 @@ LISTS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "promises": promises,
     "python": python,
+    "verdicts": verdicts,
     "version": version,
 }

@@ -20,8 +20,15 @@ from sfumato.reproduce.base import MEANING_OF_MARK, Reproduction, Settings
 from sfumato.reproduce.registry import PAPERS, parts_of, reproduce
 
 FIGURES = DOCS / "figures"
-COMMENT = re.compile(r"<!--.*?-->\n?|<metadata>.*?</metadata>\n?", re.S)
+SHORTER = (
+    (re.compile(r"<!--.*?-->|<metadata>.*?</metadata>", re.S), ""),
+    (re.compile(r"(\d\.\d)\d+"), r"\1"),  # a tenth of a point is not seen
+    (re.compile(r"\n\s*"), " "),
+    (re.compile(r' ?clip-path="[^"]*"'), ""),
+    (re.compile(r"font-family: [^;\"]*sans-serif"), "font-family: sans-serif"),
+)
 SECTION = re.compile(r"^## .*?\{#([\w-]+)\}$", re.M)
+VERDICT = re.compile(r"Verdict: \*\*(.*?)\*\*")
 HEADING = f"""# {{title}}: the figures
 
 Written by `python -m press.papers`, which runs `sfumato reproduce` on the public data sets and
@@ -65,11 +72,23 @@ def sections_of(page: str) -> dict[str, str]:
     {'a': '## One {#a}\\n1\\n', 'b': '## Two {#b}\\n2\\n'}
     """
     starts = [*SECTION.finditer(page)]
-    ends = [*(found.start() for found in starts[1:]), len(page)]
+    ends = [*(found.start() for found in starts[1:]), len(page)][: len(starts)]
     return {
         found[1]: page[found.start() : end].rstrip() + "\n"
         for found, end in zip(starts, ends, strict=True)
     }
+
+
+def verdicts() -> str:
+    """Every table that is kept, with its verdict, as a Markdown table that links to it."""
+    lines = ["| table or figure | verdict |", "|---|---|"]
+    for paper, known in PAPERS.items():
+        page = FIGURES / f"{paper.replace('-', '_')}.md"
+        kept = sections_of(page.read_text(encoding="utf-8")) if page.exists() else {}
+        for name in known.parts:
+            if name in kept and (said := VERDICT.search(kept[name])):
+                lines.append(f"| [{name}](figures/{page.name}#{name}) | {said[1]} |")
+    return "\n".join(lines)
 
 
 def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
@@ -95,8 +114,10 @@ def small_svg(figure: Any) -> str:
     written = io.StringIO()
     with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none"}):
         figure.savefig(written, format="svg", metadata={"Date": None})
-    plain = COMMENT.sub("", written.getvalue())
-    return re.sub(r"(\d\.\d\d)\d+", r"\1", plain)  # a hundredth of a point is not seen
+    text = written.getvalue()
+    for wordy, short in SHORTER:
+        text = wordy.sub(short, text)
+    return f"{text.strip()}\n"
 
 
 if __name__ == "__main__":

@@ -207,3 +207,15 @@ def test_true_supports_are_those_of_the_truth(release: sf.Release) -> None:
         for items, support in zip(found.items, true_supports(found, records), strict=True):
             wanted = dict(item.split("=") for item in items)
             assert support == truth.marginal(list(wanted)).share(**wanted).value
+
+
+@pytest.mark.parametrize(("asked", "kept"), [({}, False), ({"keep_order": True}, True)])
+def test_reports_are_shuffled_unless_it_is_asked_otherwise(
+    asked: dict[str, bool], kept: bool
+) -> None:
+    """A sorted file gives itself away by its order."""
+    rows = {"smoker": ["no"] * 2000 + ["yes"] * 2000, "sex": ["female", "male"] * 2000}
+    domain = sf.propose_schema(rows)
+    release = sf.perturb(rows, sf.Retention(domain, 0.9), rng=seeded(3), **asked)
+    halves = release.table.column("smoker").reshape(2, 2000).mean(axis=1)
+    assert (halves[1] - halves[0] > 0.5) == kept

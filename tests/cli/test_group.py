@@ -71,3 +71,23 @@ def test_a_flag_shows_no_type() -> None:
     said = CliRunner().invoke(app, ["mine", "--help"]).output
     line = next(line for line in said.splitlines() if "--maximal" in line)
     assert "bool" not in line.lower()
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("sfumato pl", ["plan"]),
+        ("sfumato perturb --ga", ["--gamma"]),
+        ("sfumato perturb --mechanism sq", ["square-wave"]),
+        ("sfumato mine --sort l", ["lift"]),
+        ("sfumato reproduce li-sarkar-t", ["li-sarkar-table-3", "li-sarkar-table-4"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_their_values(typed: str, found: list[str]) -> None:
+    asked = {
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+        "_SFUMATO_COMPLETE": "complete_bash",
+    }
+    said = CliRunner().invoke(app, [], prog_name="sfumato", env=asked).stdout
+    assert said.split() == found

@@ -26,7 +26,8 @@ from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Release
-from sfumato.table import Table, perturb_file
+from sfumato.table import Table, perturb_file, reader_of
+from sfumato.table.groups import AskedPeople
 from sfumato.table.turns import Turn
 
 UNIVERSE, PEOPLE = 40, 30_000
@@ -317,3 +318,17 @@ def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
         known = asked(truth, seed).rounds.supports(pairs)
         off += list(known.mean - [every[each] for each in pairs])
     assert 0.3 < float(np.sqrt(np.mean(np.square(off)))) / offer.supports[1] < 1.5
+
+
+def test_who_is_asked_does_not_depend_on_how_the_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "baskets.dat"
+    path.write_text("".join(f"{1 + row % 7}\n" for row in range(500)))
+    reader, turn = reader_of(path), Turn("00" * 16, 2)
+    domain = reader.found
+    found = [
+        np.concatenate(
+            [part[0].to_dense() for part in AskedPeople(reader, turn).batches(domain, rows)]
+        )
+        for rows in (500, 64)
+    ]
+    assert len(found[0]) == turn.people(500) and np.array_equal(*found)

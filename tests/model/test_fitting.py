@@ -243,3 +243,14 @@ def test_a_fit_that_is_stopped_early_says_so() -> None:
     problem = likelihood(answers(3000, np.random.default_rng(1)), 3)
     size = problem.family.interactions.size
     assert not _ascend(_at(problem, np.zeros(size), start_variances(problem)), 1).converged
+
+
+def test_a_folded_response_is_its_matrix() -> None:
+    """Sums by answer against the matrix written down, an answer that no cell gives included."""
+    groups = (2, 0, 2, 3, 0, 5)
+    told = Measurement.answered((0, 1, 2), np.ones(12), gain=0.5, base=0.1, groups=groups, public=2)
+    matrix = np.kron(np.eye(2), 0.5 * (np.arange(6)[:, None] == groups) + 0.1)
+    cells = np.random.default_rng(1).random((12, 3))
+    np.testing.assert_allclose(told.response.apply(cells), matrix @ cells)
+    np.testing.assert_allclose(told.response.apply(cells[:, 0]), matrix @ cells[:, 0])
+    np.testing.assert_allclose(told.response.adjoint(cells[:, 1]), matrix.T @ cells[:, 1])

@@ -134,3 +134,17 @@ def test_settings() -> None:
     )
     with pytest.raises(ParameterError, match="seeds=0"):
         Settings(seeds=0)
+
+
+def test_what_the_runs_did_not_find_is_not_judged_by_them() -> None:
+    counted, run = Cell(203, Runs((204.0,))), Cell(6.3, Runs((6.1, 6.4, 6.3) * 4))
+    beside = table(quantities=("|F|", "error (%)"), rows=(Row((1,), (counted, run)),))
+    assert beside.verdict == "within error: all 1 printed numbers; 1 more are not judged"
+    silent = table(rows=(Row((1,), (counted, Cell(None, run.ours))),))
+    assert silent.verdict == "shape only: the 1 printed numbers are not of the runs"
+
+
+def test_a_page_and_json_keep_the_digits_that_are_printed() -> None:
+    found = table(rows=(Row((1,), (Cell(Printed("91.30"), 91.3), Cell(None, None))),))
+    assert '<td class="number">91.30</td>' in page([found]).html()
+    assert found.to_dict()["rows"][0]["|F|"]["printed"] == "91.30"

@@ -213,3 +213,9 @@ def test_days_are_left_out_with_what_would_do(day):
 def test_versions_are_no_days():
     words = [f"1.{row % 30}" for row in range(900)]
     assert "v" in proposed(v=words, sex=["f", "m"] * 450).names
+
+
+@pytest.mark.parametrize(("days", "kept"), [(20, True), (21, False)])
+def test_a_few_days_are_a_category(days, kept):
+    words = [f"2026-11-{1 + row % days:02}" for row in range(900)]
+    assert ("seen" in proposed(seen=words, sex=["f", "m"] * 450).names) == kept

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Engine, Fit, Force, Json, NoCache, Schema, check_drawing_target
+from sfumato.cli.options import (
+    Engine,
+    Fit,
+    Force,
+    Json,
+    NoCache,
+    Schema,
+    among,
+    check_drawing_target,
+)
 from sfumato.cli.owner import telling
 from sfumato.cli.pages import origin_of, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table
@@ -34,7 +43,13 @@ def classify(
         ),
     ],
     target: Annotated[str, typer.Option(metavar="A", help="The attribute to predict.")],
-    model: Annotated[str, typer.Option(help="tree: a decision tree; bayes: naive Bayes.")] = TREE,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="tree: a decision tree; bayes: naive Bayes.",
+            autocompletion=among(("tree", "bayes")),
+        ),
+    ] = TREE,
     features: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Predict from these attributes only, comma separated."),

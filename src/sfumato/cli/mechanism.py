@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from sfumato.bits import Bits
-from sfumato.cli.options import Epsilon, Gamma, Rho1, Rho2
+from sfumato.cli.options import Epsilon, Gamma, Rho1, Rho2, among
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
 from sfumato.mechanisms.base import Mechanism
@@ -123,7 +123,8 @@ def takes_mechanism(command: Callable[..., None]) -> Callable[..., None]:
 def _parameters() -> list[inspect.Parameter]:
     names = "\n\n".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
     words = f"The plan's best unless stated; --mechanism NAME --help: its own options.\n\n{names}"
-    mechanism = Annotated[str | None, typer.Option(metavar="NAME", help=words)]
+    named = typer.Option(metavar="NAME", help=words, autocompletion=among(MECHANISMS))
+    mechanism = Annotated[str | None, named]
     kinds: list[tuple[str, Any]] = [
         ("mechanism", mechanism),
         ("gamma", Gamma),

@@ -22,6 +22,7 @@ from sfumato.cli.options import (
     Json,
     NoCache,
     Schema,
+    among,
     check_drawing_target,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
@@ -151,6 +152,7 @@ def mine(
             metavar="BY",
             help="support, or of rules lift or confidence; else the shortest itemsets first, and "
             "rules by confidence.",
+            autocompletion=among(("support", "lift", "confidence")),
         ),
     ] = None,
     show: Annotated[int, typer.Option(help="How many lines of each table to print.")] = 20,

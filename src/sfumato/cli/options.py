@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,16 @@ from sfumato.errors import FileError, ParameterError
 
 GUARANTEE = "Guarantee (one way)"
 STORE = "campaign.db"  # where a collector keeps reports unless told otherwise
+
+
+def among(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """What a shell completes an option to: those of these words that begin as typed.
+
+    >>> among(["tree", "bayes"])("b")
+    ['bayes']
+    """
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]

@@ -9,12 +9,22 @@ import typer
 
 from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import Epsilon, Force, Gamma, Json, Rho1, Rho2, check_drawing_target, share
+from sfumato.cli.options import (
+    Epsilon,
+    Force,
+    Gamma,
+    Json,
+    Rho1,
+    Rho2,
+    among,
+    check_drawing_target,
+    share,
+)
 from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json, print_table
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
-from sfumato.plan import Plan, plan_release, privacy_curve
+from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
@@ -62,6 +72,7 @@ def plan(
             metavar="WHAT",
             help="itemsets, pairs, counts (of ranges that end at the schema's cuts), ranges (that "
             "end anywhere), means, quantiles or classes: what decides the order.",
+            autocompletion=among(PURPOSES),
         ),
     ] = "itemsets",
     length: Annotated[

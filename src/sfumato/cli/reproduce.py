@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Force, Json
+from sfumato.cli.options import Force, Json, among
 from sfumato.cli.owner import telling
 from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json
@@ -17,12 +17,16 @@ from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, Reproduction, Setting
 from sfumato.reproduce.registry import PAPERS, parts_of
 from sfumato.reproduce.registry import reproduce as reproductions
 
+NAMES = ("all", *PAPERS, *(part for paper in PAPERS.values() for part in paper.parts))
+
 
 def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]…", help="Papers, tables or figures; all. None lists the names."
+            metavar="[NAME]…",
+            help="Papers, tables or figures; all. None lists the names.",
+            autocompletion=among(NAMES),
         ),
     ] = None,
     data: Annotated[

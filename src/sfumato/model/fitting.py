@@ -217,8 +217,9 @@ def _seem_smooth(fits: Sequence[Fit]) -> bool:
     for each in fits:
         interactions = each.likelihood.family.interactions
         rough = (interactions.degrees > 1) & (interactions.orders[interactions.blocks] > 1)
-        found += float((each.precision * each.theta**2)[rough].sum())
-        expected += float(_determined(each)[rough].sum())
+        if rough.any():
+            found += float((each.precision * each.theta**2)[rough].sum())
+            expected += float(_determined(each)[rough].sum())
     return found <= SEEMS_ROUGH * expected
 
 

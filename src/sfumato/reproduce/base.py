@@ -171,6 +171,11 @@ class Cell:
         return abs(self.paper - self.ours) > rounding(self.paper) * (1 + 1e-9)
 
     @property
+    def seeds(self) -> int:
+        """How many runs our number is from; 0 where it is exact."""
+        return len(self.ours.values) if isinstance(self.ours, Runs) else 0
+
+    @property
     def value(self) -> float | None:
         """Our number: the mean, or the exact one."""
         return self.ours.mean if isinstance(self.ours, Runs) else self.ours
@@ -246,19 +251,15 @@ class Reproduction:
     @property
     def verdict(self) -> str:
         """How the paper's numbers stand beside ours, in a few words."""
-        cells = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
-        if not cells:
+        printed = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
+        if not printed:
             return self.unprinted
-        runs = [cell.ours for cell in cells if isinstance(cell.ours, Runs)]
-        missed = sum(cell.differs for cell in cells)
-        if missed:
-            return f"misses {missed} of {len(cells)} printed numbers; the notes say what is known"
-        if not runs:
-            return f"exact: all {len(cells)} printed numbers"
-        fewest = min(len(run.values) for run in runs)
-        if fewest < FEWEST_SEEDS:
-            return f"not judged: {fewest} seed(s), {FEWEST_SEEDS} tell a spread (--seeds)"
-        return f"within error: all {len(cells)} printed numbers"
+        seeds = max((cell.seeds for row in self.rows for cell in row.cells), default=0)
+        judged = [cell for cell in printed if cell.seeds != 1 or seeds == 1]
+        if not judged:
+            return f"shape only: the {len(printed)} printed numbers are not of the runs"
+        rest = len(printed) - len(judged)
+        return _verdict(judged) + (f"; {rest} more are not judged" if rest else "")
 
     def column(self, quantity: str) -> list[Cell]:
         """The cells of one quantity, row by row."""
@@ -371,6 +372,18 @@ class Reproduction:
             if printed:
                 yield cell.printed()
             yield cell.shown()
+
+
+def _verdict(cells: Sequence[Cell]) -> str:
+    missed = sum(cell.differs for cell in cells)
+    if missed:
+        return f"misses {missed} of {len(cells)} printed numbers; the notes say what is known"
+    seeds = min((cell.seeds for cell in cells if cell.seeds), default=0)
+    if not seeds:
+        return f"exact: all {len(cells)} printed numbers"
+    if seeds < FEWEST_SEEDS:
+        return f"not judged: {seeds} seed(s), {FEWEST_SEEDS} tell a spread (--seeds)"
+    return f"within error: all {len(cells)} printed numbers"
 
 
 def over_runs(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.datasets.loaders import data_directory
-from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
+from sfumato.reproduce.base import Cell, Printed, Reproduction, Row, Runs, Settings
 from sfumato.reproduce.li_sarkar import AMOUNTS, OFFER_NOTE, census, worked_example
 
 EXAMPLE_NOTES = (
@@ -121,6 +121,9 @@ def _words(figure: str, part: str) -> str:
 
 
 def _percent(share: float | None) -> float | None:
+    """A share in percent; one that a paper prints keeps its digits."""
+    if isinstance(share, Printed):
+        return Printed(f"{100 * share:.{len(share.text.partition('.')[2]) - 2}f}")
     return None if share is None else round(100 * share, 10)
 
 

@@ -129,7 +129,8 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
         return Terms(np.array([float(value) for value in values])[codes], kind)
     raise QueryError(
         f"'{attribute.name}' was perturbed in bins, so it has no sum or average",
-        hint="count its bins with GROUP BY, or perturb it as a number (retention)",
+        hint="count its bins with GROUP BY, or perturb it as a number (piecewise, square-wave, "
+        "retention)",
     )
 
 
