@@ -219,3 +219,8 @@ def test_reports_are_shuffled_unless_it_is_asked_otherwise(
     release = sf.perturb(rows, sf.Retention(domain, 0.9), rng=seeded(3), **asked)
     halves = release.table.column("smoker").reshape(2, 2000).mean(axis=1)
     assert (halves[1] - halves[0] > 0.5) == kept
+
+
+def test_a_source_draws_the_columns_that_are_named(release: sf.Release) -> None:
+    assert len(release.plot()) == 2
+    assert len(release.plot(["sex"])) == 1

@@ -242,3 +242,9 @@ def test_partial_supports_are_those_the_channel_inverts() -> None:
         np.testing.assert_allclose(
             conditioning.cut_and_paste_partial_supports(6, length, 3, 0.494), dense, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("insert", [-0.1, 1.5, float("nan")])
+def test_an_insert_that_is_no_probability_is_refused(insert: float) -> None:
+    with pytest.raises(ParameterError, match="insert"):
+        conditioning.cut_and_paste_partial_supports(2, 1, 1, insert)

@@ -129,3 +129,8 @@ def test_adult_reaches_three(data_dir: Path) -> None:
     report = suppress(table, 3, confidential="income", seconds=3, rng=seeded(1)).report
     assert report.smallest_after >= 3
     assert 440 <= report.bound <= report.cells <= 475
+
+
+def test_groups_that_are_large_enough_lose_nothing_and_it_is_proved() -> None:
+    found = blanked(np.repeat(np.arange(400)[:, None] % 20, 3, axis=1), 5, rng=seeded(1))
+    assert found.bound == 0 and found.proved and not found.blank.any()
