@@ -19,6 +19,7 @@ KINDS = len(SHARES)
 USUAL = 0.9  # unevenness of the sizes of baskets where nothing is known: nearly a geometric law's
 LOOSE = 1.5  # how far a kind's log odds stand from everyone's: what fits are held to
 STEPS = 150  # of the fit
+FARTHEST = 50.0  # log odds: beyond them a chance is that of LEAST or MOST by far
 LEAST, MOST = 1e-7, 1 - 1e-6  # the chance of an item
 
 
@@ -116,7 +117,7 @@ class KindsFit:
 
     def _kinds(self, theta: Floats) -> BasketKinds:
         weights = np.exp(theta[:KINDS] - theta[:KINDS].max())
-        odds = theta[KINDS:].reshape(KINDS, -1)
+        odds = np.clip(theta[KINDS:].reshape(KINDS, -1), -FARTHEST, FARTHEST)
         chances = np.clip(1 / (1 + np.exp(-odds)), LEAST, MOST)
         return BasketKinds(weights / weights.sum(), chances)
 
