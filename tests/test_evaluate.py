@@ -94,14 +94,18 @@ def test_an_item_that_the_truth_does_not_have_is_named() -> None:
 def test_the_accuracy_of_supports_is_that_of_their_cells(level: float) -> None:
     domain = Domain((Category("a", tuple("xyz")), Category("b", tuple("pq"))))
     rng = np.random.default_rng(5)
-    truth = Exact(Table(domain, (rng.integers(0, 3, 5000), rng.integers(0, 2, 5000))))
+    columns = rng.choice(3, 5000, p=[0.6, 0.3, 0.1]), rng.integers(0, 2, 5000)
+    truth = Exact(Table(domain, columns))
     release = sf.perturb(truth.table, sf.GammaDiagonal(domain, 9), rng=seeded(2))
     found = support_accuracy(release, truth, [("a",), ("b",), ("a", "b")], 0.1, level=level)
     assert [line.length for line in found] == [1, 2]
     estimate, true = release.marginal(["a", "b"]), truth.marginal(["a", "b"]).value
-    away = np.abs(estimate.value - true)
+    frequent = true >= 500
+    away, true = np.abs(estimate.value - true)[frequent], true[frequent]
     reach = {0.95: 1.959964, 0.5: 0.674490}[level]
-    assert found[1].itemsets == 6
+    assert found[1].itemsets == frequent.sum() == 4
     assert found[1].error == pytest.approx(100 * (away / true).mean())
-    assert found[1].covered == pytest.approx(100 * (away <= reach * estimate.stderr).mean())
+    assert found[1].covered == pytest.approx(
+        100 * (away <= reach * estimate.stderr[frequent]).mean()
+    )
     assert support_accuracy(release, truth, [("a", "b")], 0.9) == []
