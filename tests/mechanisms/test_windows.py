@@ -123,19 +123,25 @@ def test_means_have_no_bias_and_half_the_error_of_retention():
     truth, errors = table(AGE, codes), {}
     for kind in (Piecewise, SquareWave, Retention):
         mechanism = kind.promising(ASKED, truth.domain)
-        answers = []
-        for seed in range(40):
+        answers, repeats = [], 20 if kind is SquareWave else 40
+        for seed in range(repeats):
             release = sf.perturb(truth, mechanism, seeded(seed))
             row = next(iter(sf.query(release, "SELECT AVG(age) AS a FROM t")))
             answers.append((row["a"].value - codes.mean(), row["a"].stderr))
         off, stated = np.array(answers).T
         errors[kind] = math.sqrt((off**2).mean())
-        assert abs(off.mean()) < 4.5 * off.std() / math.sqrt(40)
-        assert 0.7 < off.std() / stated.mean() < 1.35  # five deviations of 40 draws
+        assert abs(off.mean()) < 4.5 * off.std() / math.sqrt(repeats)
+        assert 0.6 < off.std() / stated.mean() < 1.5  # three deviations of 20 draws, or more
     assert errors[Piecewise] < 0.5 * errors[Retention]
 
 
-@pytest.mark.parametrize("number", [AGE, FINE], ids=["own values", "a coarser grid"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(AGE, id="own values"),
+        pytest.param(FINE, id="a coarser grid", marks=pytest.mark.soak),
+    ],
+)
 def test_ranges_and_quantiles_are_covered(number):
     codes = people(5000, number.size)
     truth = table(number, codes)
@@ -286,7 +292,7 @@ def test_nearly_everyone_at_one_value_is_decoded_at_little_privacy_lost():
     shape = Shape(values=256, length=SquareWave.length(256, 2.718), a=87, b=32)
     truth = np.zeros(256)
     truth[[0, 20, 40, 250]] = 0.92, 0.04, 0.03, 0.01
-    for seed in range(3):
+    for seed in range(2):
         counts = np.random.default_rng(seed).multinomial(3000, shape.matrix @ truth)
         grid = GridCounts(shape, counts.astype(float))
         upper = np.arange(256) >= 128

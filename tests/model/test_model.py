@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import sfumato as sf
 from sfumato.domain import Category, Domain, Items, Numeric
@@ -80,6 +81,19 @@ def test_every_set_of_columns_is_answered(model: Model, table: Table) -> None:
     for length in range(1, 6):
         for names in combinations(DOMAIN.names, length):
             near(model, truth, names)
+
+
+def test_what_a_law_has_drawn_together_is_not_drawn_together_again(model: Model) -> None:
+    """The probability of a pair is that of its estimate and error; a prior of the pairs would take
+    a second time what the law took already.
+    """
+    goal = 0.15
+    found = sf.frequent_itemsets(model, goal, level=0.02, max_length=2)
+    pairs = np.array([len(items) == 2 for items in found.items])
+    z = (found.support[pairs] - goal) / found.stderr[pairs]
+    unsure = np.abs(z) < 2
+    assert unsure.sum() > 2
+    np.testing.assert_allclose(found.probability[pairs][unsure], ndtr(z[unsure]), atol=0.01)
 
 
 def test_the_public_column_is_known(model: Model, table: Table) -> None:

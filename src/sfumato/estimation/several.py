@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,8 @@ class SummedSupports:
     What the parts need of shorter itemsets is kept part by part: each one's observed, count, stderr
     and memory.
     """
+
+    shrunk: ClassVar[bool] = False
 
     parts: tuple[Supports, ...]
 

@@ -21,8 +21,8 @@ from sfumato.estimation.ratios import NOTHING
 Floats = NDArray[np.float64]
 
 MODELLED = 160  # items that kinds of baskets tell apart; the others are independent
-# Of what a cap takes away, how far that is open once the unevenness of sizes is known: the root
-# mean square over baskets generated with sizes of Poisson, geometric, log-normal and Pareto laws.
+# Of what a cap takes away, how far that is open once the unevenness of sizes is known: chosen by
+# the errors seen on baskets of geometric, log-normal and Pareto sizes, and on two real files.
 DOUBT = 0.6
 UNLIKE = 0.03  # how far the part that survives a cap differs from item to item
 CALIBRATED = 24  # items by which two rounds are compared

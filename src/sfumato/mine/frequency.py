@@ -27,6 +27,7 @@ class Candidates:
     support: Floats
     stderr: Floats
     most: Floats  # by the subsets, at most 1
+    shrunk: bool = False  # by a law: what they have in common is in each of them already
 
     def take(self, rows: NDArray[np.intp] | slice) -> Candidates:
         """Some of them."""
@@ -49,8 +50,8 @@ class Candidates:
 
     @cached_property
     def prior(self) -> Prior:
-        """How true supports are spread among them."""
-        return Prior.fitted(self)
+        """How true supports are spread among them, beyond what each of them says."""
+        return Prior.even() if self.shrunk else Prior.fitted(self)
 
     def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
         """How likely each estimate is if the true support lies in each cell, up to a factor of the
@@ -82,6 +83,11 @@ class Prior:
     """
 
     density: Floats  # (cells,)
+
+    @classmethod
+    def even(cls) -> Prior:
+        """All supports alike."""
+        return cls(np.ones(len(EDGES) - 1))
 
     @classmethod
     def fitted(cls, candidates: Candidates) -> Prior:

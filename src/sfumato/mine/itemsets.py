@@ -186,12 +186,12 @@ class Tier:
         total = max(rows, 1)
         return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
 
-    def among(self, seen: list[Candidates]) -> Tier:
+    def among(self, seen: list[Candidates], shrunk: bool) -> Tier:
         """The same itemsets beside those candidates that were seen and are not known exactly."""
         uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
         if not sum(len(part.stderr) for part in uncertain):
             return self
-        return replace(self, seen=Candidates.concatenate(uncertain))
+        return replace(self, seen=replace(Candidates.concatenate(uncertain), shrunk=shrunk))
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
@@ -342,7 +342,8 @@ class _Search:
             if not self.supports.exact:
                 seen.append(part.candidates(self.supports.rows).sample(FITTED))
             candidates += len(itemsets)
-        longer = Tier.concatenate(parts).among(seen) if parts else _nothing(tier.length + 1)
+        found = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
+        longer = found.among(seen, self.supports.shrunk) if parts else found
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer

@@ -28,7 +28,7 @@ def cells_for(people: float, numbers: int, gamma: float) -> int:
     what they tell of a pair.
 
     >>> cells_for(29_000, 6, 2.718), cells_for(29_000, 6, 19), cells_for(1_000_000, 4, 19)
-    (4, 6, 18)
+    (4, 6, 20)
     """
     pairs = numbers * (numbers - 1) / 2
     told = people / pairs * most_information(gamma)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ class ModelSupports(TabulatedSupports):
     Where laws are fitted set by set, one may put more people into an itemset than another into its
     subset; the smaller figure is kept, so supports fall with length as true ones do.
     """
+
+    shrunk: ClassVar[bool] = True
 
     def measure(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured

@@ -198,8 +198,7 @@ class SqlCounter:
             self._check_columns(columns)
 
     def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
-        numbers = [name for name, a in columns.items() if isinstance(a, Numeric)]
-        kinds = self._fetch(self._writer.kinds(numbers)).schema if numbers else pa.schema([])
+        kinds = self._fetch(self._writer.kinds(list(columns))).schema
         found = self._fetch(self._writer.strangers(columns, kinds))
         for name, strange in zip(columns, found.columns, strict=True):
             if strange[0].as_py():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ class Supports(Protocol):
     """What a miner asks: the items, and for each length the estimated counts of
     candidate itemsets.
     """
+
+    shrunk: ClassVar[bool]  # whether a law has drawn the counts together already
 
     @property
     def names(self) -> tuple[str, ...]:

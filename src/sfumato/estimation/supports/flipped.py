@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,8 @@ class FlippedSupports:
     >>> supports.exact, supports.rows
     (True, 2)
     """
+
+    shrunk: ClassVar[bool] = False
 
     bits: Bits | ItemsetCounter
     names: tuple[str, ...]

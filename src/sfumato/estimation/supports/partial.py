@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ class PartialSupports:
     the true basket: where sizes differ, each is counted apart, its reports being those that hold
     the item which stands for that size.
     """
+
+    shrunk: ClassVar[bool] = False
 
     names: tuple[str, ...]
     groups: Integers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from sfumato.estimation.supports.base import Floats, Integers, Measured
 
 class ToldBySymbols(ABC):
     """Supports of baskets that were each told by one symbol, whatever the symbols stand for."""
+
+    shrunk: ClassVar[bool] = False
 
     names: tuple[str, ...]
     rows: int

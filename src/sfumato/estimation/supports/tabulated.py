@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ class TabulatedSupports:
     An itemset of length k is one cell of the marginal over its k attributes, so all candidates over
     the same attributes share one table, one reconstruction and one pass for the standard errors.
     """
+
+    shrunk: ClassVar[bool] = False
 
     columns: tuple[Cells, ...]  # the values of each attribute, as they are mined
     rows: int
