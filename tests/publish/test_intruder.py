@@ -5,6 +5,7 @@ keeps or refuses.
 from collections import Counter, defaultdict
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, PrivacyError
+from sfumato.publish import refusal
 from sfumato.publish.microdata import Microdata
 from sfumato.publish.swap import SwapRelease, swap
 from sfumato.randomness import seeded
@@ -352,3 +354,13 @@ def test_the_limit_is_no_dearer_than_it_must_be() -> None:
         for limit in (1.0, 0.9)
     )
     assert free.objective == pytest.approx(limited.objective, abs=1e-9)
+
+
+@pytest.mark.parametrize("least", [0.51, 0.52, 0.53, 0.7, 0.83, 0.99])
+def test_the_limit_that_would_do_is_the_smallest_on_the_grid(
+    monkeypatch: pytest.MonkeyPatch, least: float
+) -> None:
+    fits = lambda limit, _: 1 if limit >= least - 1e-9 else None  # noqa: E731
+    monkeypatch.setattr(refusal, "fitting_changes", fits)
+    holdings = SimpleNamespace(cap=object(), capped=lambda limit: limit)
+    assert refusal._other_limit(holdings, 0.5, None) == f"max_posterior={least:.2g}"
