@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import ParameterError, SchemaError, Unanswerable
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.heard import Heard
 from sfumato.estimation.rounds import Rounds, next_asking
@@ -19,7 +19,7 @@ from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.item_set import MOST_CAP, ItemSet
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.source import Release, Source
+from sfumato.source import Release, Source, check_alike
 from sfumato.table.turns import ROUNDS, SHARES, Turn
 
 WANTED = 64  # itemsets of largest support that rounds look for, unless told otherwise
@@ -45,16 +45,7 @@ class RoundsSource(Source):
         ordered = sorted(releases, key=lambda release: _turn_of(release).round)
         numbers = [_turn_of(release).round for release in ordered]
         _check_numbers(numbers)
-        first = ordered[0]
-        for other in ordered[1:]:
-            if other.domain != first.domain:
-                raise SchemaError("the rounds have different items, so they are of different data")
-            if other.mechanism.guarantee != first.mechanism.guarantee:
-                raise ParameterError(
-                    f"one round promised {first.mechanism.guarantee}, another "
-                    f"{other.mechanism.guarantee}",
-                    hint="the rounds of one series promise the same",
-                )
+        check_alike(ordered, "items")
         return cls(tuple(ordered))
 
     @property

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Numeric
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.questions import ONE
 from sfumato.mechanisms.ranges import WAVES_LATER, Ranges
 from sfumato.mechanisms.shares import most_information
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.windows import values_of
 from sfumato.model.numbers import NumberReports
-from sfumato.source import Release
+from sfumato.source import Release, check_alike
 
 SPARSE = 0.2  # the part of an even share of people below which what is left is no cell
 
@@ -122,13 +122,4 @@ def check_rounds(releases: Sequence[Release]) -> None:
         )
     if len({turn.round for turn in known}) < len(known):
         raise ParameterError("a round is given twice", hint="give each round once")
-    first = releases[0]
-    for other in releases[1:]:
-        if other.domain != first.domain:
-            raise SchemaError("the rounds have different columns, so they are of different data")
-        if other.mechanism.guarantee != first.mechanism.guarantee:
-            raise ParameterError(
-                f"one round promised {first.mechanism.guarantee}, another "
-                f"{other.mechanism.guarantee}",
-                hint="the rounds of one series promise the same",
-            )
+    check_alike(releases, "columns")

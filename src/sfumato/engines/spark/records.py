@@ -136,10 +136,10 @@ def read_csv(session: SparkSession, url: str) -> DataFrame:
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something
-    # that no field holds.
     first = session.read.text(url).first()
     mark = delimiter_of(first.value) if first is not None else COMMA
+    # Spark takes whatever equals nullValue for a null, quoted or not, so that must be something
+    # that no field holds.
     reader = session.read.options(header=True, sep=mark, escape='"', nullValue="\0", emptyValue="")
     names = [*reader.csv(url).columns, BROKEN]
     schema = StructType([StructField(name, StringType()) for name in names])
