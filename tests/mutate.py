@@ -92,6 +92,11 @@ LEFT_ALONE = {"cli", "plots", "report", "reproduce", "errors", "__init__", "__ma
 # Changes that change nothing, each with its reason: (path, line as it is, line as changed).
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
+        "estimation/smooth.py",
+        "total += weight * (covariance + np.outer(found - mean, found - mean))",
+        "total += weight * (covariance + np.outer(found - mean, found + mean))",
+    ): "the weighted sum of found is mean: Σ w (f - m)(f ± m)ᵀ is Σ w f fᵀ - m mᵀ with either sign",
+    (
         "publish/blanking.py",
         "return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 0",
         "return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 1",
