@@ -390,6 +390,8 @@ def risk(
                 bars, labels=[_figures(height) for height in heights], padding=4, fontsize=9
             )
         _name_bars(axes, labels, quantity, sideways, WIDTH - 1)
+        if not (np.any(before) or np.any(after)):  # nothing is at risk, and not less than nothing
+            (axes.set_xlim if sideways else axes.set_ylim)(0, 1)
         _legend_above(axes)
     return axes
 
@@ -409,8 +411,6 @@ def _name_bars(
     along = axes.xaxis if sideways else axes.yaxis
     along.set_major_formatter(_thousands())
     axes.grid(visible=False, axis="y" if sideways else "x")
-    if not any(bar.get_width() if sideways else bar.get_height() for bar in axes.patches):
-        (axes.set_xlim if sideways else axes.set_ylim)(0, 1)  # no risk is no negative one either
     if sideways:
         axes.margins(x=0.12)
         axes.set_xlabel(quantity)
