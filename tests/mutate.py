@@ -92,6 +92,11 @@ LEFT_ALONE = {"cli", "plots", "report", "reproduce", "errors", "__init__", "__ma
 # Changes that change nothing, each with its reason: (path, line as it is, line as changed).
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
+        "estimation/supposition.py",
+        "told = 1 / (variance + open_to**2)",
+        "told = 2 / (variance + open_to**2)",
+    ): "weights of a mean, which is divided by their sum, and its variance by the sum's square",
+    (
         "estimation/smooth.py",
         "total += weight * (covariance + np.outer(found - mean, found - mean))",
         "total += weight * (covariance + np.outer(found - mean, found + mean))",
