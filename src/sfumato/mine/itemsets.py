@@ -677,7 +677,7 @@ class Itemsets(Framed):
             (
                 ", ".join(row.items),
                 f"{row.support:.4f}",
-                f"{row.stderr:.2g}",
+                f"{row.stderr:.4f}",
                 f"{row.probability:.2f}",
                 row.status,
             )
