@@ -53,7 +53,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "received": ("test_domain.py", "cli/test_bad_input.py", "hostile/test_lies.py"),
     "observation": ("test_source.py", "mechanisms", "estimation", "mine/test_itemsets.py"),
     "channels": ("estimation", "mechanisms/test_contract.py"),
-    "mechanisms": ("test_source.py", "test_audit.py"),
+    "mechanisms": ("test_source.py", "test_audit.py", "test_plan.py"),
     "table": ("test_incremental.py", "cli/test_commands.py", "cli/test_bad_input.py"),
     "counting": (
         "engines/test_engines.py",
