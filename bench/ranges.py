@@ -32,8 +32,7 @@ from sfumato.table import Table
 from sfumato.table.turns import NUMBER_SHARES
 
 SEEDS = 10
-ASKED = 50  # ranges of each kind
-KINDS = (2, 3, 4)  # numbers of a range
+KINDS = {2: 200, 3: 50, 4: 50}  # how many ranges of so many numbers; those of two differ most
 GAMMAS = {"1": math.e, "ln 19": 19.0}
 TARGETS = {"adult": {2: 0.65}, "blobs": {2: 1.1, 3: 0.9, 4: 0.9}}
 COLUMNS = {
@@ -104,7 +103,7 @@ class Asked:
 def asked(domain: Domain, number: int) -> list[Asked]:
     """Ranges of so many numbers each, the same ones whenever they are drawn."""
     rng, found = np.random.default_rng(number), []
-    for _ in range(ASKED):
+    for _ in range(KINDS[number]):
         axes = sorted(rng.choice(len(domain), number, replace=False).tolist())
         sizes = [domain.attributes[axis].size for axis in axes]
         starts = [int(rng.integers(0, size - size // 2 + 1)) for size in sizes]

@@ -298,3 +298,10 @@ def test_nearly_everyone_at_one_value_is_decoded_at_little_privacy_lost():
         upper = np.arange(256) >= 128
         error = np.sqrt(upper @ grid.covariance @ upper) / 3000
         assert abs(grid.mean[upper].sum() / 3000 - 0.01) < 4 * error < 0.2
+
+
+def test_products_of_windows_are_those_of_the_matrix():
+    for shape in (Shape(12, 4, 5, 2), Shape(9, 20, 19, 1), Shape(7, 1, 3, 1)):
+        weights = np.random.default_rng(1).uniform(0.1, 9, shape.reports)
+        dense = (shape.matrix * weights[:, None]).T @ shape.matrix
+        assert np.allclose(shape.products(weights), dense, rtol=1e-12)

@@ -61,9 +61,14 @@ class _Penalised:
     """
 
     counts: Floats  # (reports,)
-    matrix: Floats  # (reports, values)
+    shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
+
+    @property
+    def matrix(self) -> Floats:  # (reports, values)
+        """P(report | number)."""
+        return self.shape.matrix
 
     @cached_property
     def _differences(self) -> Floats:
@@ -73,13 +78,17 @@ class _Penalised:
 
     @property
     def _values(self) -> int:
-        return self.matrix.shape[1]
+        return self.shape.values
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:  # (values + spikes,)
+        """The value whose θ each coefficient adds to."""
+        return np.array([*range(self._values), *self.spikes], dtype=np.intp)
 
     @cached_property
     def _design(self) -> Floats:  # (values, values + spikes)
         """θ of the coefficients."""
-        every = np.eye(self._values)
-        return np.concatenate([every, every[:, list(self.spikes)]], axis=1)
+        return np.eye(self._values)[:, self._places]
 
     @cached_property
     def _penalty(self) -> Floats:
@@ -112,14 +121,13 @@ class _Penalised:
         from scipy.linalg import cho_factor
 
         values, people = self._values, self.counts.sum()
-        slope = self.matrix * masses - np.outer(chances, masses)
-        fisher = people * (slope / chances[:, None]).T @ slope
+        both = np.outer(masses, masses)
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
-        told = fisher + np.full((values, values), people / values**2)
+        told = people * (both * (self.shape.products(1 / chances) - 1) + 1 / values**2)
+        known = told[np.ix_(self._places, self._places)] + self._prior(weight)
         # What neither reports nor penalty hold is kept above the rounding of the two.
-        ridge = 1e-9 * (1 + people / values) + 1e-11 * weight
-        known = self._design.T @ told @ self._design + self._prior(weight)
-        return cho_factor(known + ridge * np.eye(len(known)))
+        known[np.diag_indices_from(known)] += 1e-9 * (1 + people / values) + 1e-11 * weight
+        return cho_factor(known, overwrite_a=True, check_finite=False)
 
     def _climbed(self, start: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
         """The best coefficients for one λ, by Fisher scoring with step halving."""
@@ -210,9 +218,9 @@ def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     evidence: of each order, and of those that are smooth also with a spike where most people are.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
-    fits = [_Penalised(tally, shape.matrix, order).fit() for order in orders]
+    fits = [_Penalised(tally, shape, order).fit() for order in orders]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
-    fits += [_Penalised(tally, shape.matrix, order, (mode,)).fit() for order in orders if order]
+    fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -443,10 +451,7 @@ def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)
     """What cells that cut through values of the grid do not know of them: where the part t of one
     lies in a cell, t(1-t)/4 times the square of how much it and its neighbours differ.
     """
-    through = np.flatnonzero(((merge > 0) & (merge < 1)).any(axis=0))
-    added = np.zeros((len(merge), len(merge)))
-    for place in through:
-        near = mean[max(place - 1, 0) : place + 2]
-        part = merge[:, place]
-        added += (np.diag(part) - np.outer(part, part)) * (near.max() - near.min()) ** 2 / 4
-    return added
+    through = ((merge > 0) & (merge < 1)).any(axis=0)
+    near = np.stack([np.pad(mean, 1, mode="edge")[place : place + len(mean)] for place in range(3)])
+    parts, doubt = merge[:, through], (np.ptp(near, axis=0)[through] ** 2) / 4
+    return np.asarray(np.diag(parts @ doubt) - (parts * doubt) @ parts.T)
