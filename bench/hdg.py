@@ -160,7 +160,7 @@ class Hybrid:
 
 
 def _moved(parts: np.ndarray, pair: tuple[int, int], share: float) -> np.ndarray:
-    """The parts once those inside the ranges of two columns have this share, then all to sum to 1."""
+    """The parts once those inside the ranges of two columns have this share; they sum to 1."""
     here = tuple(1 if axis in pair else slice(None) for axis in range(parts.ndim))
     found, held = parts.copy(), parts[here].sum()
     if held > 0:
