@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.window import Windowed
-from sfumato.domain import Cells, Numeric
+from sfumato.domain import Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
@@ -108,6 +108,9 @@ class NumberReports:
                 places = tuple(axes.index(axis) for axis in inside)
                 found.append(Measurement.answered(places, **told))
         return tuple(found)
+
+    def unbiased(self, axes: Axes) -> Floats | None:
+        return None  # the measurements of any numbers are all that the reports say of them
 
     def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
         """What the answers about two numbers say of those that are asked about; None for
@@ -200,6 +203,13 @@ class NumberModel(Model):
             return False
         size = Interactions.up_to(self.reports.shape, self.reports.ordered, ORDER).size
         return cells * size**2 <= MOST_WORK
+
+    @property
+    def domain(self) -> Domain:
+        return self.mechanism.domain  # numbers stay numbers: any ranges can be counted
+
+    def cells(self, name: str) -> Cells:
+        return self.columns[self._axes[name]] if name in self._axes else super().cells(name)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
