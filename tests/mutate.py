@@ -53,7 +53,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "received": ("test_domain.py", "cli/test_bad_input.py", "hostile/test_lies.py"),
     "observation": ("test_source.py", "mechanisms", "estimation", "mine/test_itemsets.py"),
     "channels": ("estimation", "mechanisms/test_contract.py"),
-    "mechanisms": ("test_source.py", "test_audit.py"),
+    "mechanisms": ("test_source.py", "test_audit.py", "test_plan.py"),
     "table": ("test_incremental.py", "cli/test_commands.py", "cli/test_bad_input.py"),
     "counting": (
         "engines/test_engines.py",
@@ -91,6 +91,16 @@ LEFT_ALONE = {"cli", "plots", "report", "reproduce", "errors", "__init__", "__ma
 
 # Changes that change nothing, each with its reason: (path, line as it is, line as changed).
 EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        "estimation/supposition.py",
+        "told = 1 / (variance + open_to**2)",
+        "told = 2 / (variance + open_to**2)",
+    ): "weights of a mean, which is divided by their sum, and its variance by the sum's square",
+    (
+        "estimation/smooth.py",
+        "total += weight * (covariance + np.outer(found - mean, found - mean))",
+        "total += weight * (covariance + np.outer(found - mean, found + mean))",
+    ): "the weighted sum of found is mean: Σ w (f - m)(f ± m)ᵀ is Σ w f fᵀ - m mᵀ with either sign",
     (
         "publish/blanking.py",
         "return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 0",

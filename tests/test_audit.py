@@ -19,7 +19,7 @@ from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
 from sfumato.audit.agreement import Agreements, triples
-from sfumato.audit.amplification import FAR_ITEMS, _record
+from sfumato.audit.amplification import FAR_ITEMS, _record, chosen_records
 from sfumato.audit.auditing import _checks
 from sfumato.audit.breaches import least_shares
 from sfumato.audit.check import Check, bounded, counted, fit
@@ -672,3 +672,11 @@ def test_the_judges_accept_chance_and_reject_five_per_cent() -> None:
     assert counted(10_500, 100_000, 10_000, 9000) < 1e-6
     assert counted(3, 1000, 0.001, 0.001) < 1e-6 < counted(0, 1000, 0.001, 0.001)
     assert counted(997, 1000, 999.999, 0.001) < 1e-6 < counted(1000, 1000, 999.999, 0.001)
+
+
+def test_the_far_record_has_the_last_value_of_every_column() -> None:
+    truth = table(PEOPLE)
+    paired = Paired.of(released(truth, GammaDiagonal(PEOPLE, 19)), truth)
+    first, far = chosen_records(paired, seeded(1))[:2]
+    assert [int(column[0]) for column in first] == [0] * len(PEOPLE)
+    assert [int(column[0]) for column in far] == [attribute.size - 1 for attribute in PEOPLE]

@@ -649,3 +649,14 @@ def test_cuts_lie_within_what_numbers_may_be() -> None:
     for cut in (-2 * MOST_NUMBER, 2 * MOST_NUMBER, float("nan")):
         with pytest.raises(SchemaError, match="must be numbers within"):
             _check_cuts("x", "cuts", (cut,))
+
+
+def test_cells_inside_of_a_finer_cell_are_refused_wherever_they_begin() -> None:
+    """[40,46) begins where [40,50) does, and is not all of it."""
+    age = Numeric("age", 0, 99)
+    tens = age.cells_by_cuts(range(10, 100, 10))
+    inside = Cells(age, ("other", "asked"), np.array([0, 1, 0]), np.array([0, 40, 46]))
+    with pytest.raises(ParameterError, match="split cells"):
+        inside.within(tens)
+    whole = Cells(age, ("other", "asked"), np.array([0, 1, 0]), np.array([0, 40, 50]))
+    assert whole.within(tens).group.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]

@@ -109,3 +109,11 @@ def test_the_accuracy_of_supports_is_that_of_their_cells(level: float) -> None:
         100 * (away <= reach * estimate.stderr[frequent]).mean()
     )
     assert support_accuracy(release, truth, [("a", "b")], 0.9) == []
+
+
+def test_a_support_of_exactly_the_threshold_is_frequent() -> None:
+    domain = Domain((Category("a", tuple("xyz")),))
+    truth = Exact(Table(domain, (np.repeat([0, 1, 2], [500, 400, 100]),)))
+    release = sf.perturb(truth.table, sf.GammaDiagonal(domain, 9), rng=seeded(2))
+    (found,) = support_accuracy(release, truth, [("a",)], 0.1)
+    assert found.itemsets == 3

@@ -25,6 +25,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query
 from sfumato.plan import Offer, Plan, plan_release, privacy_curve
 from sfumato.plan.planning import HOPELESS, PrivacyCurve, _nearest
@@ -470,6 +471,17 @@ def test_quartiles_and_ranges_of_a_number_come_out_as_predicted(name: str) -> No
     half = math.sqrt(np.mean(np.array(off)[:, 2] ** 2)) / (rows / 2)
     assert 0.6 < offers["ranges"].error / half < 2.2, half
     assert 0.4 < offers["quantiles"].error / quartiles < 2.5, quartiles  # on whole numbers
+
+
+def test_a_number_that_fewer_are_asked_about_is_foretold_less_well() -> None:
+    age, others = Numeric("age", 0, 99), [Numeric(name, 0, 9) for name in "abc"]
+    half, even = np.repeat([1.0, 0.0], 50), np.full(100, 0.01)
+    errors = []
+    for number in (1, 2, 4):
+        asked = SquareWave.promising(Guarantee(19), Domain((age, *others[: number - 1])))
+        errors.append(asked.foretold([age.cells()], half, even))
+    assert errors[0] > 0.2  # of one that all were asked about, much is already known
+    assert 1.5 * errors[0] < errors[1] and 1.5 * errors[1] < errors[2]
 
 
 def test_what_bins_cannot_tell_is_not_offered() -> None:

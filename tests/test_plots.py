@@ -25,8 +25,9 @@ def drawn(axes: Any) -> np.ndarray:
 
 
 def whiskers(axes: Any) -> np.ndarray:
-    """The two ends of every error bar of the first series."""
-    return np.array(axes.containers[-1].lines[2][0].get_segments())
+    """The two ends of every error bar of the first series, or of the last bars."""
+    last = axes.containers[-1]
+    return np.array((getattr(last, "errorbar", None) or last).lines[2][0].get_segments())
 
 
 def rendered(axes: Any) -> Any:
@@ -86,6 +87,18 @@ def test_many_risks_lie_one_below_the_other() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == names
     assert {bar.get_width() for bar in axes.patches} == {50, 60}
     assert whiskers(axes)[0][:, 0] == pytest.approx([60 - 1.96, 60 + 1.96], abs=0.01)
+    figure = next(text for text in axes.texts if text.get_text() == "60")
+    assert figure.xy[0] >= 60 + 1.95  # beyond the whisker, not over it
+
+
+def test_no_risk_is_drawn_from_zero() -> None:
+    assert plots.risk(["age"], [0], [0]).get_ylim()[0] == 0
+
+
+def test_a_narrow_logarithmic_axis_names_several_places() -> None:
+    axes = rendered(plots.options(["a", "b"], [0.06, 0.66], useless=0.5))
+    named = {label.get_text() for label in axes.get_xticklabels()}
+    assert {"10 %", "20 %", "50 %"} <= named
 
 
 @pytest.mark.parametrize("lines", [2, 9])

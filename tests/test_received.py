@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from sfumato.errors import FileError
-from sfumato.received import Received, shown
+from sfumato.errors import FileError, SchemaError
+from sfumato.received import MOST_ATTRIBUTES, Received, parsed_toml, read_text, shown
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,24 @@ def test_whole_numbers_keep_their_bounds(value: int, sound: bool) -> None:
         return
     with pytest.raises(FileError, match="a whole number from 0 to 9"):
         given.whole(0, 9)
+
+
+def test_lists_of_numbers_keep_their_bounds() -> None:
+    assert Received([0, 9, 0.5], "cuts").numbers(least=0, highest=9) == (0, 9, 0.5)
+    for wrong in ([10], [-1], [float("nan")]):
+        with pytest.raises(FileError, match="a list of numbers from 0 to 9"):
+            Received(wrong, "cuts").numbers(least=0, highest=9)
+
+
+def test_as_many_tables_are_read_as_are_said() -> None:
+    tables = "[[a]]\n" * (2 * MOST_ATTRIBUTES)
+    assert len(parsed_toml(tables, "s.toml")["a"]) == 2 * MOST_ATTRIBUTES
+    with pytest.raises(SchemaError, match=f"more than {2 * MOST_ATTRIBUTES:,} tables"):
+        parsed_toml(tables + "[[a]]\n", "s.toml")
+
+
+def test_why_a_file_cannot_be_read_is_said_in_the_systems_words(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"^cannot read the schema: Is a directory$"):
+        read_text(tmp_path, "the schema")
+    with pytest.raises(FileError, match="null"):
+        read_text(Path("a\0b"), "the schema")

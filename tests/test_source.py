@@ -8,7 +8,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import REMEMBERED, Exact, Release, source_of
+from sfumato.source import REMEMBERED, Exact, Release, check_alike, source_of
 from sfumato.table import Table
 
 ROWS = 20_000
@@ -249,3 +249,31 @@ def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
     assert list(source._known) == list(range(4, 20))
     source._remember("large", np.zeros(size + 1))
     assert "large" not in source._known
+
+
+def test_rounds_that_promised_different_things_are_refused() -> None:
+    one, other = (Domain((Category("a", values),)) for values in ("xy", "xyz"))
+    truth = Table(one, (np.arange(40) % 2,))
+    same = [sf.perturb(truth, sf.GammaDiagonal(one, 9), seeded(seed)) for seed in (1, 2)]
+    check_alike(same, "columns")
+    weaker = sf.perturb(truth, sf.GammaDiagonal(one, 19), seeded(3))
+    with pytest.raises(ParameterError, match=r"promised gamma 9 .*, another gamma 19 "):
+        check_alike([*same, weaker], "columns")
+    strange = sf.perturb(Table(other, truth.columns), sf.GammaDiagonal(other, 9), seeded(4))
+    with pytest.raises(SchemaError, match="different columns"):
+        check_alike([*same, strange], "columns")
+
+
+def test_cut_baskets_of_several_sizes_are_put_together() -> None:
+    """What a basket kept hangs on how many it held, so that each size is undone by itself."""
+    rng = np.random.default_rng(3)
+    dense = rng.random((40_000, 12)) < np.repeat([0.7, 0.4, 0.15], 4)
+    shop = Domain((Items("items", tuple("abcdefghijkl")),))
+    release = sf.perturb(
+        Table(shop, (Bits.from_dense(dense),)), sf.CutAndPaste(shop, 3, 0.1), seeded(5)
+    )
+    found = sf.frequent_itemsets(release, min_support=0.02, max_length=2)
+    assert len(found) > 30
+    for itemset in found:
+        held = dense[:, ["abcdefghijkl".index(item) for item in itemset.items]].all(axis=1).mean()
+        assert abs(itemset.support - held) < 4.5 * itemset.stderr

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato import verbs
 from sfumato.randomness import seeded
 
 RNG = np.random.default_rng(5)
@@ -224,3 +225,16 @@ def test_reports_are_shuffled_unless_it_is_asked_otherwise(
 def test_a_source_draws_the_columns_that_are_named(release: sf.Release) -> None:
     assert len(release.plot()) == 2
     assert len(release.plot(["sex"])) == 1
+
+
+def test_a_release_is_planned_for_as_many_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    plan = verbs.plan_release
+    monkeypatch.setattr(
+        verbs,
+        "plan_release",
+        lambda domain, rows, **how: asked.append(rows) or plan(domain, rows, **how),
+    )
+    truth = {"sex": ["f", "m"] * 50, "smoker": ["yes", "no", "no", "no"] * 25}
+    assert sf.perturb(truth, gamma=19).rows == 100
+    assert asked == [100]

@@ -92,3 +92,13 @@ def test_two_writers_of_a_folder_wait_for_each_other(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert most == 1
+
+
+def test_a_part_of_a_day_ago_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = float(int(time.time()))
+    for name, age in ((".a.0.part", 0), (".a.1.part", -1)):
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, (now - files.STALE_SECONDS - age,) * 2)
+    monkeypatch.setattr(files.time, "time", lambda: now)
+    clear_stale(tmp_path / "a")
+    assert os.listdir(tmp_path) == [".a.1.part"]

@@ -58,6 +58,11 @@ class Bits:
         return self._words
 
     @property
+    def in_lists(self) -> bool:
+        """Whether it was made of lists of items, which it still has."""
+        return self._lists is not None
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(rows, items), as of the dense matrix."""
         return self.rows, self.items
@@ -131,6 +136,8 @@ class Bits:
 
     def counts(self) -> NDArray[np.int64]:
         """How many baskets hold each item."""
+        if self._lists is not None:
+            return np.bincount(self._lists[1], minlength=self.items)
         counts: NDArray[np.int64] = np.bitwise_count(self.words).sum(axis=1, dtype=np.int64)
         return counts
 

@@ -65,7 +65,7 @@ def clear_stale(path: Path) -> None:
     with suppress(OSError):
         for found in path.parent.iterdir():
             ours = found.name.startswith(f".{path.name}.") and found.name.endswith(".part")
-            if ours and found.stat().st_mtime < before:
+            if ours and found.stat().st_mtime <= before:
                 os.unlink(found)
 
 

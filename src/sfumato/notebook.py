@@ -29,7 +29,8 @@ def html_table(
     '<table><thead><tr><th>item</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
     """
     rows = [list(line) for line in lines]
-    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    named = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    head = f"<thead><tr>{named}</tr></thead>" if any(heads) else ""
     body = "".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>"
         for line in rows[:MOST_LINES]
@@ -38,7 +39,7 @@ def html_table(
     remarks = [*([f"… and {rest:,} more"] if rest > 0 else []), *notes]
     return (
         ("" if title is None else f"<p><b>{_text(title)}</b></p>")
-        + f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        + f"<table>{head}<tbody>{body}</tbody></table>"
         + "".join(f"<p>{_text(remark)}</p>" for remark in remarks)
     )
 

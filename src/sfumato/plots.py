@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -383,21 +383,26 @@ def risk(
             heights = _column(name, values, labels)
             places = np.arange(len(labels)) + shift
             draw = axes.barh if sideways else axes.bar
-            bars = draw(places, heights, 0.38, color=colour, label=name)
-            if name == "after" and stderr is not None:
-                _whiskers(axes, places, heights, _column("stderr", stderr, labels), sideways)
+            told = stderr if name == "after" else None
+            reach = _whiskers(told, labels, sideways)
+            bars = draw(places, heights, 0.38, color=colour, label=name, **reach)
             axes.bar_label(
                 bars, labels=[_figures(height) for height in heights], padding=4, fontsize=9
             )
         _name_bars(axes, labels, quantity, sideways, WIDTH - 1)
+        if not (np.any(before) or np.any(after)):  # nothing is at risk, and not less than nothing
+            (axes.set_xlim if sideways else axes.set_ylim)(0, 1)
         _legend_above(axes)
     return axes
 
 
-def _whiskers(axes: Axes, places: Floats, heights: Floats, stderr: Floats, sideways: bool) -> None:
-    reach: dict[str, Any] = {"xerr" if sideways else "yerr": INTERVAL * stderr}
-    x, y = (heights, places) if sideways else (places, heights)
-    axes.errorbar(x, y, **reach, fmt="none", ecolor=INK, elinewidth=1.2, zorder=3)
+def _whiskers(stderr: ArrayLike | None, labels: Sequence[str], sideways: bool) -> dict[str, Any]:
+    """What makes bars draw their own 95 % intervals, so that their figures stand beyond them."""
+    if stderr is None:
+        return {}
+    reach = INTERVAL * _column("stderr", stderr, labels)
+    how = {"ecolor": INK, "elinewidth": 1.2, "zorder": 3}
+    return {"xerr" if sideways else "yerr": reach, "error_kw": how}
 
 
 def _name_bars(
@@ -434,6 +439,9 @@ def options(
         axes.plot(value, places, "o", color=BLUE, markeredgecolor="white", label="relative error")
         axes.axvline(useless, color=ORANGE, linestyle="--", linewidth=1.2, label="of no use beyond")
         axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        if high < 100 * low:  # powers of ten alone would name one place or two
+            axes.xaxis.set_major_locator(_ones_twos_fives())
         axes.xaxis.set_major_formatter(_percent())
         axes.xaxis.set_minor_formatter(_no_words())
         axes.set_yticks(places, list(labels))
@@ -532,14 +540,20 @@ def _draw_branch(
     return height
 
 
-def _style() -> AbstractContextManager[None]:
+@contextmanager
+def _style() -> Iterator[None]:
     try:
-        from matplotlib import rc_context
+        from matplotlib import interactive, is_interactive, rc_context
     except ImportError:
         raise MissingExtraError(
             "figures need matplotlib", hint="pip install 'sfumato[plot]'"
         ) from None
-    return rc_context(STYLE)
+    with rc_context(STYLE):
+        yield
+        shows = is_interactive()
+    # A notebook's first figure turns this on; with the other settings it would be turned off again,
+    # and no later figure be shown.
+    interactive(shows)
 
 
 def _figure(width: float, height: float) -> Any:
@@ -700,6 +714,12 @@ def _percent() -> Any:
     return FuncFormatter(
         lambda value, _: f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.4g} %"
     )
+
+
+def _ones_twos_fives() -> Any:
+    from matplotlib.ticker import LogLocator
+
+    return LogLocator(subs=(1.0, 2.0, 5.0))
 
 
 def _no_words() -> Any:

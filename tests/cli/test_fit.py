@@ -93,7 +93,7 @@ def test_a_release_is_fitted_and_its_model_asked(
         ("fit r.parquet -o m.json", "exists"),
         ("fit r.parquet -o y.json --order 5", "use 2 or 3"),
         ('query m.json "SELECT COUNT(*) FROM t WHERE age < 40"', "its cuts are 25, 50, 75"),
-        ('query m.json "SELECT AVG(age) FROM t"', "perturbed in bins"),
+        ('query m.json "SELECT AVG(age) FROM t"', "known in bins"),
         (
             'query r.parquet "SELECT smoker, pet, age, ill, COUNT(*) FROM t GROUP BY 1, 2, 3, 4"',
             "fit a model",

@@ -65,6 +65,19 @@ def test_sparse_baskets_are_counted_by_row_and_dense_ones_by_column() -> None:
         assert bitmaps._rows_are_cheaper(bits, np.arange(200, dtype=np.int32), pairs) is by_row
 
 
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.2])
+def test_pairs_from_lists(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bitmaps, "_worth_compiling", lambda work: False)
+    matrix = np.random.default_rng(3).random((3_001, 60)) < density
+    bits = Bits.from_csr(*Bits.from_dense(matrix).to_csr(), 60)
+    chosen = np.array([59, 2, *range(5, 50)])
+    number = matrix[:, chosen].astype(np.int64)
+    np.testing.assert_array_equal(pair_counts(bits, chosen), number.T @ number)
+    np.testing.assert_array_equal(bits.counts(), matrix.sum(axis=0))
+    pairs = np.array(list(combinations(range(60), 2)), dtype=np.int32)
+    assert (bitmaps._pairs_by_list(bits, pairs) is None) == (density == 0.2)
+
+
 def test_no_rows_and_no_itemsets(way: str) -> None:
     assert itemset_counts(Bits.zeros(0, 3), np.array([[0, 1], [1, 2]])).tolist() == [0, 0]
     assert itemset_counts(Bits.zeros(5, 3), np.zeros((0, 2), dtype=np.int32)).tolist() == []

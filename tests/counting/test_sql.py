@@ -137,12 +137,13 @@ def test_many_questions_take_one_statement(
         lambda self, statement: sent.append(statement) or fetch(self, statement),
     )
     fresh = SqlCounter(counter.domain, counter.relation)
+    assert fresh.rows == ARRAYS.rows
+    sent.clear()  # all columns were looked at, once
     for found, question in zip(fresh.count_many(pairs), pairs, strict=True):
         assert np.array_equal(found, ARRAYS.count(question))
-    assert ["GROUPING SETS" in statement for statement in sent].count(True) == 1
-    assert len(sent) == 3  # what the columns hold, and whether it is in their domain
+    assert len(sent) == 1 and "GROUPING SETS" in sent[0]
     fresh.count_many(pairs)
-    assert len(sent) == 3  # an answer is remembered
+    assert len(sent) == 1  # an answer is remembered
 
 
 @settings(max_examples=25)

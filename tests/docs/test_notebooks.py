@@ -77,3 +77,22 @@ def test_a_notebook_shows_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     axes = release.marginal(["smoker"]).plot()
     assert pyplot.get_fignums() and pyplot.gcf() is axes.figure
     pyplot.close("all")
+
+
+def test_every_figure_of_a_notebook_is_shown_not_only_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib import pyplot
+
+    def first(**how: Any) -> Any:  # Jupyter's backend turns it on when it is loaded
+        matplotlib.interactive(True)
+        return made(**how)
+
+    made = pyplot.figure
+    monkeypatch.setattr(plots, "in_notebook", lambda: True)
+    monkeypatch.setattr(pyplot, "figure", first)
+    monkeypatch.setitem(matplotlib.rcParams, "interactive", False)
+    sf.Answer(5.0, 1.0).plot()
+    assert matplotlib.is_interactive()  # else Jupyter shows nothing of what is drawn later
+    pyplot.close("all")

@@ -411,7 +411,7 @@ def test_itemsets_are_counted_as_in_memory(session, baskets):
     relation, provenance, _ = spark_release(session, baskets)
     reports = provenance.mechanism.reports
     packing = PackedBaskets(reports, (reports.attributes[0],))
-    counter = SparkBaskets(relation.frame.repartition(3), packing)
+    counter = SparkBaskets(relation.frame.repartition(3), packing, ROWS)
     bits = open_release(baskets).table.columns[0]
     assert isinstance(bits, Bits)
     assert (counter.rows, counter.items) == (ROWS, 12)
@@ -426,7 +426,7 @@ def test_records_are_packed_one_bit_a_cell(session, release):
     relation, provenance, _ = spark_release(session, release)
     reports = provenance.mechanism.reports
     parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
-    counter = SparkBaskets(relation.frame, PackedBaskets(reports, parts))
+    counter = SparkBaskets(relation.frame, PackedBaskets(reports, parts), ROWS)
     table = open_release(release).table
     itemsets = np.array([[sex, 2 + pay] for sex in range(2) for pay in range(3)], dtype=np.int32)
     expected = np.histogram2d(table.column("sex"), table.column("pay.scale"), bins=(2, 3))[0]

@@ -587,7 +587,7 @@ def test_bins_are_asked_on_their_cuts():
         assert abs(mine.value - true.value) < 5 * mine.stderr
     with pytest.raises(DataError, match="its cuts are 40, 60"):
         query(release, "SELECT COUNT(*) FROM t WHERE age > 45")
-    with pytest.raises(QueryError, match="perturbed in bins"):
+    with pytest.raises(QueryError, match="known in bins"):
         query(release, "SELECT AVG(age) FROM t")
     assert [row["age"] for row in query(release, "SELECT age, COUNT(*) FROM t GROUP BY age")] == [
         "[18,40)",

@@ -15,13 +15,16 @@ from scipy.special import ndtr
 import sfumato as sf
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source
-from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable
+from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.hadamard import HadamardResponse
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.subset_selection import SubsetSelection
+from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.model.files import model_to_dict, open_model, save_model
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
@@ -167,6 +170,55 @@ def test_a_model_survives_its_file(model: Model, tmp_path: Path) -> None:
     assert described["fitted_to"]["rows"] == 30_000 and described["order"] == 3
     with pytest.raises(FileError, match="already there"):
         save_model(model, path)
+
+
+NUMBERED = Domain(
+    (
+        Numeric("age", 0, 39, cuts=(10, 20, 30), public=True),
+        Category("smoker", ("no", "yes")),
+        Category("pet", ("cat", "dog", "eel")),
+    )
+)
+
+
+def aged(rows: int = 20_000) -> Table:
+    """People whose age is public, a number, and tells whether they smoke."""
+    rng = np.random.default_rng(8)
+    age = rng.integers(0, 40, rows)
+    smokes = (rng.random(rows) < age / 50).astype(np.uint8)
+    return Table(NUMBERED, (age.astype(np.uint8), smokes, rng.integers(0, 3, rows).astype("u1")))
+
+
+@pytest.mark.parametrize("named", [HadamardResponse, UnaryEncoding, SubsetSelection, BitFlip])
+def test_a_model_of_reports_in_other_columns_survives_its_file(
+    named: type[Mechanism], tmp_path: Path
+) -> None:
+    """A symbol, or bits, stand for all private columns; a public number is beside them."""
+    model = fit_release(perturb(aged(), named.promising(PROMISE, NUMBERED), seeded(3)))
+    save_model(model, tmp_path / "m.json")
+    again = open_model(tmp_path / "m.json")
+    truth = Exact(aged())
+    for names in (["age"], ["smoker"], ["age", "smoker"], ["smoker", "pet", "age"]):
+        found, kept = model.marginal(names), again.marginal(names)
+        np.testing.assert_allclose(kept.value, found.value)
+        np.testing.assert_allclose(kept.stderr, found.stderr, rtol=1e-6, atol=1e-6)
+        away = np.abs(found.value - truth.marginal(names).value)
+        assert (away <= 5 * found.stderr + 1e-6).all()
+
+
+def test_a_number_is_known_in_the_bins_of_the_law() -> None:
+    """A range inside of a bin was once answered as the whole bin."""
+    mechanism = Questionnaire.promising(PROMISE, NUMBERED)
+    model = fit_release(perturb(aged(), mechanism, seeded(3)))
+    with pytest.raises(SfumatoError, match="10, 20, 30"):
+        sf.query(model, "SELECT COUNT(*) FROM t WHERE age BETWEEN 10 AND 14 AND smoker = 'yes'")
+    with pytest.raises(SfumatoError, match="sum or average"):
+        sf.query(model, "SELECT AVG(age) FROM t")
+    bins = sf.query(model, "SELECT age, COUNT(*) AS n FROM t GROUP BY age").to_dict()["rows"]
+    assert [row["age"] for row in bins] == ["[0,10)", "[10,20)", "[20,30)", "[30,39]"]
+    assert sf.NaiveBayes("smoker").fit(model).score(Exact(aged())) > 0.6
+    split = sf.DecisionTree("smoker").fit(model).tree_.root.split
+    assert split is not None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded
 from sfumato.reproduce import fp_nfp
-from sfumato.reproduce.base import Reproduction, Settings
+from sfumato.reproduce.base import Cell, Reproduction, Row, Runs, Settings
 from sfumato.source import perturb
 
 
@@ -97,3 +97,13 @@ def test_removing_from_lists_adds_nothing() -> None:
     left = Bits.from_csr(offsets, items, truth.items).to_dense()
     assert not (left & ~truth.to_dense()).any()
     assert left.sum() / truth.to_dense().sum() == pytest.approx(0.9, abs=5 * np.sqrt(0.09 / 60_000))
+
+
+@pytest.mark.parametrize(("lists", "words"), [(1.0, "shape only"), (9.0, "misses in shape")])
+def test_seconds_of_another_machine_are_judged_by_their_order(lists: float, words: str) -> None:
+    timed = (Cell(300, Runs((2.0,))), Cell(43, Runs((lists,))))
+    row = Row(("retail",), timed)
+    said = fp_nfp.judged_by_order([row])
+    assert said.startswith(f"{words}: ") and f"on {int(lists < 2)} of 1 data sets" in said
+    table = Reproduction("t", "T", ("data",), ("bitmaps (s)", "lists (s)"), (row,), said=said)
+    assert table.verdict == said

@@ -219,3 +219,19 @@ def test_versions_are_no_days():
 def test_a_few_days_are_a_category(days, kept):
     words = [f"2026-11-{1 + row % days:02}" for row in range(900)]
     assert ("seen" in proposed(seen=words, sex=["f", "m"] * 450).names) == kept
+
+
+def test_what_a_schema_tells_of_single_people_is_said() -> None:
+    """The ends of a number are someone's, and a rare word is that of few; round ends are not."""
+    rows = 400
+    data = {
+        "cost": [5.25 + 61.5 * (row % 300) for row in range(rows)],
+        "age": [row % 100 for row in range(rows)],
+        "share": [row % 51 / 100 for row in range(rows)],
+        "ward": ["cardiology" if row else "leprosy" for row in range(rows)],
+        "sex": ["f" if row % 2 else "m" for row in range(rows)],
+    }
+    ends, rare = propose(data).told
+    assert "least and the largest value of 'cost', which" in ends
+    assert "all values of 'ward', some of them those of fewer than 5 rows" in rare
+    assert propose({"age": data["age"], "sex": data["sex"]}).told == ()

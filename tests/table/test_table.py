@@ -10,6 +10,7 @@ import numpy as np
 import pandas
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.bits import Bits
@@ -17,7 +18,9 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
-from sfumato.table import Provenance, Table, perturb_table, read
+from sfumato.table import Provenance, Table, perturb_table, read, reader_of
+from sfumato.table.groups import AskedPeople
+from sfumato.table.turns import Turn
 
 DOMAIN = Domain(
     (
@@ -224,3 +227,14 @@ def test_a_description_that_makes_no_sense(table, change, words):
     frame = release.to_arrow().replace_schema_metadata({b"sfumato": json.dumps(description)})
     with pytest.raises(FileError, match=words):
         read(frame)
+
+
+def test_whom_a_round_asks_does_not_hang_on_how_the_file_is_read(tmp_path) -> None:
+    path, domain = tmp_path / "n.parquet", Domain((Numeric("n", 0, 999),))
+    pq.write_table(pa.table({"n": np.arange(1000)}), path)
+    asked = AskedPeople(reader_of(path), Turn("0" * 32, 1))
+    read = [
+        np.concatenate([columns[0] for columns in asked.batches(domain, rows)])
+        for rows in (1000, 64)
+    ]
+    assert 300 < len(read[0]) < 500 and np.array_equal(*read)

@@ -129,13 +129,10 @@ class Product(Channel):
         return any(factor.repeats for factor in self.factors)
 
     def second(self, first: Counts, other: Counts) -> Counts:
-        """Factors that count a report several times are spread out (`Channel.spread_out`), so that
-        the moment of the product is a sum of products; the others follow by their adjoint.
-        """
+        """Factors that count a report several times first; the others follow by their adjoint."""
         if not self.repeats:
             return self.adjoint(first * other)
-        pairs = [self._spread_out(weights) for weights in (first, other)]
-        table = (pairs[0] * pairs[1]).sum(axis=-1)  # (batch, done inputs…, waiting outputs…)
+        table = self._repeated(first, other)
         repeating = [factor for factor in self.factors if factor.repeats]
         single = [factor for factor in self.factors if not factor.repeats]
         table = table.reshape(-1, *(size for factor in single for size in factor.outputs))
@@ -154,7 +151,21 @@ class Product(Channel):
         turned = table.reshape(-1, *sizes).transpose(*(np.argsort(order) + 1), 0)
         return unbatched(turned, first, self.outputs, self.inputs)
 
-    def _spread_out(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
+    def _repeated(self, first: Counts, other: Counts) -> Counts:  # (batch, inputs, outputs left)
+        """The moments of the factors that count a report several times: those of one are its own;
+        several are spread out (`Channel.spread_out`), so that the moment is a sum of products.
+        """
+        repeating = [factor for factor in self.factors if factor.repeats]
+        if len(repeating) > 1:
+            return np.asarray((self._spread_out(first) * self._spread_out(other)).sum(axis=-1))
+        own = repeating[0]
+        tables = [self._moved(weights) for weights in (first, other)]
+        batch, width = len(tables[0]), math.prod(own.outputs)
+        parts = [np.moveaxis(table.reshape(batch, width, -1), 1, 0) for table in tables]
+        found = own.second(*(part.reshape(*own.outputs, -1) for part in parts))
+        return np.moveaxis(found.reshape(math.prod(own.inputs), batch, -1), 0, 1)
+
+    def _moved(self, weights: Counts) -> Counts:  # (batch, outputs that repeat, other outputs)
         table = batched(weights, self.outputs)
         moved = [
             axis
@@ -163,7 +174,10 @@ class Product(Channel):
             if factor.repeats is kind
             for axis in axes
         ]
-        table = np.moveaxis(table.transpose(*moved, len(self.outputs)), -1, 0)
+        return np.moveaxis(table.transpose(*moved, len(self.outputs)), -1, 0)
+
+    def _spread_out(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
+        table = self._moved(weights)
         batch, terms, done = len(table), 1, 1
         table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
         for factor in self.factors:

@@ -126,14 +126,14 @@ def classify(
     exact = None if truth is None else read_truth(truth, source)
     with telling() as told:
         classifier.fit(source, progress=lambda share: told("growing the tree", share))
-    records = read_test(test, classifier, source) if test is not None else None
-    found = judged(classifier, source, records if records is not None else exact)
-    direct = make(model, target, features, options).fit(exact) if exact is not None else None
-    compared = (
-        judged(direct, source, records if records is not None else exact)
-        if direct is not None
-        else None
-    )
+        told("judging it", None)
+        records = read_test(test, classifier, source) if test is not None else exact
+        found = judged(classifier, source, records)
+        direct = None if exact is None else make(model, target, features, options)
+        compared = None
+        if direct is not None:
+            direct.fit(exact, progress=lambda share: told("growing one from the truth", share))
+            compared = judged(direct, source, records)
     where = judged_on(test, truth)
     if plot is not None:
         draw(classifier, found, where, origin_of(file, source), plot)

@@ -33,12 +33,13 @@ def schema(
     Example: sfumato schema census.csv -o census.toml
     """
     proposal = propose(reader_of(data, form))
+    notes = [*proposal.notes, *proposal.told]
     if output is not None:
         _save(proposal.domain.to_toml(), output, force)
     if json:
-        print_json({"schema": proposal.domain.to_dict(), "notes": list(proposal.notes)})
+        print_json({"schema": proposal.domain.to_dict(), "notes": notes})
         return
-    print_notes(proposal.notes)
+    print_notes(notes)
     if output is None:
         print(proposal.domain.to_toml(), end="")
 

@@ -44,10 +44,11 @@ def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int6
         return np.full(number, bits.rows, dtype=np.int64)
     if length == 1:
         return bits.counts()[sets[:, 0]]
-    if not _worth_compiling(number * bits.words.shape[1]):
-        return _counts_by_numpy(bits, sets)
-    if length == 2 and _rows_are_cheaper(bits, np.unique(sets), number):
-        return _pairs_by_row(bits, sets)
+    if not _worth_compiling(number * _words_across(bits)):
+        listed = _pairs_by_list(bits, sets) if length == 2 and bits.in_lists else None
+        return _counts_by_numpy(bits, sets) if listed is None else listed
+    if length == 2 and _rows_are_cheaper(bits, items := _occurring(bits, sets), number):
+        return _pairs_by_row(bits, sets, items)
     counts = np.zeros(number, dtype=np.int64)
     _kernels().count_itemsets(bits.words, sets, _shared_heads(sets), counts)
     return counts
@@ -99,7 +100,7 @@ def _rows_are_cheaper(bits: Bits, items: NDArray[np.int32], pairs: int) -> bool:
     """Whether walking over the pairs inside each basket beats intersecting columns: so for sparse
     baskets.
     """
-    work = pairs * bits.words.shape[1]
+    work = pairs * _words_across(bits)
     ones = int(bits.counts()[items].sum())
     if len(items) ** 2 * 4 > bits.words.nbytes + (1 << 26):
         return False
@@ -111,13 +112,54 @@ def _rows_are_cheaper(bits: Bits, items: NDArray[np.int32], pairs: int) -> bool:
     return bool(ones * _LIST_COST + within * _PAIR_COST < work)
 
 
-def _pairs_by_row(bits: Bits, pairs: NDArray[np.int32]) -> NDArray[np.int64]:
-    items = np.unique(pairs)
+def _occurring(bits: Bits, sets: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The items of some sets, ascending."""
+    return np.flatnonzero(np.bincount(sets.ravel(), minlength=bits.items)).astype(np.int32)
+
+
+def _pairs_by_list(bits: Bits, pairs: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """The counts of pairs from the lists of items, item by the next, the one after it and so on;
+    None where baskets are so large that to intersect columns is cheaper.
+    """
+    items = _occurring(bits, pairs)
+    place = np.full(bits.items, -1, dtype=np.int64)
+    place[items] = np.arange(len(items))
+    offsets, listed = bits.to_csr()
+    row, held = np.repeat(np.arange(bits.rows), np.diff(offsets)), place[listed]
+    row, held = row[held >= 0], held[held >= 0]
+    sizes = np.bincount(row)
+    if int((sizes * (sizes - 1)).sum()) * _PAIR_COST > 2 * len(pairs) * _words_across(bits):
+        return None
+    found = np.zeros(len(items) ** 2, dtype=np.int64)
+    for apart in range(1, int(sizes.max(initial=0))):
+        same = np.flatnonzero(row[apart:] == row[:-apart])
+        _add_ones(found, held[same] * len(items) + held[same + apart])
+    first, second = np.sort(place[pairs], axis=1).T
+    return found[first * len(items) + second]
+
+
+def _add_ones(total: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+    """Add one for every place named."""
+    if len(places) * 8 > len(total):
+        total += np.bincount(places, minlength=len(total))
+    else:
+        np.add.at(total, places, 1)
+
+
+def _words_across(bits: Bits) -> int:
+    """How many words a column has."""
+    return -(-bits.rows // WORD_BITS)
+
+
+def _pairs_by_row(
+    bits: Bits, pairs: NDArray[np.int32], items: NDArray[np.int32]
+) -> NDArray[np.int64]:
     matrix = np.zeros((len(items), len(items)), dtype=np.int32)
     _kernels().count_pairs_by_row(bits.words, items, matrix)
-    first, second = np.searchsorted(items, np.sort(pairs, axis=1)).T
-    counts: NDArray[np.int64] = matrix[first, second].astype(np.int64)
-    return counts
+    place = np.zeros(bits.items, dtype=np.intp)
+    place[items] = np.arange(len(items))
+    first, second = place[pairs[:, 0]], place[pairs[:, 1]]
+    return matrix[np.minimum(first, second), np.maximum(first, second)].astype(np.int64)
 
 
 def _worth_compiling(work: int) -> bool:

@@ -32,6 +32,10 @@ class Part:
             return itemset_counts(self.bits, itemsets)
         wanted = _keys(itemsets)
         keys, counts = self.known.get(length, (wanted[:0], np.zeros(0, np.int64)))
+        if _goes_on(keys, wanted):
+            fresh = itemset_counts(self.bits, itemsets)
+            self.known[length] = np.concatenate([keys, wanted]), np.concatenate([counts, fresh])
+            return fresh
         places = np.searchsorted(keys, wanted)
         found = np.zeros(number, dtype=bool)
         inside = places < len(keys)
@@ -81,6 +85,13 @@ class Parts:
     def extended(self, bits: Bits) -> Parts:
         """The same baskets and some more; what is known of the old parts stays known."""
         return Parts((*self.parts, Part(bits)))
+
+
+def _goes_on(keys: NDArray[Any], wanted: NDArray[Any]) -> bool:
+    """Whether what is wanted stands sorted behind all that is known, as the candidates of a search
+    do; a key has no two rows.
+    """
+    return bool((not len(keys) or keys[-1] < wanted[0]) and (wanted[1:] > wanted[:-1]).all())
 
 
 def _keys(itemsets: NDArray[np.int32]) -> NDArray[Any]:

@@ -251,8 +251,8 @@ class Bins(Attribute):
             ]
             if not near:
                 raise DataError(
-                    f"{plain_number(cut)} does not fall on the cuts of '{self.name}', which was "
-                    "perturbed in bins",
+                    f"{plain_number(cut)} does not fall on the cuts of '{self.name}', which is "
+                    "known in bins only",
                     hint=f"its cuts are {listing(map(plain_number, inner))}",
                 )
             places.append(near[0])

@@ -85,23 +85,23 @@ class Cells:
         """This partition as one of the cells of a finer partition of the same axis."""
         if self.key == fine.key:
             return Cells(self.attribute, self.labels, np.arange(self.size))
-        firsts = fine._firsts()
-        group = self.assign(firsts).astype(np.intp) if self.item is None else np.arange(2)
-        if not set(self._firsts().tolist()) <= set(firsts.tolist()) or (
-            self.starts is None
-            and not np.array_equal(group[fine.assign(np.arange(len(self.group)))], self.group)
-        ):
+        if self.item is not None:
+            return Cells(self.attribute, self.labels, np.arange(2))
+        runs = np.union1d(self._begins(), fine._begins())
+        coarse, small = self.assign(runs).astype(np.intp), fine.assign(runs)
+        group = np.zeros(fine.size, dtype=np.intp)
+        group[small] = coarse
+        if not np.array_equal(group[small], coarse):
             raise ParameterError(
                 f"the cells {listing(self.labels)} of '{self.name}' split cells of "
-                f"{listing(fine.labels)}"
+                f"{listing(fine.labels)}",
+                hint="ask about these cells, or about several of them together",
             )
         return Cells(self.attribute, self.labels, group)
 
-    def _firsts(self) -> NDArray[Any]:
-        """The first code of each cell."""
-        first = np.zeros(self.size, dtype=np.int64)
-        first[self.group[::-1]] = np.arange(len(self.group))[::-1]
-        return first if self.starts is None else self.starts[first]
+    def _begins(self) -> NDArray[Any]:
+        """Codes at which the cell may change."""
+        return np.arange(len(self.group)) if self.starts is None else self.starts
 
     def code(self, label: str) -> int:
         """The cell with this label."""

@@ -80,10 +80,21 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """The number as notebooks show it."""
-        low, high = self.interval()
-        line = (f"{self.value:,.6g}", f"{self.stderr:,.3g}", f"{low:,.6g} to {high:,.6g}")
+        known = math.isfinite(self.stderr) and self.stderr > 0
+        form = f",.{decimals(self.stderr)}f" if known else ",.12g"
+        value, low, high = (format(part, form) for part in (self.value, *self.interval()))
+        line = (value, f"{self.stderr:,.3g}", f"{low} to {high}")
         notes = () if self.assumes is None else (f"assumes {self.assumes}",)
         return html_table(("value", "± stderr", "95 % interval"), [line], notes=notes)
+
+
+def decimals(stderr: float) -> int:
+    """How many decimals of a number are worth showing: two digits of its error, which is above 0.
+
+    >>> decimals(143), decimals(0.0123)
+    (0, 3)
+    """
+    return min(15, max(0, 1 - math.floor(math.log10(stderr))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ class Ranges(SquareWave):
     summary = "one or two numbers a person, for ranges of several numbers at once"
     starts: tuple[tuple[int, ...], ...]  # where the cells of each private column begin
     upper: tuple[int, ...]  # the first cell of each column's upper side
-    waves: int = round(WAVES * ONE)  # of 2^32, how many are asked about one number
+    waves: int  # of 2^32, how many are asked about one number
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -336,8 +336,7 @@ class _Search:
             if lost is not None:
                 return lost
             alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
-            most = most_by_subsets(subsets, below.support, below.stderr)
-            part = Tier(itemsets, subsets, measured, most)
+            part = Tier(itemsets, subsets, measured, self._most(subsets, below))
             parts.append(part.take(alive))
             if not self.supports.exact:
                 seen.append(part.candidates(self.supports.rows).sample(FITTED))
@@ -347,6 +346,12 @@ class _Search:
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
+
+    def _most(self, subsets: NDArray[np.int32], below: Candidates) -> Floats:
+        """The most that each support can be, which matters where it is not known."""
+        if self.supports.exact:
+            return np.ones(len(subsets))
+        return most_by_subsets(subsets, below.support, below.stderr)
 
     def _probed(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
@@ -672,7 +677,7 @@ class Itemsets(Framed):
             (
                 ", ".join(row.items),
                 f"{row.support:.4f}",
-                f"{row.stderr:.2g}",
+                f"{row.stderr:.4f}",
                 f"{row.probability:.2f}",
                 row.status,
             )

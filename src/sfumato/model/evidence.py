@@ -27,7 +27,7 @@ class LawEvidence(Evidence):
 
     The covariances count the people as a sample. A share that the law leaves open by half of its
     size or more is known on the scale of its logarithm: the error is no less than what that scale
-    allows, and no more for it than what reports alone leave open.
+    allows. Beyond its slope nothing is more open than reports alone leave it.
     """
 
     counts: NDArray[Any]  # the shape of the cells
@@ -94,7 +94,7 @@ class LawEvidence(Evidence):
         known, bends, sight = np.split(summed, ends)
         error = _length(known) / np.maximum(size, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
-        told = np.concatenate([known, bends * counted])
+        told = _within(np.concatenate([known, bends * counted]), known, sight)
         stated, least = _length(told), np.maximum(_reach(error, size, sight), WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
         return np.asarray(told * np.maximum(least / open_at_all, 1.0))
@@ -107,7 +107,17 @@ class LawEvidence(Evidence):
 
 def far_out(counts: NDArray[Any], slopes: NDArray[Any]) -> bool:
     """Whether some cell needs to know what reports alone leave open; slopes are (cells, n)."""
-    return bool((_length(slopes.T) > OPEN * counts.ravel()).any())
+    return bool((_length(slopes.T) > KNOWN * counts.ravel()).any())
+
+
+def _within(told: NDArray[Any], known: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:
+    """Sums with their bends, no longer than what reports alone leave open: a draw whose logarithms
+    go several units out moves a rare share further than any report would let it.
+    """
+    if not len(sight):
+        return told
+    most = np.maximum(_length(known), _length(sight))
+    return np.asarray(told * np.minimum(most / np.maximum(_length(told), 1e-300), 1.0))
 
 
 def _reach(error: NDArray[Any], size: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:

@@ -29,7 +29,8 @@ from sfumato.model.local import likelihood_over
 from sfumato.model.model import Model
 from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.observation import CellTally
+from sfumato.model.whole import Whole, whole_tally
+from sfumato.observation import CellTally, Tally
 from sfumato.received import Received, slips_told
 
 MOST_COUNTS = 1 << 20
@@ -74,7 +75,8 @@ def _counts(model: Model) -> NDArray[Any]:
     if isinstance(reports, Answers | NumberReports):
         return reports.counts
     assert isinstance(reports, Tallies)
-    cells = math.prod(reports.shape)
+    tally = whole_tally(reports.mechanism, reports.columns)
+    cells = max(math.prod(reports.shape), math.prod(tally.shape))
     if cells > MOST_COUNTS:
         raise Unanswerable(
             f"a model of {cells:,} cells is not written down: it asks the release for what it "
@@ -82,7 +84,7 @@ def _counts(model: Model) -> NDArray[Any]:
             hint="fit it where it is used (--fit), and keep the release",
             cells=cells,
         )
-    return np.asarray(reports.count(CellTally(reports.columns)))
+    return np.asarray(reports.count(tally))
 
 
 def _whole_numbers(counts: NDArray[Any]) -> list[int]:
@@ -134,16 +136,14 @@ def _reports(
     where: str,
 ) -> Answers | Tallies:
     seen = mechanism.observe(columns[public : public + 1])
-    tally = CellTally(columns)
     if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
-        tally = CellTally((*columns[:public], *seen.tally.cells))
-    table = _table(counts, tally, where)
-    if isinstance(seen.channel, Questions):
-        return answers_of(seen.channel, columns, public, table)
-    return tallies_of(mechanism, columns, public, table)
+        asked = CellTally((*columns[:public], *seen.tally.cells))
+        return answers_of(seen.channel, columns, public, _table(counts, asked, where))
+    tally = whole_tally(mechanism, columns)
+    return tallies_of(mechanism, columns, public, Whole(tally, _table(counts, tally, where)))
 
 
-def _table(counts: NDArray[Any], tally: CellTally, where: str) -> NDArray[Any]:
+def _table(counts: NDArray[Any], tally: Tally, where: str) -> NDArray[Any]:
     """Counts in the shape of a tally."""
     if counts.size != math.prod(tally.shape):
         raise FileError(

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError, Unanswerable
-from sfumato.estimation.evidence import gathered
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.numbers import NumberModel
 from sfumato.model.reports import Answers, Reports, Tallies
 from sfumato.model.rounds import check_rounds, reports_of
-from sfumato.observation import CellTally, Tally
+from sfumato.model.whole import Whole, counts_itself
+from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
 
 MOST_ITEMS = 20  # items of baskets that a model holds
@@ -148,8 +148,9 @@ def _reports(
         counts = release.counter.count((*columns[:public], *seen.tally.cells))
         return answers_of(seen.channel, columns, public, counts)
     shape = tuple(part.size for part in columns)
-    if is_dense(shape, order) and _counts_itself(release.mechanism):
-        return tallies_of(release.mechanism, columns, public, release.counter.count(columns))
+    if is_dense(shape, order) and counts_itself(release.mechanism):
+        whole = Whole(CellTally(columns), release.counter.count(columns))
+        return tallies_of(release.mechanism, columns, public, whole)
     ordered = tuple(map(is_ordered, columns))
     return Tallies(
         release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
@@ -158,11 +159,6 @@ def _reports(
 
 def _counted(release: Release) -> Any:
     return lambda tally: tally.count(release.counter)
-
-
-def _counts_itself(mechanism: Mechanism) -> bool:
-    """Whether every tally is a sum of the table of all columns."""
-    return mechanism.item_law is None and mechanism.private_reports == mechanism.domain.private
 
 
 def answers_of(
@@ -181,19 +177,8 @@ def answers_of(
 
 
 def tallies_of(
-    mechanism: Mechanism,
-    columns: tuple[Cells, ...],
-    public: int,
-    table: NDArray[Any],
+    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, whole: Whole
 ) -> Tallies:
-    """Reports whose table over all columns is known: any tally is a sum of it."""
-    names = [part.name for part in columns]
-
-    def count(tally: Tally) -> NDArray[Any]:
-        assert isinstance(tally, CellTally)
-        axes = [names.index(part.name) for part in tally.cells]
-        merges = [p.within(columns[a]) for p, a in zip(tally.cells, axes, strict=True)]
-        return gathered(table, axes, merges)
-
+    """Reports of which the counts of all columns at once are known."""
     ordered = tuple(map(is_ordered, columns))
-    return Tallies(mechanism, columns, public, float(table.sum()), ordered, count)
+    return Tallies(mechanism, columns, public, whole.people, ordered, whole.part)

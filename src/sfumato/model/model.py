@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -59,7 +59,15 @@ class Model(Source):
 
     @property
     def domain(self) -> Domain:
-        return self.mechanism.domain
+        """That of the records, numbers in the bins that the law has: it knows nothing finer."""
+        return self._binned
+
+    @cached_property
+    def _binned(self) -> Domain:
+        records = self.mechanism.domain
+        cut = {part.name for part in self.columns if part.starts is not None}
+        attributes = (a.bins() if a.name in cut else a for a in records)  # type: ignore[attr-defined]
+        return replace(records, attributes=tuple(attributes))
 
     @property
     def rows(self) -> int:
@@ -68,11 +76,6 @@ class Model(Source):
     @cached_property
     def _axes(self) -> dict[str, int]:
         return {part.name: axis for axis, part in enumerate(self.columns)}
-
-    def cells(self, name: str) -> Cells:
-        if name in self._axes:
-            return self.columns[self._axes[name]]
-        return super().cells(name)
 
     @cached_property
     def dense(self) -> bool:
@@ -161,10 +164,16 @@ class Model(Source):
             TRIALS,
             seen.shape[1],
         )
-        merges = [part.within(self.columns[axis]) for part, axis in zip(cells, places, strict=True)]
+        merges = [part.within(self._held(part)) for part in cells]
         kept = [axes.index(place) for place in places]
         trivial = kept == sorted(kept) and all(part.trivial for part in merges)
         return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
+
+    def _held(self, part: Cells) -> Cells:
+        """The cells that the law has of a column, as codes of numbers or as bins."""
+        if isinstance(part.attribute, Numeric):
+            return self.columns[self._axes[part.name]]
+        return self.cells(part.name)
 
     def _sight(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
@@ -182,7 +191,8 @@ class Model(Source):
         return self._axes[part.name]
 
     def supports(self) -> Supports:
-        return ModelSupports(self.columns, self.rows, self.marginal, exact=False)
+        columns = tuple(map(self.cells, self._axes))
+        return ModelSupports(columns, self.rows, self.marginal, exact=False)
 
     def __repr__(self) -> str:
         return (

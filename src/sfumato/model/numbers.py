@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats
 from sfumato.channels.window import Windowed
-from sfumato.domain import Cells, Numeric
+from sfumato.domain import Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
@@ -104,6 +104,9 @@ class NumberReports:
                 found.append(Measurement.answered(places, **told))
         return tuple(found)
 
+    def unbiased(self, axes: Axes) -> Floats | None:
+        return None  # the measurements of any numbers are all that the reports say of them
+
     def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
         """What the answers about two numbers say of those that are asked about; None for
         nothing.
@@ -138,6 +141,13 @@ class NumberModel(Model):
     def of(cls, reports: NumberReports, fitted_to: dict[str, Any], known: Any = None) -> Model:
         """The model of what was counted."""
         return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known)
+
+    @property
+    def domain(self) -> Domain:
+        return self.mechanism.domain  # numbers stay numbers: any ranges can be counted
+
+    def cells(self, name: str) -> Cells:
+        return self.columns[self._axes[name]] if name in self._axes else super().cells(name)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]

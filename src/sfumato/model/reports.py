@@ -11,16 +11,18 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
-from sfumato.channels.questions import Question
+from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.observation import CellTally, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
+SHOWN = 8  # public cells within each of which the questions are solved for their unbiased errors
 
 
 class Reports(Protocol):
@@ -51,6 +53,11 @@ class Reports(Protocol):
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         """All that the reports say of these axes (ascending) alone: measurements of positions
         within `axes`, whose likelihood is that of the reports.
+        """
+
+    def unbiased(self, axes: Axes) -> Floats | None:  # (cells, cells)
+        """The covariance of unbiased shares of the cells of these axes (ascending), the people held
+        fixed, where all reports together say more of them than `measurements`; None where not.
         """
 
 
@@ -106,6 +113,28 @@ class Answers:
         for (inside, _), numbers in pooled.items():
             found.append(self._measured(axes, inside, numbers))
         return tuple(found)
+
+    @cached_property
+    def _system(self) -> System:
+        return System(self.shape[self.public :], self.questions, self.gamma)
+
+    def unbiased(self, axes: Axes) -> Floats | None:
+        """By generalised least squares over all questions, as the release itself answers: folded
+        ones that hold more than these axes speak there too.
+        """
+        own = tuple(axis - self.public for axis in axes if axis >= self.public)
+        shown = tuple(self.shape[axis] for axis in axes if axis < self.public)
+        if not own or not self.held(axes) or math.prod(shown) > SHOWN:
+            return None
+        sizes = tuple(self.shape[axis + self.public] for axis in own)
+        view = np.arange(math.prod(sizes))
+        channel = Questions(self._system.about(own), own, view, sizes, shown)
+        rest = tuple(axis for axis in range(self.public) if axis not in axes)
+        evidence = CountEvidence(self.counts.sum(axis=rest), channel)
+        try:
+            return evidence.cell_covariance(np.arange(math.prod(channel.inputs))) / self.people**2
+        except Unanswerable:  # too few people were asked
+            return None
 
     def _measured(
         self,
@@ -198,6 +227,9 @@ class Tallies:
             )
         estimate = Estimate(cells, round(self.people), evidence_of(seen, tally, cells))
         return (Reconstruction.of(every, estimate),)
+
+    def unbiased(self, axes: Axes) -> Floats | None:
+        return None  # the measurement of any axes is all that the reports say of them
 
 
 def _same(seen: Sequence[Cells], asked: Sequence[Cells]) -> bool:

@@ -23,6 +23,11 @@ def sight(reports: Reports, axes: Axes, share: Floats) -> Floats:  # (cells,) ->
     """
     if len(share) > MOST_CELLS:
         return np.full((len(share), 1), 0.5)
+    unbiased = reports.unbiased(axes)
+    if unbiased is not None:
+        chance = (np.diag(share) - np.outer(share, share)) / reports.people
+        values, vectors = np.linalg.eigh(unbiased + chance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
     shape = tuple(reports.shape[axis] for axis in axes)
     every = Interactions.up_to(shape, tuple(reports.ordered[axis] for axis in axes), len(axes))
     known = np.eye(every.size) + _information(every, reports.measurements(axes), share)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
@@ -209,12 +210,13 @@ def classification(
     folds = min(folds, len(chosen))
     features = np.stack([column.codes[chosen] for column in keys], axis=1)
     true, released = truth.codes[chosen], release.codes[chosen]
-    wrong = np.zeros(3)
+    step, wrong = _steps(progress, model, folds), np.zeros(3)
     fold = np.arange(len(chosen)) % folds
     for held_out in range(folds):
-        progress("measuring the cost to a classifier", held_out / folds)
         test, train = fold == held_out, fold != held_out
+        step()
         by_truth = _predicted(model, features[train], true[train], features[test])
+        step()
         by_release = _predicted(model, features[train], released[train], features[test])
         wrong += [
             (by_truth != true[test]).sum(),
@@ -222,14 +224,21 @@ def classification(
             (by_release != released[test]).sum(),
         ]
     errors = wrong / len(chosen)
-    leaves = (
-        [_leaves(features, codes) for codes in (true, released)]
-        if model == "tree"
-        else [None, None]
-    )
+    leaves = _leaves(features, (true, released), step) if model == "tree" else (None, None)
     return Classification(
         model, folds, len(chosen), float(errors[0]), float(errors[1]), float(errors[2]), *leaves
     )
+
+
+def _steps(progress: Telling, model: str, folds: int) -> Callable[[], None]:
+    """Tells, each time it is called, that the next classifier is learned; before that, what learns
+    is loaded.
+    """
+    if model == "tree":
+        progress("loading scikit-learn", None)
+        _tree()
+    steps, learned = 2 * (folds + (model == "tree")), count()
+    return lambda: progress("measuring the cost to a classifier", next(learned) / steps)
 
 
 def _tree() -> Any:
@@ -279,5 +288,9 @@ def _bayes_predicted(
     return best
 
 
-def _leaves(features: NDArray[Any], labels: NDArray[Any]) -> int:
-    return int(_tree().fit(features, labels).get_n_leaves())
+def _leaves(
+    features: NDArray[Any], labels: Iterable[NDArray[Any]], step: Callable[[], None]
+) -> Iterator[int]:
+    for codes in labels:
+        step()
+        yield int(_tree().fit(features, codes).get_n_leaves())

@@ -136,7 +136,12 @@ class Identification:
             (role.name, f"{role.values:,}", f"{role.saved_by_dropping:,}") for role in self.columns
         )
         heads = ("column", "values", "fewer identifiable records without it")
-        return html_table(heads, lines, title=f"Confidential: {', '.join(self.confidential)}")
+        counted = (
+            f"{name}: of {risk.records:,} records {risk.identifiable:,} can be told apart, "
+            f"{risk.unique:,} unique and {risk.collective:,} collective"
+            for name, risk in zip(self.confidential, self.risks, strict=True)
+        )
+        return html_table(heads, lines, title="; ".join(counted))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""

@@ -138,10 +138,14 @@ class SwapRelease:
                 f"{report.objective:,.2f}",
                 "yes" if report.optimal else "no",
                 f"{report.marginal_drift:,}",
+                "–" if (told := report.cost.intruder.informed) is None else f"{told:.1%}",
             )
             for report in self.reports
         )
-        heads = ("column", "method", "changed", "objective", "optimal", "totals moved by")
+        heads = (
+            *("column", "method", "changed", "objective", "optimal", "totals moved by"),
+            "guessed of the unique",
+        )
         notes = (*self.notes, *(note for report in self.reports for note in report.notes))
         return html_table(heads, lines, notes=notes)
 

@@ -238,6 +238,8 @@ class Reproduction:
     )  # quantities drawn on a logarithmic axis
     # what is judged where no number is printed
     unprinted: str = field(default="shape only: the paper prints no numbers here", kw_only=True)
+    # the verdict where printed numbers cannot be held against ours: seconds of another machine
+    said: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -251,6 +253,8 @@ class Reproduction:
     @property
     def verdict(self) -> str:
         """How the paper's numbers stand beside ours, in a few words."""
+        if self.said:
+            return self.said
         printed = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
         if not printed:
             return self.unprinted

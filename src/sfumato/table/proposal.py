@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
-from sfumato.errors import DataError, SchemaError
+from sfumato.errors import DataError, SchemaError, listing
 from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
 from sfumato.table.baskets import ITEMS_NAME
 from sfumato.table.long import LongReader
@@ -29,6 +30,7 @@ FEW_NUMBERS = 10  # a column of numbers with no more different values than this 
 # a column of words with more different values than this keeps the most frequent and lumps the rest
 FEW_WORDS = 20
 KEPT_WORDS = 12
+FEW_PEOPLE = 5  # rows: a value that fewer hold may tell of them
 FEWEST_FLAGS = 3  # columns of yes and no that are the items of baskets, not answers of records
 ZERO_HEAVY = 0.4  # of a column: with so many zeros the first cut parts them from the rest
 # A column of nearly as many values as rows names its rows; so many rows show it without a name.
@@ -48,6 +50,7 @@ class Proposal:
 
     domain: Domain
     notes: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()  # what every release by it tells of single people
 
 
 def propose_schema(data: Any) -> Domain:
@@ -107,7 +110,36 @@ def _propose_records(reader: RecordReader) -> Proposal:
         raise SchemaError(
             f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None
         )
-    return Proposal(Domain(tuple(attributes)), tuple(notes))
+    told = _told_note([summaries[attribute.name] for attribute in attributes], attributes)
+    return Proposal(Domain(tuple(attributes)), tuple(notes), tuple(told))
+
+
+def _told_note(summaries: Sequence[Summary], attributes: Sequence[Attribute]) -> Iterator[str]:
+    """What a schema made of the data tells of single people, since every release tells it."""
+    pairs = list(zip(summaries, attributes, strict=True))
+    ends = [f"'{a.name}'" for _, a in pairs if isinstance(a, Numeric) and not _has_round_ends(a)]
+    rare = [f"'{a.name}'" for s, a in pairs if isinstance(a, Category) and s.names_few(a)]
+    if ends:
+        yield (
+            f"every release tells the least and the largest value of {listing(ends)}, which are "
+            "some person's own: round them outward in the schema"
+        )
+    if rare:
+        yield (
+            f"every release tells all values of {listing(rare)}, some of them those of fewer than "
+            f"{FEW_PEOPLE} rows: give them a common name (`other`) in the schema"
+        )
+
+
+def _has_round_ends(number: Numeric) -> bool:
+    """Whether its ends could have been chosen without a look at the data: one digit and zeros, or,
+    of whole numbers, one below.
+    """
+    low, high = float(number.min), float(number.max)
+    unit = 10.0 ** math.floor(math.log10(max(high - low, 1e-300)))
+    ends = (low, high, high + 1) if number.whole else (low, high)
+    first, *last = (abs(end / unit - round(end / unit)) < 1e-9 for end in ends)
+    return first and any(last)
 
 
 def _all_flags(summaries: dict[str, Summary]) -> bool:
@@ -262,6 +294,10 @@ class Summary:
         if words and words[-1] in ID_WORDS:
             return share > ID_SHARE
         return share >= ALL_DIFFERENT and self.told >= ROWS_TO_TELL
+
+    def names_few(self, category: Category) -> bool:
+        """Whether some value that it would have is that of few rows."""
+        return any(0 < self.words[value] < FEW_PEOPLE for value in category.values)
 
     def unsaid_note(self, attribute: Attribute | None) -> str | None:
         """Which words were taken for missing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
@@ -22,7 +21,6 @@ from sfumato.counting.sql.partitions import (
     joined,
     merged,
     rest_of,
-    spelled,
     stated_cells,
 )
 from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
@@ -79,21 +77,17 @@ class SqlCounter:
     )
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
-    _sound: set[str] = field(default_factory=set, repr=False)  # columns known to hold reports only
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
-    _found_rows: set[int] = field(default_factory=set, repr=False)  # in the tables counted so far
 
     @cached_property
     def rows(self) -> int:
-        if self.stated_rows is None or self.stated_rows not in self._found_rows:
-            # A description may be a stranger's: what it says is counted once.
-            self._check_rows(int(self.once(["rows"], self._total)))
-        return min(self._found_rows) if self.stated_rows is None else self.stated_rows
-
-    def _total(self) -> NDArray[Any]:
-        """Rows counted without a look at any column are looked at in all of them: who reads them
-        into memory refuses them whole.
+        """How many; all columns of all of them are looked at once, and a value outside its domain
+        refused, whatever is asked: who reads them into memory refuses them whole.
         """
+        # A description may be a stranger's: what it says is counted.
+        return self._check_rows(int(self.once(["rows"], self._looked_at)))
+
+    def _looked_at(self) -> NDArray[Any]:
         lists = [a for a in self.domain if _in_lists(a) and not self.relation.flags]
         for attribute in lists:
             self.item_counts(attribute)
@@ -102,9 +96,15 @@ class SqlCounter:
             found = self._fetch(self._writer.values(name)).column(0).to_pylist()
             if not set(found) <= set(columns.pop(name).labels):
                 raise _outside(name)
-        if columns:
-            self._check_columns(columns)
-        return np.asarray(self._fetch(self._writer.total()).column("n")[0].as_py())
+        return np.asarray(self._sound_rows(columns))
+
+    def _sound_rows(self, columns: Mapping[str, Attribute]) -> int:
+        """The number of rows, where all of these columns hold reports only."""
+        kinds = self._fetch(self._writer.kinds(list(columns))).schema if columns else pa.schema([])
+        found = self._fetch(self._writer.strangers(columns, kinds))
+        for name in (name for place, name in enumerate(columns) if found.column(place)[0].as_py()):
+            raise _outside(name)
+        return int(found.column("n")[0].as_py())
 
     @cached_property
     def _writer(self) -> StatementWriter:
@@ -112,6 +112,11 @@ class SqlCounter:
 
     def _fetch(self, statement: Tree) -> pa.Table:
         return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
+
+    def ask(self, statement: Tree) -> pa.Table:
+        """What a statement finds in the rows, once they were looked at."""
+        self._check_rows(self.rows)
+        return self._fetch(statement)
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
@@ -173,37 +178,14 @@ class SqlCounter:
             self._asked[question] = table
         return table
 
-    def _check_rows(self, found: int) -> None:
+    def _check_rows(self, found: int) -> int:
         if self.stated_rows is not None and found != self.stated_rows:
             raise DataError(
                 f"this release has {found:,} rows, but its description speaks of "
                 f"{self.stated_rows:,}",
                 hint="it was cut short or changed after it was perturbed",
             )
-        self._found_rows.add(found)
-
-    def check_values(self, cells: Iterable[Cells]) -> None:
-        """Refuse columns that hold a value outside their domain, looked at once: a cell that is not
-        stated would take it for its own.
-        """
-        columns: dict[str, Attribute] = {}
-        for part in cells:
-            lists = part.item is not None and not self.relation.flags
-            name = part.attribute.name if lists else part.name
-            if name not in self._sound:
-                columns[name] = part.attribute
-        for name in [name for name, a in columns.items() if name == a.name and _in_lists(a)]:
-            self.item_counts(columns.pop(name))
-        if columns:
-            self._check_columns(columns)
-
-    def _check_columns(self, columns: Mapping[str, Attribute]) -> None:
-        kinds = self._fetch(self._writer.kinds(list(columns))).schema
-        found = self._fetch(self._writer.strangers(columns, kinds))
-        for name, strange in zip(columns, found.columns, strict=True):
-            if strange[0].as_py():
-                raise _outside(name)
-        self._sound.update(columns)
+        return found
 
     def item_counts(self, attribute: Attribute) -> Mapping[str, int]:
         """How many baskets of a column of lists hold each item; one of another universe is
@@ -217,19 +199,12 @@ class SqlCounter:
                 raise _outside(attribute.name)
             counts = found.column("n").to_pylist()
             self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
-            self._sound.add(attribute.name)
         return self._held[attribute.name]
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
-        told = {
-            part.name: part.attribute
-            for axis, part in enumerate(cells)
-            if spelled(part) and (axis in listed or part.size > 1)
-        }
-        self.check_values(part for part in cells if part.name not in told)
-        found = self._fetch(self._writer.counted(cells, listed))
+        found = self.ask(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
         counts = np.stack(
             [_integers(found.column(f"n{number}")) for number in range(math.prod(sizes))], axis=1
@@ -238,15 +213,7 @@ class SqlCounter:
             found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes)
         )
         _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
-        self._check_told(told, int(_integers(found.column("n")).sum()) - int(table.sum()))
         return table.transpose(np.argsort([*grouped, *listed]))
-
-    def _check_told(self, told: Mapping[str, Attribute], missed: int) -> None:
-        """Refuse columns of words some of whose rows lie in no cell that was counted."""
-        if missed:
-            self._check_columns(told)
-            raise _outside(next(iter(told)))
-        self._sound.update(told)
 
     def _spread(
         self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]
@@ -283,8 +250,7 @@ class SqlCounter:
     def _power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:
-        self.check_values(cells)
-        found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
+        found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
         sums = np.stack(
             [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
         )
@@ -298,8 +264,7 @@ class SqlCounter:
     def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        self.check_values(cells)
-        found = self._fetch(self._writer.spreads(cells, attribute))
+        found = self.ask(self._writer.spreads(cells, attribute))
         index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
         spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
         self._check_rows(int(spreads[:, 0].sum()))
@@ -379,8 +344,7 @@ class SqlCounter:
         sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        self.check_values(axes)
-        found = self._fetch(
+        found = self.ask(
             self._writer.grouping_sets(
                 axes, list({tuple(sorted(own)): own for own in sets}.values())
             )
@@ -464,9 +428,8 @@ class RelationItemsets:
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
-        self.counter.check_values(self.cells[item][0] for item in np.unique(itemsets).tolist())
         for start in range(0, len(itemsets), ITEMSETS):
-            found = self.counter._fetch(
+            found = self.counter.ask(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
             )
             *counts, rows = [column[0].as_py() for column in found.columns]
@@ -488,33 +451,23 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
 def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
     """Leave in the place of a cell that was not stated, which holds all of them, its own rows."""
     for place, part in axes.items():
-        if not spelled(part):
-            along = np.moveaxis(table, place, 0)
-            along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
+        along = np.moveaxis(table, place, 0)
+        along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
 
 
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
     """The cells that the keys of groups stand for."""
     if keys.null_count:
         raise _outside(part.name)
-    if part.size == 2 and not spelled(part):
+    if part.size == 2:
         flags = np.asarray(keys.combine_chunks().cast(pa.int8()))
         return np.where(flags == 1, stated_cells(part)[0], rest_of(part))
     if not by_value(part):
         return _integers(keys)
     try:
-        return part.assign(_words(keys, part) if spelled(part) else part.attribute.encode(keys))
+        return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
-
-
-def _words(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
-    """The codes of words of a column; none stands for another here, as `other` does in a file."""
-    labels = pa.array(part.attribute.labels, pa.string())
-    codes = pc.index_in(keys.cast(pa.string()), value_set=labels)
-    if codes.null_count:
-        raise _outside(part.name)
-    return np.asarray(codes.combine_chunks())
 
 
 def _has_many_labels(attribute: Attribute) -> bool:

@@ -25,7 +25,7 @@ from sfumato.domain import Attribute, Cells, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.files import write_whole
 
-FORM = 1  # of the entries: others are not read
+FORM = 2  # of the entries: others are not read
 MOST_BYTES = 1 << 26  # of all that is kept
 MOST_ENTRY = 1 << 20  # of one table
 MOST_LOOKED_AT = 64  # tables of a release that a coarser question is tried on, the latest first
@@ -71,7 +71,7 @@ class KeptCounts:
         place = cache_folder()
         if place is None or release is None:
             return None
-        mark = hashlib.sha256(state.encode()).hexdigest()[:16]
+        mark = hashlib.sha256(f"{FORM} {state}".encode()).hexdigest()[:16]
         return cls(place / "counts" / f"{release}-{mark}", domain)
 
     def find(self, question: Iterable[Any]) -> NDArray[Any] | None:
@@ -114,7 +114,7 @@ class KeptCounts:
         return [table for table in found if table is not None]
 
     def _path(self, question: Iterable[Any]) -> Path:
-        digest = hashlib.sha256(b"%d" % FORM)
+        digest = hashlib.sha256()
         for part in question:
             piece = part if isinstance(part, bytes) else repr(part).encode()
             digest.update(b"%d:" % len(piece) + piece)

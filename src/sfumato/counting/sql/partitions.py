@@ -46,27 +46,20 @@ def rest_of(part: Cells) -> int:
     return int(np.bincount(owners, minlength=part.size).argmax())
 
 
-def spelled(part: Cells) -> bool:
-    """Whether all its cells are stated, word by word: a word of none is then missed in the sum, and
-    no second look at the column is needed.
-    """
-    return part.item is None and not isinstance(part.attribute, Numeric)
-
-
 def stated_cells(part: Cells) -> list[int]:
-    """Every cell of words; of a number or an item every cell but the rest."""
-    return [cell for cell in range(part.size) if spelled(part) or cell != rest_of(part)]
+    """Every cell but the rest."""
+    return [cell for cell in range(part.size) if cell != rest_of(part)]
 
 
 def by_value(part: Cells) -> bool:
     """Whether rows are best grouped by the value itself: where that makes few more groups, or saves
     very many comparisons.
     """
-    if part.size <= (1 if spelled(part) else 2):
+    if part.size <= 2:
         return False
     if isinstance(part.attribute, Numeric):
         return len(runs_of(part)[0]) > CASE_RUNS
-    return part.attribute.size <= (2 * part.size if part.size > 2 else 2)
+    return part.attribute.size <= 2 * part.size
 
 
 def joined(parts: Sequence[Cells]) -> tuple[Cells, list[NDArray[np.intp]]]:

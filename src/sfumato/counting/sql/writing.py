@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.bits import Bits
-from sfumato.counting.sql.partitions import by_value, runs_of, spelled, stated_cells
+from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
@@ -35,16 +35,17 @@ class StatementWriter:
         """Rows grouped by the cells of some axes, each group with the counts of all combinations of
         cells of the listed axes.
 
-        Of a listed axis of numbers or of an item one cell is never stated, so its place holds the
-        rows of all its cells together. `n` counts all rows.
+        Of a listed axis one cell is never stated, so its place holds the rows of all its cells
+        together.
         """
+        rests = [rest_of(cells[axis]) for axis in listed]
         events = {
             (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
         }
-        counts = [_named(_count(), "n")]
+        counts = []
         for number, choice in enumerate(product(*(range(cells[axis].size) for axis in listed))):
-            places = [place for place in zip(listed, choice, strict=True) if place in events]
-            stated = [_column(events[place]) for place in places]
+            pairs = zip(listed, choice, rests, strict=True)
+            stated = [_column(events[axis, cell]) for axis, cell, rest in pairs if cell != rest]
             counts.append(_named(self._count_where(stated), f"n{number}"))
         named = [
             _named(self.event(cells[axis], cell), name) for (axis, cell), name in events.items()
@@ -163,7 +164,7 @@ class StatementWriter:
             _named(self._strangers(name, attribute, kinds), f"s{place}")
             for place, (name, attribute) in enumerate(columns.items())
         ]
-        return exp.select(*counts).from_(self.rows_from.copy())
+        return exp.select(*counts, _named(_count(), "n")).from_(self.rows_from.copy())
 
     @property
     def _in_blocks(self) -> bool:
@@ -245,7 +246,7 @@ class StatementWriter:
         the cell.
         """
         attribute, stated = part.attribute, stated_cells(part)
-        if part.size <= 2 and not spelled(part):
+        if part.size <= 2:
             return self.event(part, stated[0]) if stated else exp.true()
         if by_value(part):
             return _column(attribute.name)

@@ -179,16 +179,12 @@ class SparkBaskets:
 
     frame: DataFrame
     packing: PackedBaskets
+    rows: int  # how many baskets there are
 
     @property
     def items(self) -> int:
         """The number of items."""
         return self.packing.items
-
-    @cached_property
-    def rows(self) -> int:
-        """The number of baskets."""
-        return int(self.frame.count())
 
     @cached_property
     def _packed(self) -> DataFrame:

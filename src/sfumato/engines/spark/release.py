@@ -25,7 +25,8 @@ class SparkCounter(SqlCounter):
         assert isinstance(self.relation, SparkRelation)
         if self.relation.flags:  # a CSV file holds one column an item, which SQL counts as they are
             return super().baskets(sources)
-        return SparkBaskets(self.relation.frame, PackedBaskets(self.domain, tuple(sources)))
+        packing = PackedBaskets(self.domain, tuple(sources))
+        return SparkBaskets(self.relation.frame, packing, self.rows)
 
 
 def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:

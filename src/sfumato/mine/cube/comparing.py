@@ -221,7 +221,7 @@ def _bin_holds(attribute: Bins, operator: str, numbers: Sequence[float]) -> Call
     """Comparisons of a number that was cut before it was perturbed: they must fall on the cuts."""
     if operator in ("in", "not in"):
         raise DataError(
-            f"'{attribute.name}' was perturbed in bins, so single numbers cannot be told apart",
+            f"'{attribute.name}' is known in bins only, so single numbers cannot be told apart",
             hint=f"use its bins: {', '.join(attribute.labels[:6])}",
         )
     first, last, step = 0, attribute.size, attribute.step
@@ -246,7 +246,7 @@ def _edge(attribute: Bins, cut: float, operator: str) -> int:
         if edge - attribute.step < cut <= edge:
             return place
     raise DataError(
-        f"{attribute.name} {operator.upper()} … does not fall on its cuts, and it was perturbed "
-        "in bins",
+        f"{attribute.name} {operator.upper()} … does not fall on its cuts, and it is known in "
+        "bins only",
         hint=f"its cuts are {', '.join(f'{edge:g}' for edge in attribute.edges[1:-1])}",
     )

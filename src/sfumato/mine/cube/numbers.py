@@ -128,9 +128,9 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
         kind = Kind.WHOLE if all(value.denominator == 1 for value in values) else Kind.DECIMAL
         return Terms(np.array([float(value) for value in values])[codes], kind)
     raise QueryError(
-        f"'{attribute.name}' was perturbed in bins, so it has no sum or average",
-        hint="count its bins with GROUP BY, or perturb it as a number (piecewise, square-wave, "
-        "retention)",
+        f"'{attribute.name}' is known in bins only, so it has no sum or average",
+        hint="count its bins with GROUP BY, or ask a release that has its numbers (public, or by "
+        "piecewise, square-wave, retention)",
     )
 
 

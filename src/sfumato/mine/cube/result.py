@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato import plots
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.estimate import Answer, decimals
 from sfumato.notebook import as_polars
 from sfumato.privacy.samples import retention_rows
 
@@ -199,7 +199,7 @@ def shown(answer: Answer, level: float = 0.95) -> tuple[str, str]:
     if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
         whole = answer.value.is_integer() and abs(answer.value) < 1e15
         return f"{answer.value:,.0f} exact" if whole else f"{answer.value:,.12g} exact", ""
-    digits = min(15, max(0, 1 - math.floor(math.log10(answer.stderr))))
+    digits = decimals(answer.stderr)
     numbers = (answer.value, answer.stderr, *answer.interval(level))
     value, error, low, high = (f"{number:,.{digits}f}" for number in numbers)
     return f"{value} ± {error}", f"[{low}, {high}]"
