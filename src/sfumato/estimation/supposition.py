@@ -32,8 +32,8 @@ LEANING = 0.7  # how much less of the most frequent items a cap takes, beside ho
 LEVEL = 0.04  # how far that is open, at the least
 # The power of mean size ÷ cap that a fat tail loses of single items, how much less of each item
 # more, since those who hold more items are those with large baskets, and the least.
-FALLS, FALLS_LESS, LEAST_FALLS = 1.5, 0.7, 0.4
-OPEN_TAIL = 0.4  # how far a tail is open, however well the rounds agree
+FALLS, FALLS_LESS, LEAST_FALLS = 1.5, 0.4, 0.7
+OPEN_TAIL = 0.25  # how far a tail is open, however well the rounds agree
 ALIKE = 0.02  # how far two rounds may differ about an itemset, beside noise, whatever is supposed
 SURE = 6.0  # errors from 0 on, what was asked about in all rounds is not there by its noise
 CALIBRATED = 24  # items by which two rounds are compared

@@ -40,6 +40,7 @@ MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_CAP = 256
 MOST_CANDIDATES_BYTES = 1 << 22
 NONE = "(none)"
+USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most of them do
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
@@ -455,7 +456,7 @@ class ItemSet(Mechanism):
         belief = np.exp(logs - logs.max())
         belief /= belief.sum()
         level = float(belief @ np.log(left))
-        unlike = np.array([unlikeness(max(each, 0.0)) for each in spread]) * (1 - left)
+        unlike = USUALLY * np.array([unlikeness(max(each, 0.0)) for each in spread]) * (1 - left)
         open_to = float(belief @ ((np.log(left) - level) ** 2 + unlike**2))
         return math.exp(level), math.sqrt(open_to)
 
