@@ -8,7 +8,7 @@ from typing import Any
 
 import sfumato
 from press.papers import verdicts
-from press.running import ROOT
+from press.running import DOCS, ROOT
 from sfumato import errors
 from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
@@ -26,7 +26,10 @@ DOMAINS = {
             Category("income", ("low", "middle", "high")),
         )
     ),
-    "numbers": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "a number": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "two numbers": Domain(
+        (Numeric("age", 18, 90, cuts=(40, 60)), Numeric("systolic", 80, 220, cuts=(120, 140)))
+    ),
     "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
 }
 
@@ -235,6 +238,20 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
+def speed() -> str:
+    """What the benchmarks printed when they were last kept, one section each."""
+    text = (DOCS / "figures" / "speed.md").read_text(encoding="utf-8")
+    _, *sections = text.split("\n## ")
+    return "\n\n".join(f"### {section.strip()}" for section in sections)
+
+
+def targets() -> str:
+    """What `make` can be asked for, from the Makefile."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.findall(r"^([a-z-]+):.*## (.*)$", text, re.M)
+    return table(("", "what it does"), [(f"`make {name}`", what) for name, what in found])
+
+
 LISTS: dict[str, Callable[[], str]] = {
     "attributes": attributes,
     "changes": changes,
@@ -246,6 +263,8 @@ LISTS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "promises": promises,
     "python": python,
+    "speed": speed,
+    "targets": targets,
     "verdicts": verdicts,
     "version": version,
 }

@@ -46,9 +46,11 @@ def fenced(kind: str, text: str) -> str:
 
 
 def embedded(name: str, address: str, seen: str) -> str:
-    """A picture in the page, or a link to a page of its own."""
+    """A picture in the page, which opens alone and larger where it is touched, or a link to a page
+    of its own.
+    """
     if name.endswith((".svg", ".png")):
-        return f"![{seen}]({address})"
+        return f"[![{seen}]({address})]({address})"
     return f"[{seen or name}]({address})"
 
 

@@ -546,3 +546,23 @@ def test_a_rare_candidate_of_a_round_has_the_variance_of_its_design(gamma: int) 
     assert foretold(0.0) == pytest.approx((total - 1) / (gamma - 1) ** 2 / later)
     coins = [chance * (1 - chance) for chance in (gamma / total, 1 / total)]
     assert foretold(0.5) == pytest.approx(np.mean(coins) * (total / (gamma - 1)) ** 2 / later)
+
+
+def test_three_wide_columns_do_not_cost_the_questionnaire() -> None:
+    """7 × 40 × 6 cells are too many for one question; they are not asked about together, and the
+    plan for so few records was once cut-and-paste's, with an error of 542 %.
+    """
+    sizes = (2, 2, 7, 40, 6)
+    columns = (Category(f"c{a}", tuple(f"v{k}" for k in range(n))) for a, n in enumerate(sizes))
+    plan = plan_release(Domain(tuple(columns)), 6000, guarantee=Guarantee(19))
+    assert plan.options[0].name == "questionnaire"
+    assert plan.options[0].error < 0.7 * plan.options[1].error
+
+
+def test_columns_that_no_question_joins_are_not_promised_together() -> None:
+    """33 × 33 cells are too many for one question: of the two columns together nothing is told."""
+    columns = (Category(name, tuple(f"v{k}" for k in range(33))) for name in ("town", "trade"))
+    plan = plan_release(Domain(tuple(columns)), 50_000, guarantee=Guarantee(19))
+    errors = {option.name: option.error for option in plan.options}
+    assert plan.options[0].name != "questionnaire"
+    assert errors.get("questionnaire", math.inf) == math.inf

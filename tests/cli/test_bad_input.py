@@ -56,6 +56,8 @@ CASES = {
         "perturb fake.parquet -o o.csv --gamma 19",
         "'fake.parquet' is not a readable Parquet file",
     ),
+    "no model": ('query absent.json "SELECT COUNT(*) FROM t"', "no file 'absent.json'"),
+    "no model to draw from": ("generate fitted absent.json -o o.csv", "no file 'absent.json'"),
     "unknown kind": (
         "perturb census.txt -o o.csv --gamma 19",
         "'census.txt' has a name of an unknown kind",

@@ -69,6 +69,12 @@ def test_every_picture_has_a_table_and_a_name(campaign_path, language):
         assert {"for": control["id"]} in [{"for": each.get("for")} for each in page.all("label")]
 
 
+def test_a_telephone_shows_every_picture_whole(campaign_path):
+    for picture in Checked(drawn(campaign_path)).all("svg"):
+        assert "class" not in picture  # what is wide scrolls
+        assert float(picture["viewbox"].split()[2]) <= 440  # letters of 14 are 11 on 390 pixels
+
+
 def test_it_answers_what_an_owner_asks_in_order(campaign_path):
     page = Checked(drawn(campaign_path))
     heads = [attrs["id"] for attrs in page.all("h2")]

@@ -407,3 +407,15 @@ def test_a_column_whose_questions_are_all_folded_is_told_by_those_that_hold_it()
     assert 0 < found.stderr.max() < 3_000
     foretold = mechanism.foretold([domain["c3"].cells()], np.eye(12)[0], np.full(12, 1 / 12))
     assert foretold is not None and 0.3 < np.sqrt(foretold * 30_000) / found.stderr[0] < 3
+
+
+@pytest.mark.parametrize(
+    "sizes", [(40, 40), (40, 50, 60), (2, 1000), (40, 40, 2), (2, 2, 7, 40, 6)]
+)
+def test_wide_columns_are_all_asked_about(sizes: tuple[int, ...]) -> None:
+    """Where no two of them fit into one question, each is asked alone; it was once a crash."""
+    columns = [Category(f"c{a}", tuple(f"v{k}" for k in range(n))) for a, n in enumerate(sizes)]
+    for target in (None, "c0"):
+        mechanism = Questionnaire.promising(Guarantee(19), Domain(tuple(columns)), target=target)
+        held = {axis for each in mechanism.questions for axis in each.columns}
+        assert held == set(range(len(sizes)))

@@ -131,6 +131,8 @@ def fitted(
     Example: sfumato generate fitted census.model.json --rows 50000 -o synthetic.csv
     """
     check_output(output, force, json)
+    if not Path(model).exists():
+        raise FileError(f"no file '{model}'", hint="make one: sfumato fit RELEASE -o MODEL")
     if not is_model(model):
         raise FileError(f"'{model}' is no model", hint="make one: sfumato fit RELEASE -o MODEL")
     drawn = sample(open_model(model), rows, seeded(seed))

@@ -4,28 +4,30 @@ words too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from sfumato.collect.figures import Bar, PairFigures
 from sfumato.collect.language import Language
 
-WIDTH, LINE = 640, 34  # of a chart, and the height of one bar
-LABEL, NUMBER = 190, 110  # the room for labels on the left, and for numbers on the right
-CELL_HEIGHT, LONGEST = 40, 26  # of a heat map; letters of a label
+WIDTH, LINE = 440, 34  # of a chart, so that a telephone shows it whole; the height of one bar
+NUMBER = 76  # the room for numbers on the right
+CELL, CELL_HEIGHT = 100, 40  # the least width of a heat map's cell, and its height
+LETTER, LONGEST = 7.5, 24  # the width of a letter, and how many of a label are shown
 
 
 def bars(shown: Sequence[Bar], labels: Sequence[str], words: Language, title: str) -> str:
     """Horizontal bars with the interval of each drawn across its end."""
     most = max([1e-9, *(bar.share.high for bar in shown)])
     least = min([0.0, *(bar.share.low for bar in shown)])
-    room = WIDTH - LABEL - NUMBER
+    start = _room(labels)
+    room = WIDTH - start - NUMBER
 
     def place(share: float) -> float:
-        return LABEL + room * (share - least) / (most - least)
+        return start + room * (share - least) / (most - least)
 
     parts = [
-        _bar(bar, label, LINE * row + LINE / 2, place, words)
+        _bar(bar, label, start, LINE * row + LINE / 2, place, words)
         for row, (bar, label) in enumerate(zip(shown, labels, strict=True))
     ]
     height = LINE * len(shown)
@@ -33,13 +35,25 @@ def bars(shown: Sequence[Bar], labels: Sequence[str], words: Language, title: st
     return _svg(WIDTH, height, title, "".join(parts) + axis)
 
 
-def _bar(bar: Bar, label: str, middle: float, place, words: Language) -> str:  # type: ignore[no-untyped-def]
+def _room(labels: Sequence[str]) -> float:
+    """The room on the left that the labels need."""
+    return 14 + LETTER * min(LONGEST, max((len(label) for label in labels), default=0))
+
+
+def _bar(
+    bar: Bar,
+    label: str,
+    room: float,
+    middle: float,
+    place: Callable[[float], float],
+    words: Language,
+) -> str:
     share = bar.share
     start, end = sorted((place(0.0), place(share.value)))
     low, high = place(share.low), place(share.high)
     number = words.percent(share.value)
     return (
-        f'<text class="label" x="{LABEL - 8}" y="{middle + 5:.1f}">{_short(label)}</text>'
+        f'<text class="label" x="{room - 8:.1f}" y="{middle + 5:.1f}">{_short(label)}</text>'
         f'<rect class="bar" x="{start:.1f}" y="{middle - 9:.1f}" width="{end - start:.1f}" '
         'height="18"/>'
         f'<path class="interval" d="M{low:.1f} {middle:.1f}H{high:.1f}'
@@ -52,10 +66,11 @@ def heat_map(
     pair: PairFigures, rows: Sequence[str], columns: Sequence[str], words: Language, title: str
 ) -> str:
     """A table of shares, the larger the darker, each with its number and error."""
-    width = max(80.0, (WIDTH - LABEL) / max(1, len(columns)))
+    room = _room(rows)
+    width = max(float(CELL), (WIDTH - room) / max(1, len(columns)))
     most = max([1e-9, *(value for row in pair.values for value in row)])
     parts = [
-        f'<text class="head" x="{LABEL + width * (place + 0.5):.1f}" y="16">'
+        f'<text class="head" x="{room + width * (place + 0.5):.1f}" y="16">'
         f"{_short(label, int(width / 8))}</text>"
         for place, label in enumerate(columns)
     ]
@@ -63,18 +78,19 @@ def heat_map(
         zip(rows, pair.values, pair.stderrs, strict=True)
     ):
         top = 24 + CELL_HEIGHT * line
-        parts.append(f'<text class="label" x="{LABEL - 8}" y="{top + 25}">{_short(label)}</text>')
+        left = f'<text class="label" x="{room - 8:.1f}" y="{top + 25}">'
+        parts.append(f"{left}{_short(label)}</text>")
         for place, (value, error) in enumerate(zip(values, errors, strict=True)):
             shade = min(1.0, max(0.0, value / most)) * 0.6
-            left = LABEL + width * place
+            edge = room + width * place
             parts.append(
-                f'<rect class="cell" x="{left + 1:.1f}" y="{top + 1}" width="{width - 2:.1f}" '
+                f'<rect class="cell" x="{edge + 1:.1f}" y="{top + 1}" width="{width - 2:.1f}" '
                 f'height="{CELL_HEIGHT - 2}" fill-opacity="{shade:.2f}"/>'
-                f'<text class="head" x="{left + width / 2:.1f}" y="{top + 25}">'
+                f'<text class="head" x="{edge + width / 2:.1f}" y="{top + 25}">'
                 f"{escape(words.percent(value))} ± {escape(words.number(100 * error, 1))}</text>"
             )
     height = 24 + CELL_HEIGHT * len(rows)
-    return _svg(LABEL + width * len(columns), height, title, "".join(parts))
+    return _svg(room + width * len(columns), height, title, "".join(parts))
 
 
 def days(counts: Sequence[tuple[str, int]], words: Language) -> str:
@@ -92,8 +108,10 @@ def days(counts: Sequence[tuple[str, int]], words: Language) -> str:
 
 
 def _svg(width: float, height: float, title: str, inside: str) -> str:
+    scrolls = ' class="wide"' if width > 1.2 * WIDTH else ""
     return (
-        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
+        f'<svg{scrolls} viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{escape(title)}">'
         f"{inside}</svg>"
     )
 

@@ -35,12 +35,12 @@ class Language:
         return self.words[key].format(**values)
 
     def number(self, value: float, digits: int = 0) -> str:
-        """A number with so many decimals.
+        """A number with so many decimals; what rounds to nothing has no sign.
 
-        >>> Language.load("de").number(31000.5, 1), Language.load("en").number(31000)
-        ('31.000,5', '31,000')
+        >>> Language.load("de").number(31000.5, 1), Language.load("en").number(-0.04, 1)
+        ('31.000,5', '0.0')
         """
-        text = f"{value:,.{digits}f}"
+        text = f"{value:z,.{digits}f}"
         if self.name == "en":
             return text
         return text.translate({ord(","): _THOUSANDS[self.name], ord("."): ","})

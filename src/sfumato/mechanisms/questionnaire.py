@@ -317,6 +317,8 @@ class Questionnaire(Mechanism):
         """
         if any(self._is_public(part) for part in cells):
             return None
+        if len(cells) > self.largest == 1:
+            raise Unanswerable("nothing is told of columns together: no question joins any")
         places = [self._private.axis(part.name) for part in cells]
         one = (
             self._foretold_of_one(places[0], cells[0], weights, shares) if len(cells) == 1 else None
@@ -503,7 +505,9 @@ def _chosen(
 
 def are_few(private: Domain) -> bool:
     """Whether every order of question is asked of these columns; of more, a planned cover."""
-    return len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
+    largest = math.prod(sorted(private.shape)[-max(USUAL) :])
+    few = len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
+    return few and largest <= MOST_CELLS
 
 
 def _about(

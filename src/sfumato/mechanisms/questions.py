@@ -217,13 +217,16 @@ def cover(
 
     Candidates are all pairs that it holds, folded if they must be, and random maximal sets of
     columns whose cells are few enough to be answers of their own; shares are optimised, negligible
-    ones dropped. The draws are fixed, so the same schema gives the same questions. With `within`
-    every set holds these columns.
+    ones dropped. A column that none of them holds is asked alone. The draws are fixed, so the same
+    schema gives the same questions. With `within` every set holds these columns.
     """
     wanted = {axes for axes in workload.weights if len(axes) <= 2}
     kept = {axes for axes in wanted if math.prod(shape[a] for a in axes) <= MOST_CELLS}
     sets = kept | _maximal(shape, gamma, tuple(within or ()))
-    ranked = sorted((axes for axes in sets if len(axes) > 1 or len(shape) == 1), key=_rank)
+    several = {axes for axes in sets if len(axes) > 1}
+    columns = range(len(shape)) if within is None else within
+    alone = {(axis,) for axis in columns if not any(axis in axes for axes in several)}
+    ranked = sorted(several | alone, key=_rank)
     told = _possible(ranked, workload)
     shares = best_shares(ranked, told, gamma)
     worth = shares > NEGLIGIBLE

@@ -22,7 +22,6 @@ from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.observation import CellTally, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
-SHOWN = 8  # public cells within each of which the questions are solved for their unbiased errors
 
 
 class Reports(Protocol):
@@ -115,24 +114,27 @@ class Answers:
         return tuple(found)
 
     @cached_property
+    def _all_people(self) -> Floats:  # (questions, answers)
+        return np.asarray(self.counts.sum(axis=tuple(range(self.public))))
+
+    @cached_property
     def _system(self) -> System:
         return System(self.shape[self.public :], self.questions, self.gamma)
 
     def unbiased(self, axes: Axes) -> Floats | None:
         """By generalised least squares over all questions, as the release itself answers: folded
-        ones that hold more than these axes speak there too.
+        ones that hold more than these axes speak there too. Beside public columns it would be
+        solved within each of their cells, for every question anew: minutes of mining.
         """
-        own = tuple(axis - self.public for axis in axes if axis >= self.public)
-        shown = tuple(self.shape[axis] for axis in axes if axis < self.public)
-        if not own or not self.held(axes) or math.prod(shown) > SHOWN:
+        if axes[0] < self.public or not self.held(axes):
             return None
-        sizes = tuple(self.shape[axis + self.public] for axis in own)
-        view = np.arange(math.prod(sizes))
-        channel = Questions(self._system.about(own), own, view, sizes, shown)
-        rest = tuple(axis for axis in range(self.public) if axis not in axes)
-        evidence = CountEvidence(self.counts.sum(axis=rest), channel)
+        own = tuple(axis - self.public for axis in axes)
+        sizes = tuple(self.shape[axis] for axis in axes)
+        every = np.arange(math.prod(sizes))
+        channel = Questions(self._system.about(own), own, every, sizes)
+        evidence = CountEvidence(self._all_people, channel)
         try:
-            return evidence.cell_covariance(np.arange(math.prod(channel.inputs))) / self.people**2
+            return evidence.cell_covariance(every) / self.people**2
         except Unanswerable:  # too few people were asked
             return None
 

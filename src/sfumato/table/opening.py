@@ -56,8 +56,8 @@ def _plain_reader(source: Any) -> Reader:
     try:
         if path.is_dir():
             return FolderReader(path, where)
-        kind = kind_of(path)
         _check_readable(path)
+        kind = kind_of(path)
     except OSError as error:
         if isinstance(error, SfumatoError):
             raise
