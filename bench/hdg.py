@@ -2,10 +2,12 @@
 (Yang, Wang, Li, Cheng and Su, "Answering multi-dimensional range queries under local differential
 privacy", VLDB 2020).
 
-Each person is asked about one of all one- and two-dimensional grids by optimised local hashing, the
-grids' sizes being the paper's guideline (α1 = 0.7, α2 = 0.03, powers of two). Then come
-non-negativity by norm-sub, consistency of all grids of a column, the response matrix of each pair
-by weighted update, and ranges of more columns by weighted update of their 2^k parts.
+Each person is asked about one of all one- and two-dimensional grids by optimised unary encoding
+(whose variance is that of optimised local hashing), the grids' sizes being the paper's guideline
+(α1 = 0.7, α2 = 0.03, the nearest powers of two). Then come non-negativity by norm-sub, consistency
+of all grids of a column, the response matrix of each pair by weighted update, and ranges of more
+columns by weighted update of their 2^k parts with the answers for each two. What the paper
+leaves open is as in its authors' program: 100 rounds of consistency.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from itertools import combinations
 import numpy as np
 
 ALPHA_ONE, ALPHA_TWO = 0.7, 0.03
-ROUNDS = 3  # of norm-sub and consistency
+ROUNDS = 100  # of norm-sub and consistency
 UPDATES = 100
 
 Range = tuple[float, float]  # shares of a column's values: from, to
@@ -36,19 +38,17 @@ def guideline(people: int, columns: int, epsilon: float) -> tuple[int, int]:
 
 
 def _power_of_two(size: float) -> int:
-    return max(2, 2 ** round(math.log2(max(size, 1.0))))
+    """The nearest by its distance, as the authors round, and at least 2."""
+    below = 2 ** int(math.log2(max(size, 1.0)))
+    return max(2, below if size - below <= 2 * below - size else 2 * below)
 
 
-def hashed(codes: np.ndarray, cells: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
-    """The shares of the cells from one optimised local hash a person, without bias."""
-    people, gamma = len(codes), math.exp(epsilon)
-    buckets = max(2, round(gamma + 1))
-    hashes = rng.integers(0, buckets, (people, cells))
-    own, keep = hashes[np.arange(people), codes], gamma / (gamma + buckets - 1)
-    other = (own + rng.integers(1, buckets, people)) % buckets
-    reports = np.where(rng.random(people) < keep, own, other)
-    support = (hashes == reports[:, None]).mean(axis=0)
-    return (support - 1 / buckets) / (keep - 1 / buckets)
+def encoded(codes: np.ndarray, cells: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
+    """The shares of the cells from one optimised unary encoding a person, without bias."""
+    inside, people = np.bincount(codes, minlength=cells), len(codes)
+    kept, made = 0.5, 1 / (math.exp(epsilon) + 1)
+    support = rng.binomial(inside, kept) + rng.binomial(people - inside, made)
+    return np.asarray((support / people - made) / (kept - made))
 
 
 def norm_sub(shares: np.ndarray) -> np.ndarray:
@@ -78,14 +78,14 @@ class Hybrid:
         pairs = list(combinations(range(columns), 2))
         group = rng.integers(0, columns + len(pairs), people)
         one = [
-            hashed((parts[group == axis, axis] * fine).astype(int), fine, epsilon, rng)
+            encoded((parts[group == axis, axis] * fine).astype(int), fine, epsilon, rng)
             for axis in range(columns)
         ]
         two = {}
         for place, (first, second) in enumerate(pairs, columns):
             cells = (parts[group == place] * coarse).astype(int)
             codes = cells[:, first] * coarse + cells[:, second]
-            two[first, second] = hashed(codes, coarse**2, epsilon, rng).reshape(coarse, coarse)
+            two[first, second] = encoded(codes, coarse**2, epsilon, rng).reshape(coarse, coarse)
         found = cls(one, two, people)
         for _ in range(ROUNDS):
             found = found._positive()._agreeing()
@@ -144,20 +144,28 @@ class Hybrid:
             for low, high in ranges
         ]
         parts = np.full((2,) * number, 0.5**number)
-        told = {}
-        for first, second in combinations(range(number), 2):
-            sides = [np.stack([1 - inside[axis], inside[axis]]) for axis in (first, second)]
-            law = self._matrices[axes[first], axes[second]]
-            told[first, second] = np.maximum(sides[0] @ law @ sides[1].T, 0)
+        told = {
+            (first, second): inside[first]
+            @ self._matrices[axes[first], axes[second]]
+            @ inside[second]
+            for first, second in combinations(range(number), 2)
+        }
         for _ in range(UPDATES):
             before = parts
-            for (first, second), table in told.items():
-                rest = tuple(a for a in range(number) if a not in (first, second))
-                shape = [2 if a in (first, second) else 1 for a in range(number)]
-                parts = parts * _ratio(table, parts.sum(axis=rest)).reshape(shape)
+            for pair, share in told.items():
+                parts = _moved(parts, pair, float(share))
             if np.abs(parts - before).sum() < 1 / self.people:
                 break
         return float(parts[(1,) * number])
+
+
+def _moved(parts: np.ndarray, pair: tuple[int, int], share: float) -> np.ndarray:
+    """The parts once those inside the ranges of two columns have this share; they sum to 1."""
+    here = tuple(1 if axis in pair else slice(None) for axis in range(parts.ndim))
+    found, held = parts.copy(), parts[here].sum()
+    if held > 0:
+        found[here] *= share / held
+    return np.asarray(found / found.sum())
 
 
 def _ratio(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -26,7 +26,10 @@ DOMAINS = {
             Category("income", ("low", "middle", "high")),
         )
     ),
-    "numbers": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "a number": Domain((Numeric("age", 18, 90, cuts=(40, 60)),)),
+    "two numbers": Domain(
+        (Numeric("age", 18, 90, cuts=(40, 60)), Numeric("systolic", 80, 220, cuts=(120, 140)))
+    ),
     "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
 }
 

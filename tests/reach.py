@@ -202,8 +202,14 @@ class Recorder:
 class Chooser:
     """The plugin of a judging run: only the tests of a list, in its order."""
 
-    def __init__(self, chosen: list[str]) -> None:
+    def __init__(self, chosen: list[str], failed: Path) -> None:
         self.rank = {name: number for number, name in enumerate(chosen)}
+        self.failed = failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Name the test that noticed."""
+        if report.failed:
+            self.failed.write_text(report.nodeid)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         kept = [item for item in items if item.nodeid in self.rank]
@@ -215,5 +221,6 @@ def pytest_configure(config: pytest.Config) -> None:
         __import__(RECORDER)
         config.pluginmanager.register(Recorder(Path(os.environ["SFUMATO_REACH_OUT"])))
     if "SFUMATO_REACH_ONLY" in os.environ:
-        chosen = Path(os.environ["SFUMATO_REACH_ONLY"]).read_text().split("\n")
-        config.pluginmanager.register(Chooser(chosen))
+        only = Path(os.environ["SFUMATO_REACH_ONLY"])
+        chosen = only.read_text().split("\n")
+        config.pluginmanager.register(Chooser(chosen, only.with_name("failed.txt")))

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.cli.commands import COMMANDS
+from sfumato.mechanisms.registry import MECHANISMS
+
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(sh|console|python)\n(.*?)^```$", re.M | re.S)
 
@@ -93,6 +96,11 @@ def test_everything_in_the_readme_runs(tmp_path: Path) -> None:
     assert found
     for step in found:
         check(step, tmp_path)
+
+
+def test_the_readme_names_every_command_and_mechanism() -> None:
+    told = set(re.findall(r"`([a-z-]+)`", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert told >= {*COMMANDS, *MECHANISMS}
 
 
 @pytest.mark.parametrize(

@@ -448,14 +448,12 @@ class Release(CountedSource):
 
     def _symbol_supports(self, law: SymbolLaw) -> Supports:
         items = self.domain.private.attributes[0]
-        count, variance = law.decode(self.counter.count(law.tally.cells))
-        return SymbolSupports(
-            items.labels,
-            self.rows,
-            law.itemsets,
-            count / self.copies,
-            np.sqrt(variance) / self.copies,
-        )
+        table = self.counter.count(law.tally.cells)
+        (count, variance), (kept, own) = law.decode(table), law.kept(table)
+        left = float(kept.sum() / count.sum()) if count.sum() > 0 else 1.0
+        parts = (count, np.sqrt(variance), np.sqrt(own) / left)
+        shares = (part / self.copies for part in parts)
+        return SymbolSupports(items.labels, self.rows, law.itemsets, *shares)
 
     def _cut_supports(self, law: CutLaw) -> Supports:
         names, attributes = self._items

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from press.blocks import blocks
 from press.doctests import fenced
-from press.lists import LISTS, commands, mechanisms
+from press.lists import LISTS, commands, mechanisms, promises
 from press.printing import PLACE, printed, shortened
 from press.running import DOCS, ROOT, BlockError, outcomes, run
 
@@ -85,6 +85,12 @@ def test_every_generated_list_is_known_and_used() -> None:
 def test_the_reference_names_every_command_and_mechanism() -> None:
     assert all(f"## sfumato {name}\n" in commands() for name in COMMANDS)
     assert all(f"[`{name}`]" in mechanisms() for name in MECHANISMS)
+
+
+def test_what_promises_no_gamma_is_known() -> None:
+    lines = promises().splitlines()
+    refusing = {line.split("`")[1] for line in lines if "| no γ |" in line}
+    assert refusing == {"permuting", "fp-nfp", "matrix"}
 
 
 def test_examples_of_docstrings_become_blocks() -> None:

@@ -20,6 +20,8 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.heard import Heard, survival
 from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
 from sfumato.estimation.ratios import Ratios
+from sfumato.estimation.rounds import Rounds, how_many
+from sfumato.estimation.supposition import Found, Undone, Yardstick, together
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
@@ -106,7 +108,7 @@ def test_rounds_find_the_itemsets_of_largest_support(truth: Table) -> None:
 
 
 def test_errors_cover(truth: Table) -> None:
-    """Of the truly largest itemsets, over repeated perturbation; an error half as large is
+    """Of the truly largest itemsets, over repeated perturbation; an error of two fifths is
     noticed.
     """
     every = true_supports(baskets())
@@ -122,7 +124,51 @@ def test_errors_cover(truth: Table) -> None:
         off.append((mean - [every[each] for each in order]) / error)
     covered = float((np.abs(off) < 1.96).mean())
     assert 0.85 < covered <= 1.0
-    assert float((np.abs(off) < 1.96 / 2).mean()) < 0.85
+    assert float((np.abs(off) < 1.96 * 0.4).mean()) < 0.85
+
+
+def without_noise(dense: np.ndarray, itemsets: list[tuple[int, ...]], cap: int) -> Heard:
+    """What reports of these baskets would say without noise, were the single items hashed."""
+    held = np.stack([dense[:, each].all(axis=1) for each in itemsets])
+    kept = held @ np.minimum(1.0, cap / np.maximum(held.sum(axis=0), 1)) / len(dense)
+    whole = len(itemsets) == dense.shape[1]
+    return Heard(tuple(itemsets), kept, np.full(len(kept), 1e-8), cap, 10**6, whole)
+
+
+@pytest.mark.parametrize(("tail", "caps"), [(2.2, (16, 10, 14)), (1.6, (16, 10, 14))])
+def test_without_noise_errors_cover_what_caps_take(tail: float, caps: tuple[int, int, int]) -> None:
+    """Sizes of a Pareto law: what caps took is as open as ever, for no report tells of it."""
+    rng = np.random.default_rng(8)
+    sizes = np.minimum(np.ceil(1.5 * rng.pareto(tail, 20_000) + 0.5), 60).astype(int)
+    order = np.argsort(np.log(np.arange(2, 62)) - rng.gumbel(size=(20_000, 60)), axis=1)
+    dense = np.zeros(order.shape, dtype=bool)
+    np.put_along_axis(dense, order, np.arange(60) < sizes[:, None], axis=1)
+    single = [(item,) for item in range(60)]
+    pairs = list(combinations(range(6), 2))
+    asked = [single, single[:30] + pairs, single[:24] + pairs]
+    heard = [without_noise(dense, each, cap) for each, cap in zip(asked, caps, strict=True)]
+    rounds = Rounds(tuple(heard), 60)
+    for known, sets in ((rounds.singles, single[:24]), (rounds.supports(pairs), pairs)):
+        true = np.array([dense[:, each].all(axis=1).mean() for each in sets])
+        off = (known.mean[: len(sets)] - true) / known.stderr[: len(sets)]
+        assert np.abs(off).max() < 3.5  # 5.4 before, the median of the errors being half as large
+        assert np.median(known.stderr[: len(sets)] / true) < 0.2
+
+
+def test_a_round_by_hash_takes_over_the_doubts_of_those_it_is_measured_by() -> None:
+    """Its cap is undone by what others found, so that it is as open as theirs."""
+    share = np.full(24, 0.1)
+    known = Yardstick.of(Found(share, np.full(24, 1e-12), 0.05 * share), np.arange(24))
+    heard = Heard(tuple((i,) for i in range(40)), np.full(40, 0.08), np.full(40, 1e-12), 8, 1, True)
+    cap = known.undone(Undone.of(heard, np.ones(40), 0.6), 0.6)
+    assert cap.left == pytest.approx(0.8) and cap.open_to == pytest.approx(0.05, rel=1e-3)
+    both = together([cap], [(0,), (39,)])
+    assert both.open_to == pytest.approx(0.005, rel=1e-3)
+    assert both.noise[0] == pytest.approx((cap.unlike[0] * 0.1) ** 2, rel=1e-3)
+
+
+def test_more_gamma_asks_no_more_than_can_be_thought_of() -> None:
+    assert how_many(64, 19.0) == 185 and how_many(64, 1e4) == how_many(64, 1e3) < 500
 
 
 def test_what_a_cap_takes_is_that_of_real_reports() -> None:

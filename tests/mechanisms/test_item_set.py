@@ -20,6 +20,7 @@ from sfumato.mechanisms.item_set import (
     some_of,
 )
 from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -73,10 +74,10 @@ def test_variances_are_those_of_the_two_formulas(hashed):
     if hashed:
         mechanism = ItemSet(truth.domain, 19, 4, buckets=best_buckets(4, 19.0))
         expected = collision_variance(4, mechanism.buckets, 19.0) / rows
-    found = [
-        supports(sf.perturb(truth, mechanism, seeded(seed)), items)[0][5:] / rows
-        for seed in range(repeats)
-    ]
+    law, found = mechanism.symbol_law, []
+    for seed in range(repeats):
+        release = sf.perturb(truth, mechanism, seeded(seed))
+        found.append(law.kept(release.counter.count(law.tally.cells))[0][5:] / rows)
     ratio = np.var(found) / expected
     assert 0.92 < ratio < 1.08, ratio  # 120 × 35 nearly independent squares
 
@@ -96,8 +97,9 @@ def test_supports_are_covered(hashed):
         held += (np.abs(scores) < 1.96).sum()
         off.append(scores)
     share = held / (12 * items)
-    assert 0.92 < share < 0.985, share
-    assert abs(np.mean(off)) < 0.2
+    # Sizes as even as these are at one end of what may be: what the smaller cap took is open.
+    assert 0.92 < share < (0.999 if hashed else 0.985), share
+    assert abs(np.mean(off)) < (0.4 if hashed else 0.2)
 
 
 def test_baskets_beyond_the_cap_are_put_right_within_the_error():
@@ -112,6 +114,78 @@ def test_baskets_beyond_the_cap_are_put_right_within_the_error():
     assert np.sqrt(supports(sf.perturb(truth, capped, seeded(2)), items)[1][0]) < np.sqrt(
         variance[0]
     )
+
+
+def uneven_baskets(rows: int, items: int) -> Table:
+    """Sizes from a Pareto law, as web logs have them: most baskets are small, a few huge."""
+    rng = np.random.default_rng(8)
+    sizes = np.minimum(np.ceil(1.5 * rng.pareto(1.6, rows) + 0.5), items).astype(int)
+    taste = np.log(1 / np.arange(2, items + 2)) + rng.gumbel(size=(rows, items))
+    order = np.argsort(-taste, axis=1)
+    dense = np.zeros((rows, items), dtype=bool)
+    np.put_along_axis(dense, order, np.arange(items) < sizes[:, None], axis=1)
+    return Table(universe(items), (Bits.from_dense(dense),))
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "collision"])
+def test_with_hardly_any_noise_what_a_cap_takes_stays_open(hashed):
+    """Nothing tells how large the large baskets are: no γ makes that sure."""
+    truth = uneven_baskets(20_000, 120)
+    true = truth.columns[0].counts()
+    mechanism = ItemSet.promising(Guarantee(2980), truth.domain, cap=8)
+    if hashed:
+        mechanism = ItemSet(truth.domain, 2980, 8, buckets=best_buckets(8, 2980.0), seeds=256)
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(1)), 120)
+    scores = (count - true)[:20] / np.sqrt(variance[:20])
+    assert np.abs(scores).max() < 3
+    assert np.median(np.abs(count / true - 1)[:20]) < 0.25
+
+
+def test_what_all_may_be_off_by_together_makes_no_finding_noise():
+    """A tenth of the items stands out of many; how much a cap took of all is another question."""
+    rng = np.random.default_rng(5)
+    chances = np.where(np.arange(400) < 40, 0.3, 0.002)
+    truth = Table(universe(400), (Bits.from_dense(rng.random((30_000, 400)) < chances),))
+    found = frequent_itemsets(
+        sf.perturb(
+            truth, ItemSet(truth.domain, 400, 8, tuple((i,) for i in range(400))), seeded(1)
+        ),
+        min_support=0.05,
+        max_length=1,
+    )
+    assert {int(each.items[0].lstrip("i")) for each in found} == set(range(40))
+    assert min(each.stderr / each.support for each in found) > 0.2
+    assert min(each.probability for each in found) > 0.95
+
+
+def test_of_a_rare_item_no_report_is_no_certainty():
+    """With hardly any noise a rare item may be reported by nobody; its error still covers it."""
+    truth = uneven_baskets(20_000, 120)
+    true = truth.columns[0].counts()
+    mechanism = ItemSet.promising(Guarantee(2980), truth.domain, cap=120)
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(1)), 120)
+    assert np.abs((count - true) / np.sqrt(variance)).max() < 4
+
+
+def test_no_item_is_held_by_more_than_everybody():
+    """Baskets that are all alike lose nothing to a cap of their size, and what is kept of an item
+    that all hold shows it.
+    """
+    dense = np.zeros((20_000, 40), dtype=bool)
+    dense[:, 0] = True
+    rng = np.random.default_rng(3)
+    np.put_along_axis(dense, 1 + np.argsort(rng.random((20_000, 39)), axis=1)[:, :6], True, 1)
+    truth = Table(universe(40), (Bits.from_dense(dense),))
+    mechanism = ItemSet.promising(ASKED, truth.domain, cap=7)
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(4)), 40)
+    true = truth.columns[0].counts()
+    assert np.abs((count - true) / np.sqrt(variance)).max() < 3
+    assert 0.95 < count[0] / 20_000 < 1.2 and np.sqrt(variance[0]) / 20_000 < 0.2
+
+
+def test_a_wide_universe_takes_a_large_gamma():
+    mechanism = ItemSet.promising(Guarantee.from_epsilon(8), universe(16_470))
+    assert 0 <= math.e**8 - float(mechanism.guarantee.gamma) < 0.2
 
 
 def test_candidates_are_mined_with_their_rules(tmp_path):

@@ -14,7 +14,7 @@ from sfumato.mechanisms.ranges import Ranges, evenly_within
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.model.files import model_from, model_to_dict
 from sfumato.model.fitted import fit_release, fit_rounds
-from sfumato.model.numbers import NumberModel
+from sfumato.model.numbers import NumberModel, Slanted, _spread_out, _within
 from sfumato.model.rounds import asked_after, cells_for, reports_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -135,6 +135,43 @@ def test_rounds_cut_where_people_are_and_are_fitted_together():
         fit_rounds([one, two])  # nothing says that they are different people
     with pytest.raises(ParameterError, match="two numbers at once; one must"):
         reports_of([one, one])
+
+
+def test_people_within_cells_lie_as_those_of_the_cells_beside():
+    """A density 1 + (u − 1/2)(v − 1/2)·2 over equal cells is found back within them, where numbers
+    spread alone miss it; what is asked about adds up all the same.
+    """
+    edges = np.linspace(0, 1, 5)
+
+    def mass(ends: np.ndarray) -> np.ndarray:
+        even, slant = np.diff(ends), np.diff((ends - 0.5) ** 2) / 2
+        return np.outer(even, even) + 2 * np.outer(slant, slant)
+
+    asked = np.linspace(0, 1, 13)  # thirds of the cells
+    runs = np.full(12, 1 / 12), np.zeros((12, 12)), np.ones(12)
+    places = np.arange(12)
+    parts = [_spread_out(12, places, places // 3, runs, np.full(4, 0.25))] * 2
+    slanted = Slanted.of(mass(edges), parts)
+    found, true = slanted.of_table(mass(edges)), mass(asked)
+    even = _within(mass(edges), slanted.even)
+    inner = slice(3, 9)  # at the ends of a column it is half known
+    assert np.allclose(found[inner, inner], true[inner, inner])
+    assert np.abs(found - true).max() < 0.4 * np.abs(even - true).max()
+    assert np.allclose(found.sum(axis=0), 1 / 12) and found.min() >= 0
+
+
+def test_what_all_reports_say_of_cells_goes_where_a_number_is_least_sure():
+    """The cell of three runs is larger than the reports about the number alone had it: of two runs
+    with the same share, the one that was known is not moved.
+    """
+    runs = np.array([0.1, 0.1, 0.8]), np.diag([1e-8, 1e-4, 1e-4]), np.ones(3)
+    cell = np.array([0, 0, 1])
+    found = _spread_out(3, np.arange(3), cell, runs, np.array([0.3, 0.7]))
+    assert np.allclose(found.inside[:2, 0] * 0.3, [0.1, 0.2], atol=1e-3)
+    assert np.allclose(found.inside.sum(axis=0), 1)
+    errors = np.sqrt((found.roots**2).sum(axis=2))
+    assert np.allclose(errors[:2, 0] * 0.3, 1e-4, rtol=1e-2)  # what the two share is known
+    assert np.allclose(found.roots.sum(axis=0), 0, atol=1e-9)
 
 
 def test_cells_grow_with_people_and_promise():

@@ -48,6 +48,17 @@ class Shape:
         """What undoes it, by least squares: without bias, but noisy."""
         return _inverse(self)
 
+    def products(self, weights: Floats) -> Floats:  # (reports,) -> (values, values)
+        """Σ_y weight(y)·P(y | u)·P(y | v), without multiplying matrices: two windows share the
+        reports from the later beginning to the earlier end.
+        """
+        first, last = _shared(self)
+        below = np.concatenate([[0.0], np.cumsum(weights)])
+        own = below[self.length :] - below[: self.values]
+        inside = (self.a - self.b) ** 2 * (below[last] - below[first])
+        beside = (self.a - self.b) * self.b * (own[:, None] + own)
+        return np.asarray((inside + beside + self.b**2 * below[-1]) / self.total**2)
+
     def number(self, report: NDArray[Any] | float) -> Any:
         """What a report says of the number, of mean the number itself: the mean report is
         ((a−b)·L·(x + (L−1)/2) + b·D(D−1)/2) / Ω.
@@ -62,6 +73,14 @@ def _matrix(shape: Shape) -> Floats:
     inside = np.arange(shape.reports)[:, None] - np.arange(shape.values)
     hit = (inside >= 0) & (inside < shape.length)
     return np.where(hit, shape.a, shape.b) / shape.total
+
+
+@lru_cache(maxsize=64)
+def _shared(shape: Shape) -> tuple[NDArray[np.intp], NDArray[np.intp]]:  # (values, values) each
+    """The first report that two windows share, and that after the last; the same for none."""
+    starts = np.arange(shape.values)
+    first = np.maximum.outer(starts, starts)
+    return first, np.maximum(np.minimum.outer(starts, starts) + shape.length, first)
 
 
 @lru_cache(maxsize=64)

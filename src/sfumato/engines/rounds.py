@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -124,7 +124,9 @@ def _turn_of(release: Release) -> Turn:
     return turn
 
 
+@lru_cache(maxsize=2 * ROUNDS)
 def _heard(release: Release) -> Heard:
+    """What a release says of its itemsets; kept, since every later round asks for it again."""
     law = release.mechanism.symbol_law
     assert law is not None
     kept, variance = law.kept(release.counter.count(law.tally.cells))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sfumato.estimation.kinds import BasketKinds, Itemset
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 DRAWN = 8000  # baskets that stand for all where it is asked how many candidates one holds
 
@@ -27,6 +29,55 @@ class Heard:
     cap: int
     people: int
     whole: bool  # whether any item of the universe could be told, by its hash
+
+    @cached_property
+    def _numbers(self) -> dict[Itemset, int]:
+        return {each: place for place, each in enumerate(self.itemsets)}
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many items each itemset has."""
+        return np.array([len(each) for each in self.itemsets], dtype=np.int64)
+
+    @property
+    def alone(self) -> NDArray[np.bool_]:
+        """Which of the itemsets are single items."""
+        return self.lengths == 1
+
+    @cached_property
+    def fullness(self) -> float:
+        """The candidates that baskets kept on the mean, beside the most that one may: 0 where the
+        cap is above their number.
+        """
+        if not self.whole and self.cap >= len(self.itemsets):
+            return 0.0
+        return float(np.clip(self.kept.sum() / self.cap, 0, 1))
+
+    def places(self, itemsets: Sequence[Itemset]) -> tuple[Places, Places]:
+        """Which of these itemsets were asked about, and where they stand here."""
+        return _placed(self, tuple(itemsets))
+
+    def sure(self, errors: float) -> set[Itemset]:
+        """The itemsets found so many standard errors from 0 at least."""
+        far = np.flatnonzero(self.kept > errors * np.sqrt(self.variance))
+        return {self.itemsets[place] for place in far}
+
+    def within(self, items: Mapping[int, int]) -> Places:
+        """The itemsets of these items alone."""
+        found = [
+            place
+            for place, each in enumerate(self.itemsets)
+            if each[0] in items and all(item in items for item in each)
+        ]
+        return np.array(found, dtype=np.intp)
+
+
+@lru_cache(maxsize=64)
+def _placed(heard: Heard, itemsets: tuple[Itemset, ...]) -> tuple[Places, Places]:
+    """The same, found once: every supposition asks for it."""
+    own = np.array([heard._numbers.get(each, -1) for each in itemsets], dtype=np.intp)
+    known = np.flatnonzero(own >= 0)
+    return known, own[known]
 
 
 def survival(heard: Heard, kinds: BasketKinds) -> Floats:  # (itemsets,)

@@ -114,6 +114,7 @@ class Posterior:
     masses: Floats
     told: Floats  # (n,): what the reports said alone; nan where they said nothing
     least: Floats | float = 0.0  # (n,): an error that is not gone below
+    open_to: Floats | float = 0.0  # (n,): how far all may be off together, up or down
 
     @cached_property
     def mean(self) -> Floats:
@@ -127,12 +128,16 @@ class Posterior:
         """
         square = (self.supports**2 * self.masses).sum(axis=1) - self.mean**2
         drawn = np.nan_to_num(self.mean - self.told)
-        return np.maximum(np.sqrt(np.maximum(square, 0) + drawn**2), self.least)
+        own = np.maximum(np.sqrt(np.maximum(square, 0) + drawn**2), self.least)
+        return np.asarray(np.hypot(own, self.open_to))
 
     def take(self, places: NDArray[np.integer]) -> Posterior:
         """Some of the supports."""
-        least = np.broadcast_to(self.least, self.told.shape)[places]
-        return Posterior(self.supports[places], self.masses[places], self.told[places], least)
+        least, open_to = (
+            np.broadcast_to(each, self.told.shape)[places] for each in (self.least, self.open_to)
+        )
+        told = self.told[places]
+        return Posterior(self.supports[places], self.masses[places], told, least, open_to)
 
     def above(self, least: float) -> Floats:
         """How probable it is that each support reaches this."""

@@ -30,10 +30,14 @@ LEAST, MOST = 1e-6, 1e10  # λ
 # The evidence smooths for the least error, and then what it smooths away is as large as the noise;
 # with a smaller λ it is less, and intervals cover.
 ROUGHER = 30.0
+# Few reports do not tell a curved law from a bell, and evidence is then as large for any λ beyond;
+# waves of log f of height 1 and of a third of a grid of 256 values are such, for third differences.
+SMOOTHEST, FINE = 1e7, 256
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
-HIDDEN = 0.02  # the usual share of people who may be anywhere, whatever the law says
+HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
+PARTS = 8  # of the grid, in each of which people may be hidden
 NEGLIGIBLE = 0.01  # the weight below which a law is left out
 
 
@@ -42,16 +46,17 @@ class GridLaw:
     """A distribution on the grid, and how sure it is: the Laplace covariance of θ."""
 
     masses: Floats  # (values,)
-    covariance: Floats  # (values + 1, values + 1), of θ and of the people who may be anywhere
+    hidden: Floats  # (values, parts): where people may be whatever the law says
+    covariance: Floats  # (values + parts,) squared, of θ and of the shares of those people
     evidence: float
     order: int
     spikes: tuple[int, ...] = ()
 
     @property
-    def moves(self) -> Floats:  # (values, values + 1)
-        """How the masses move with θ, and with a share of people who are anywhere."""
+    def moves(self) -> Floats:  # (values, values + parts)
+        """How the masses move with θ, and with shares of people who are elsewhere."""
         law = np.diag(self.masses) - np.outer(self.masses, self.masses)
-        return np.column_stack([law, 1 / len(self.masses) - self.masses])
+        return np.concatenate([law, self.hidden - self.masses[:, None]], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +66,14 @@ class _Penalised:
     """
 
     counts: Floats  # (reports,)
-    matrix: Floats  # (reports, values)
+    shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
+
+    @property
+    def matrix(self) -> Floats:  # (reports, values)
+        """P(report | number)."""
+        return self.shape.matrix
 
     @cached_property
     def _differences(self) -> Floats:
@@ -73,13 +83,17 @@ class _Penalised:
 
     @property
     def _values(self) -> int:
-        return self.matrix.shape[1]
+        return self.shape.values
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:  # (values + spikes,)
+        """The value whose θ each coefficient adds to."""
+        return np.array([*range(self._values), *self.spikes], dtype=np.intp)
 
     @cached_property
     def _design(self) -> Floats:  # (values, values + spikes)
         """θ of the coefficients."""
-        every = np.eye(self._values)
-        return np.concatenate([every, every[:, list(self.spikes)]], axis=1)
+        return np.eye(self._values)[:, self._places]
 
     @cached_property
     def _penalty(self) -> Floats:
@@ -112,14 +126,13 @@ class _Penalised:
         from scipy.linalg import cho_factor
 
         values, people = self._values, self.counts.sum()
-        slope = self.matrix * masses - np.outer(chances, masses)
-        fisher = people * (slope / chances[:, None]).T @ slope
+        both = np.outer(masses, masses)
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
-        told = fisher + np.full((values, values), people / values**2)
+        told = people * (both * (self.shape.products(1 / chances) - 1) + 1 / values**2)
+        known = told[np.ix_(self._places, self._places)] + self._prior(weight)
         # What neither reports nor penalty hold is kept above the rounding of the two.
-        ridge = 1e-9 * (1 + people / values) + 1e-11 * weight
-        known = self._design.T @ told @ self._design + self._prior(weight)
-        return cho_factor(known + ridge * np.eye(len(known)))
+        known[np.diag_indices_from(known)] += 1e-9 * (1 + people / values) + 1e-11 * weight
+        return cho_factor(known, overwrite_a=True, check_finite=False)
 
     def _climbed(self, start: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
         """The best coefficients for one λ, by Fisher scoring with step halving."""
@@ -173,26 +186,42 @@ class _Penalised:
         from scipy.linalg import cho_solve
 
         found, weight, evidence = self._weighed()
-        rougher = weight / ROUGHER if self.order else weight
+        most = SMOOTHEST * (self._values / FINE) ** 5
+        rougher = min(weight, most) / ROUGHER if self.order else weight
         _, _, masses, factor = self._climbed(found, rougher)
         spread = cho_solve(factor, np.eye(self._design.shape[1]))
-        covariance = self._beside_hidden(masses, self._design @ spread @ self._design.T)
-        return GridLaw(masses, covariance, evidence, self.order, self.spikes)
+        hidden, doubt = _hidden(masses)
+        told = self._design @ spread @ self._design.T
+        covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
+        return GridLaw(masses, hidden, covariance, evidence, self.order, self.spikes)
 
-    def _beside_hidden(self, masses: Floats, spread: Floats) -> Floats:
-        """The covariance of θ and of a share of people who may be anywhere, (values + 1,) squared,
-        by blocks.
+    def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
+        """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
+        like this and of whom nothing is known but their usual size, by blocks.
         """
         chances, people = self.matrix @ masses, self.counts.sum()
         slope = self.matrix * masses - np.outer(chances, masses)
-        away = self.matrix.mean(axis=1) - chances
-        told = people * slope.T @ (away / chances)
-        along = spread @ told
-        own = people * float(away @ (away / chances)) - float(told @ along) + 1 / HIDDEN**2
-        wide = np.append(-along, 1.0)
-        found = np.zeros((len(masses) + 1,) * 2)
-        found[:-1, :-1] = spread
-        return found + np.outer(wide, wide) / own
+        away = self.matrix @ moves
+        seen = people * away / chances[:, None]
+        along = spread @ (slope.T @ seen)
+        own = away.T @ seen - (slope.T @ seen).T @ along + np.diag(1 / doubt**2)
+        wide = np.concatenate([-along, np.eye(len(doubt))])
+        found = np.zeros((len(wide), len(wide)))
+        found[: len(masses), : len(masses)] = spread
+        return np.asarray(found + wide @ np.linalg.solve(own, wide.T))
+
+
+def _hidden(masses: Floats) -> tuple[Floats, Floats]:  # (values, parts), (parts,)
+    """Where people may be whom a law leaves out, evenly over a part of the grid each, and the usual
+    share of them. Where a law says that hardly anybody is, its logarithm may move as it likes and
+    moves nobody; where it says that many are, it moves enough of them by itself.
+    """
+    values = len(masses)
+    part = np.arange(values) * PARTS // values
+    found = np.eye(PARTS)[part]
+    doubt = HIDDEN - found.T @ masses
+    open_ = (doubt > HIDDEN / 100) & found.any(axis=0)
+    return found[:, open_] / found[:, open_].sum(axis=0), doubt[open_]
 
 
 @lru_cache(maxsize=64)
@@ -210,9 +239,9 @@ def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     evidence: of each order, and of those that are smooth also with a spike where most people are.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
-    fits = [_Penalised(tally, shape.matrix, order).fit() for order in orders]
+    fits = [_Penalised(tally, shape, order).fit() for order in orders]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
-    fits += [_Penalised(tally, shape.matrix, order, (mode,)).fit() for order in orders if order]
+    fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -443,10 +472,7 @@ def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)
     """What cells that cut through values of the grid do not know of them: where the part t of one
     lies in a cell, t(1-t)/4 times the square of how much it and its neighbours differ.
     """
-    through = np.flatnonzero(((merge > 0) & (merge < 1)).any(axis=0))
-    added = np.zeros((len(merge), len(merge)))
-    for place in through:
-        near = mean[max(place - 1, 0) : place + 2]
-        part = merge[:, place]
-        added += (np.diag(part) - np.outer(part, part)) * (near.max() - near.min()) ** 2 / 4
-    return added
+    through = ((merge > 0) & (merge < 1)).any(axis=0)
+    near = np.stack([np.pad(mean, 1, mode="edge")[place : place + len(mean)] for place in range(3)])
+    parts, doubt = merge[:, through], (np.ptp(near, axis=0)[through] ** 2) / 4
+    return np.asarray(np.diag(parts @ doubt) - (parts * doubt) @ parts.T)

@@ -2,7 +2,8 @@
 
 A report is capped, so that nothing in it tells how many baskets are large, and what a cap takes
 from an itemset hangs on just that. How uneven the sizes are is therefore supposed, several times
-over: each supposition is believed as far as the rounds agree under it.
+over, and how fat the tail of the sizes is beyond what kinds of baskets foretell: each supposition
+is believed as far as the rounds agree under it.
 """
 
 from __future__ import annotations
@@ -17,16 +18,68 @@ from numpy.typing import NDArray
 from sfumato.estimation.heard import Heard, survival
 from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, padded
 from sfumato.estimation.ratios import NOTHING
+from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 MODELLED = 160  # items that kinds of baskets tell apart; the others are independent
-# Of what a cap takes away, how far that is open once the unevenness of sizes is known: chosen by
-# the errors seen on baskets of geometric, log-normal and Pareto sizes, and on two real files.
-DOUBT = 0.6
-UNLIKE = 0.03  # how far the part that survives a cap differs from item to item
+# Of what a cap takes away, how far that is open once it is known how uneven the sizes are and how
+# fat their tail is: the rest of the law of sizes.
+DOUBT = 0.4
+FORETOLD = 0.6  # of how items differ in what a cap takes, the part that kinds do not foretell
+LEANING = 0.7  # how much less of the most frequent items a cap takes, beside how items differ
+LEVEL = 0.04  # how far that is open, at the least
+# The power of mean size ÷ cap that a fat tail loses of single items, how much less of each item
+# more, since those who hold more items are those with large baskets, and the least.
+FALLS, FALLS_LESS, LEAST_FALLS = 1.5, 0.4, 0.7
+OPEN_TAIL = 0.25  # how far a tail is open, however well the rounds agree
+ALIKE = 0.02  # how far two rounds may differ about an itemset, beside noise, whatever is supposed
+SURE = 6.0  # errors from 0 on, what was asked about in all rounds is not there by its noise
 CALIBRATED = 24  # items by which two rounds are compared
 TURNS = 2  # of fitting kinds and finding what the cap takes
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What kinds are fitted to: of the itemsets of a few items that matter, what each round found,
+    the same whatever is supposed.
+    """
+
+    order: Places  # (items that matter,)
+    itemsets: Places  # (n, longest), the items as places in the order
+    rounds: tuple[Places, ...]  # which itemsets of each round these are, one round after the other
+    found: Floats  # (n,)
+    variance: Floats
+
+    @classmethod
+    def of(cls, heard: Sequence[Heard], singles: Floats) -> Explained:
+        """Over the items that were asked about by name, the most frequent of them."""
+        direct = (each for each in heard if not each.whole)
+        named = {item for each in direct for itemset in each.itemsets for item in itemset}
+        order = sorted(named, key=lambda item: -singles[item])[:MODELLED]
+        own = {item: place for place, item in enumerate(order)}
+        rounds = tuple(each.within(own) for each in heard)
+        rows = [
+            tuple(own[item] for item in each.itemsets[place])
+            for each, places in zip(heard, rounds, strict=True)
+            for place in places.tolist()
+        ]
+        parts = [(e.kept[p], e.variance[p]) for e, p in zip(heard, rounds, strict=True)]
+        found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(np.array(order, np.intp), padded(rows, len(order)), rounds, found, variance)
+
+    def fitted(
+        self, survivals: Sequence[Floats], singles: Floats, unevenness: float
+    ) -> tuple[BasketKinds, float]:
+        """Kinds over all items that explain what every round found, and how badly they do."""
+        kept = np.concatenate([s[p] for s, p in zip(survivals, self.rounds, strict=True)])
+        own = singles[self.order]
+        fit = KindsFit(self.itemsets, self.found, self.variance, kept, own, unevenness)
+        kinds, loss = fit.fitted()
+        chances = np.repeat(singles[None], len(kinds.shares), axis=0)
+        chances[:, self.order] = kinds.chances
+        return BasketKinds(kinds.shares, np.clip(chances, 1e-9, 1 - 1e-9)), loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +89,7 @@ class Supposition:
     heard: tuple[Heard, ...]
     singles: Floats  # (items,): a first guess, a cap not undone
     unevenness: float
-
-    @cached_property
-    def _direct(self) -> list[Heard]:
-        return [each for each in self.heard if not each.whole]
-
-    def together(self, itemsets: Sequence[Itemset]) -> tuple[Floats, Floats]:
-        """What all rounds found of these itemsets and its variance, each round weighed by how much
-        it tells; a variance beyond all others where none told anything.
-        """
-        return together(self.heard, itemsets, self.survivals)
+    explained: Explained | None  # none where nobody was asked by name
 
     @property
     def kinds(self) -> BasketKinds:
@@ -53,103 +97,204 @@ class Supposition:
         return self._fitted[0]
 
     @property
-    def survivals(self) -> list[Floats]:
-        """What part of each itemset's people kept it, round by round."""
-        return self._fitted[1]
-
-    @property
     def loss(self) -> float:
         """How badly the kinds explain what was found."""
         return self._fitted[2]
+
+    def caps(self, tail: float) -> list[Undone]:
+        """What each round's cap took, the tail of the sizes of baskets being so fat: of baskets
+        that hold c candidates on the mean, a cap m then takes tail·(c/m)^FALLS besides, and more of
+        longer itemsets; or being so thin, when it takes but a part of what was foretold.
+        """
+        own = [
+            part if heard.whole else self._tailed(heard, part, tail)
+            for heard, part in zip(self.heard, self._fitted[1], strict=True)
+        ]
+        return self._calibrated(own)
+
+    def _tailed(self, heard: Heard, left: Floats, tail: float) -> Floats:
+        if tail < 0:
+            return np.asarray(left ** (1 + tail))
+        return np.asarray(left * (1 - tail * fat_tail(heard, self.unevenness)))
 
     @cached_property
     def _fitted(self) -> tuple[BasketKinds, list[Floats], float]:
         kinds, loss = BasketKinds.uneven(self.singles, self.unevenness), 0.0
         survivals = [self._survival(each, kinds) for each in self.heard]
-        for _ in range(TURNS if self._direct else 0):
-            survivals = self._calibrated(survivals)
-            kinds, loss = self._refitted(survivals)
+        for _ in range(TURNS if self.explained else 0):
+            assert self.explained is not None
+            survivals = [each.left for each in self._calibrated(survivals)]
+            kinds, loss = self.explained.fitted(survivals, self._undone(survivals), self.unevenness)
             survivals = [self._survival(each, kinds) for each in self.heard]
-        return kinds, self._calibrated(survivals), loss
+        return kinds, survivals, loss
 
     def _survival(self, heard: Heard, kinds: BasketKinds) -> Floats:
         return np.ones(len(heard.itemsets)) if heard.whole else survival(heard, kinds)
 
-    def _calibrated(self, survivals: list[Floats]) -> list[Floats]:
-        """What the first round's cap left, by comparing it with those who were asked directly."""
-        asked = sorted({x for each in self._direct for x in each.itemsets if len(x) == 1})
+    def _calibrated(self, survivals: Sequence[Floats]) -> list[Undone]:
+        """What each round's cap left; the first round's by comparing it with those who were asked
+        directly, whose doubts it takes over.
+        """
+        caps = [
+            Undone.of(each, left, self.unevenness)
+            for each, left in zip(self.heard, survivals, strict=True)
+        ]
+        direct = [cap for cap in caps if not cap.heard.whole]
+        asked = sorted({x for cap in direct for x in cap.heard.itemsets if len(x) == 1})
         if not asked:
-            return survivals
-        own = [s for each, s in zip(self.heard, survivals, strict=True) if not each.whole]
-        found, variance = together(self._direct, asked, own)
-        sure = np.argsort(-found / np.sqrt(variance))[:CALIBRATED]
-        places = [asked[place][0] for place in sure]
-        result = []
-        for each, before in zip(self.heard, survivals, strict=True):
-            part = before
-            if each.whole:
-                ratio = each.kept[places].sum() / max(found[sure].sum(), 1e-9)
-                part = np.full(len(each.itemsets), float(np.clip(ratio, 0.02, 1.0)))
-            result.append(part)
-        return result
+            return caps
+        # By what all rounds say: the noise of those chosen then leans alike in every round.
+        asked = sorted(asked, key=lambda each: -self.singles[each[0]])[:CALIBRATED]
+        known = Yardstick.of(together(direct, asked), np.array([each[0] for each in asked]))
+        return [cap if not cap.heard.whole else known.undone(cap, self.unevenness) for cap in caps]
 
-    def _refitted(self, survivals: list[Floats]) -> tuple[BasketKinds, float]:
-        """Kinds that explain what every round found, over the items that matter."""
-        singles = self._undone(survivals)
-        named = {item for each in self._direct for itemset in each.itemsets for item in itemset}
-        order = sorted(named, key=lambda item: -singles[item])[:MODELLED]
-        own = {item: place for place, item in enumerate(order)}
-        rows: list[Itemset] = []
-        parts: list[tuple[float, float, float]] = []
-        for each, kept in zip(self.heard, survivals, strict=True):
-            for place, itemset in enumerate(each.itemsets):
-                if all(item in own for item in itemset):
-                    rows.append(tuple(own[item] for item in itemset))
-                    parts.append((each.kept[place], each.variance[place], kept[place]))
-        found, variance, left = np.array(parts).T
-        fit = KindsFit(
-            padded(rows, len(order)), found, variance, left, singles[order], self.unevenness
-        )
-        fitted, loss = fit.fitted()
-        chances = np.repeat(singles[None], len(fitted.shares), axis=0)
-        chances[:, order] = fitted.chances
-        return BasketKinds(fitted.shares, np.clip(chances, 1e-9, 1 - 1e-9)), loss
-
-    def _undone(self, survivals: list[Floats]) -> Floats:  # (items,)
+    def _undone(self, survivals: Sequence[Floats]) -> Floats:  # (items,)
         """The first guess, the cap undone by what it takes from all items together."""
         kept = left = 0.0
         for each, part in zip(self.heard, survivals, strict=True):
-            alone = np.array([len(itemset) == 1 for itemset in each.itemsets])
-            weight = np.maximum(each.kept[alone], 0)
+            weight = np.maximum(each.kept[each.alone], 0)
             kept += float(weight.sum())
-            left += float((weight / part[alone]).sum())
+            left += float((weight / part[each.alone]).sum())
         return np.minimum(self.singles * left / max(kept, 1e-9), 0.999)
 
 
-def together(
-    heard: Sequence[Heard], itemsets: Sequence[Itemset], survivals: Sequence[Floats]
-) -> tuple[Floats, Floats]:
-    """What rounds found of these itemsets and its variance, were these the parts that kept them."""
-    place = {each: number for number, each in enumerate(itemsets)}
+def fat_tail(heard: Heard, unevenness: float) -> Floats:
+    """What a tail of fatness 1 takes of each itemset, in baskets so uneven."""
+    return tail_of(np.array(heard.fullness), heard.lengths, unevenness)
+
+
+def tail_of(fullness: Floats, lengths: NDArray[np.integer], unevenness: float) -> Floats:
+    """The same, where baskets are full to this part of a cap, of itemsets so long."""
+    falls = np.maximum(FALLS - FALLS_LESS * (lengths - 1), LEAST_FALLS)
+    return np.asarray(unlikeness(unevenness) / UNLIKE * fullness**falls)
+
+
+@dataclass(frozen=True, eq=False)
+class Undone:
+    """What a round found once its cap is undone, and how far what the cap took leaves that open."""
+
+    heard: Heard
+    left: Floats  # (itemsets,): the part of those who hold each that kept it
+    open_to: Floats  # how far each is open, as a part of what was found: alike in all rounds
+    unlike: Floats  # and how far in this round alone
+    odd: float = 0.0  # how badly all this goes with how uneven baskets are supposed to be
+
+    @classmethod
+    def of(cls, heard: Heard, left: Floats, unevenness: float) -> Undone:
+        """Where the cap took what it left out."""
+        lost = 1 - left
+        open_to = np.hypot(DOUBT * lost, OPEN_TAIL * fat_tail(heard, unevenness))
+        return cls(heard, left, open_to, FORETOLD * unlikeness(unevenness) * lost)
+
+    @property
+    def found(self) -> Floats:
+        """The share of people who hold each itemset."""
+        return self.heard.kept / self.left
+
+    @property
+    def variance(self) -> Floats:
+        """Of that: noise, and how far itemsets differ in what the cap takes."""
+        open_to = self.unlike * np.maximum(self.found, 0)
+        return np.asarray(self.heard.variance / self.left**2 + open_to**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The shares of people who hold itemsets: what is open of each on its own, and of all alike."""
+
+    share: Floats
+    noise: Floats  # variances, beyond all others where nothing was told
+    open_to: Floats  # how far each is open about what caps took: up or down with all others
+
+    @property
+    def variance(self) -> Floats:
+        """Of both together."""
+        return np.asarray(self.noise + self.open_to**2)
+
+
+def believed(each: Sequence[tuple[float, Found]]) -> Found:
+    """What was found, by several suppositions with the belief in each."""
+    share = np.asarray(sum(belief * found.share for belief, found in each))
+    noise = np.asarray(sum(belief * found.noise for belief, found in each))
+    apart = sum(b * ((found.share - share) ** 2 + found.open_to**2) for b, found in each)
+    return Found(share, noise, np.sqrt(np.asarray(apart)))
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """A few items whose share is known from those who were asked about them by name."""
+
+    found: Floats
+    error: float  # of all of them together, as a part
+    items: Places
+
+    @classmethod
+    def of(cls, known: Found, items: Places) -> Yardstick:
+        """Noise averages over them; what is open about their caps does not."""
+        whole = max(float(known.share.sum()), 1e-9)
+        error = np.hypot(np.sqrt(known.noise.sum()), known.open_to.sum()) / whole
+        return cls(known.share, float(error), items)
+
+    def undone(self, cap: Undone, unevenness: float) -> Undone:
+        """The cap of a round by hash, which left of all items the part that it left of these."""
+        heard = cap.heard
+        ratio = heard.kept[self.items].sum() / max(self.found.sum(), 1e-9)
+        part = float(np.clip(ratio, 0.02, 1.0))
+        every = np.ones(len(heard.itemsets))
+        unlike = unlikeness(unevenness) * (1 - part)
+        odds = self._odds(heard, float(np.clip(ratio, 0.02, 50.0)), unevenness)
+        return Undone(heard, part * every, self.error * every, unlike * every, odds)
+
+    def _odds(self, heard: Heard, part: float, unevenness: float) -> float:
+        """How odd that part is, were all baskets so uneven: half a square. Of the most frequent
+        items, which small baskets hold too, a cap takes less than of all.
+        """
+        unlike = unlikeness(unevenness)
+        seen, error = float(heard.kept.sum()), float(np.sqrt(heard.variance.sum()))
+        parts = [self._part_left(heard, seen + move, unevenness) for move in (0, -error, error)]
+        middle, low, high = ((1 - LEANING * unlike) * float(np.log(each)) for each in parts)
+        noise = LEVEL**2 + self.error**2 + ((low - high) / 2) ** 2
+        open_to = np.sqrt(noise + (unlike * (1 - parts[0]) / 2) ** 2)
+        return float((np.log(part) - middle) / open_to) ** 2 / 2
+
+    def _part_left(self, heard: Heard, seen: float, unevenness: float) -> float:
+        return part_left(unevenness, round(float(np.clip(seen, 0, 0.98 * heard.cap)), 4), heard.cap)
+
+
+def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
+    """What rounds found of these itemsets, each round weighed by how much it tells."""
     weight, total, noise, doubt = (np.zeros(len(itemsets)) for _ in range(4))
-    for each, left in zip(heard, survivals, strict=True):
-        known = np.array([place.get(itemset, -1) for itemset in each.itemsets])
-        here = known >= 0
-        found, variance, open_to = (part[here] for part in _undone(each, left))
+    for cap in caps:
+        known, here = cap.heard.places(itemsets)
+        found, variance = cap.found[here], cap.variance[here]
+        open_to = cap.open_to[here] * np.maximum(found, 0)
         told = 1 / (variance + open_to**2)
-        weight[known[here]] += told
-        total[known[here]] += told * found
-        noise[known[here]] += told**2 * variance
+        weight[known] += told
+        total[known] += told * found
+        noise[known] += told**2 * variance
         # Where one cap takes more than was thought, so does the next: these errors do not average.
-        doubt[known[here]] += told * open_to
+        doubt[known] += told * open_to
     asked = weight > 0
     whole = np.where(asked, weight, 1)
-    return total / whole, np.where(asked, (noise + doubt**2) / whole**2, 2 * NOTHING)
+    return Found(total / whole, np.where(asked, noise / whole**2, 2 * NOTHING), doubt / whole)
 
 
-def _undone(heard: Heard, left: Floats) -> tuple[Floats, Floats, Floats]:
-    """Shares once the cap is undone, their variances, and how far what it took leaves them open."""
-    found = heard.kept / left
-    capped = UNLIKE if heard.whole or heard.cap < len(heard.itemsets) else 0.0
-    open_to = np.hypot(capped, 0.0 if heard.whole else DOUBT * (1 - left))
-    return found, heard.variance / left**2, open_to * np.maximum(found, 0)
+def disagreement(caps: Sequence[Undone]) -> float:
+    """How badly the rounds that asked by name agree on what they all asked about, half the sum of
+    squares about the shares that suit them best, and how odd what the others left is beside them.
+    """
+    direct = [cap for cap in caps if not cap.heard.whole]
+    odd = sum(cap.odd for cap in caps)
+    if not direct:
+        return odd
+    # What was asked about for its noise alone would seem to have lost much from round to round.
+    itemsets = sorted(set.intersection(*(cap.heard.sure(SURE) for cap in direct)))
+    squares, across, level = (np.zeros(len(itemsets)) for _ in range(3))
+    for cap in direct:
+        known, here = cap.heard.places(itemsets)
+        kept, left = cap.heard.kept[here], cap.left[here]
+        variance = cap.heard.variance[here] + (ALIKE * kept) ** 2
+        squares[known] += kept**2 / variance
+        across[known] += kept * left / variance
+        level[known] += left**2 / variance
+    return odd + float((squares - across**2 / np.maximum(level, 1e-300)).sum()) / 2

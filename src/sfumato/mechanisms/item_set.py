@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,6 +20,7 @@ from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric, cod
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.sizes import EVEN, UNEVEN, part_left, unlikeness, usual
 from sfumato.mechanisms.steps import Collide, Step, Symbol
 from sfumato.mechanisms.steps.hashing import PRIME, coefficients
 from sfumato.mechanisms.weights import simple_below
@@ -33,12 +34,14 @@ DIRECT_CAP = 24  # own candidates of a basket: few hold more, so that little is 
 LOST_BY_CAP = 2.0  # times the variance, what the smaller cap may cost
 SEEDS = 1 << 12  # entries of the pool of hashes
 FINENESS = 256  # the denominator of a gamma that is no simple fraction
+MOST_WEIGHT = 1 << 15  # of an own symbol, for such a gamma: a large one needs no fine denominator
 MOST_GAMMA = 10_000
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_CAP = 256
 MOST_CANDIDATES_BYTES = 1 << 22
 NONE = "(none)"
-MOST_HELD = 1 << 12  # symbols of a basket that are thought of
+USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most of them do
+ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
 Candidates = tuple[tuple[int, ...], ...]
@@ -402,7 +405,8 @@ class ItemSet(Mechanism):
         own, other = self._chances
         found = (self._hits(counts) - people * other) / (own - other)
         shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
-        noise = people * shown * (1 - shown) / (own - other) ** 2
+        # One report more: of a rare itemset there may be none by chance, which is no certainty.
+        noise = (people * shown * (1 - shown) + 1) / (own - other) ** 2
         return found, noise + self._pool_noise(found, noise, people)
 
     def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -411,15 +415,13 @@ class ItemSet(Mechanism):
         own, other = self._chances
         hits = self._hits(counts)
         kept = (hits - people * other) / (own - other)
-        even, uneven = self._survival(kept, people)
-        share = 2 / (1 / even + 1 / uneven)
+        share, doubt = self._left(kept, people)
         found = kept / share
         held = np.clip(found, 0, people)
         shown = share * own + (1 - share) * other
         noise = held * shown * (1 - shown) + (people - held) * other * (1 - other)
-        noise = noise / ((own - other) * share) ** 2
-        doubt = (kept * (1 / uneven - 1 / even) / 2) ** 2
-        return found, noise + doubt + self._pool_noise(found, noise, people)
+        noise = (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
+        return found, noise + (doubt * found) ** 2 + self._pool_noise(found, noise, people)
 
     def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
         """How many reports each itemset's symbol had."""
@@ -436,19 +438,35 @@ class ItemSet(Mechanism):
             hits[item] = table[seeds, self._hashed(np.array(item), seeds)].sum()
         return hits
 
-    def _survival(self, kept: NDArray[Any], people: float) -> tuple[float, float]:
-        """How often an own symbol survives the cap: with sizes of baskets as even as a Poisson
-        law's, and with some as uneven as a geometric one's.
+    def _left(self, kept: NDArray[Any], people: float) -> tuple[float, float]:
+        """What part of all that is held a cap leaves, and how far that is open, as a part of it.
 
-        The mean of min(C, m) is seen; the law of C with that mean gives E[min(1, m/(1+C))] for one
-        more symbol.
+        The mean of min(C, m) is seen, and E[min(C, m)]/E[C] is what is left: exactly, whatever
+        hangs together with what, but how uneven the sizes C are must be supposed. Nothing is held
+        by more than everybody, so that at least what was kept of the most frequent is left.
         """
-        every = len(self.asked)
-        if every <= self.cap:
-            return 1.0, 1.0
-        seen = float(np.clip(kept.sum() / max(people, 1), 0, 0.98 * self.cap))
-        even = _survival_of(_poisson, seen, self.cap)
-        return even, min(even, _survival_of(_geometric, seen, self.cap))
+        if len(self.asked) <= self.cap or not people:
+            return 1.0, 0.0
+        seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
+        found = [part_left(each, seen, self.cap) for each in UNEVEN]
+        # Baskets more alike than by chance lose less, or nothing: rarely so, but it may show.
+        spread = np.array([*EVEN, *UNEVEN])
+        left = np.array([1.0, math.sqrt(found[0]), *found])
+        logs = usual(spread) - self._beyond(kept, left, people) ** 2 / 2
+        belief = np.exp(logs - logs.max())
+        belief /= belief.sum()
+        level = float(belief @ np.log(left))
+        unlike = USUALLY * np.array([unlikeness(max(each, 0.0)) for each in spread]) * (1 - left)
+        open_to = float(belief @ ((np.log(left) - level) ** 2 + unlike**2))
+        return math.exp(level), math.sqrt(open_to)
+
+    def _beyond(self, kept: NDArray[Any], left: NDArray[Any], people: float) -> NDArray[Any]:
+        """How many errors what was kept of the most frequent is above these parts of everybody."""
+        own, other = self._chances
+        most = float(np.clip(kept.max() / people, 0, 1))
+        shown = other + (own - other) * most
+        error = math.sqrt(shown * (1 - shown) / people) / (own - other)
+        return np.asarray(np.maximum(most - left, 0) / np.hypot(error, ROOM * left))
 
     def _pool_noise(self, found: NDArray[Any], noise: NDArray[Any], people: float) -> float:
         """What a pool of hashes, and not a fresh one a person, adds: Σx² over its hashes and
@@ -522,7 +540,7 @@ class ItemSet(Mechanism):
 def simple(gamma: Fraction) -> Fraction:
     """The largest fraction, not above gamma, with a small denominator."""
     bounded = min(gamma, Fraction(MOST_GAMMA))
-    kept = simple_below(bounded, FINENESS)
+    kept = simple_below(bounded, max(1, min(FINENESS, MOST_WEIGHT // math.ceil(bounded))))
     if kept <= 1 and kept != bounded:
         raise ParameterError(f"gamma={float(gamma):g} is too close to 1 for item-set")
     return kept
@@ -593,30 +611,6 @@ def some_of(
         drawn = rng.below_each(last + 1)
         chosen[turn] = np.where((chosen[:turn] == drawn).any(axis=0), last, drawn)
     return chosen.T + starts[:, None]
-
-
-def _poisson(load: float, places: NDArray[Any]) -> NDArray[Any]:
-    from scipy.special import gammaln
-
-    logs = places * math.log(max(load, 1e-300)) - load - gammaln(places + 1)
-    return np.asarray(np.exp(logs))
-
-
-def _geometric(load: float, places: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray((load / (1 + load)) ** places / (1 + load))
-
-
-def _survival_of(law: Callable[..., NDArray[Any]], seen: float, cap: int) -> float:
-    """How often one symbol is among those kept beside a number C of others with such a law, the
-    mean of min(C, cap) being what was seen.
-    """
-    places = np.arange(MOST_HELD)
-    low, high = 0.0, float(MOST_HELD // 20)
-    for _ in range(60):
-        load = (low + high) / 2
-        below = float(np.minimum(places, cap) @ law(load, places)) < seen
-        low, high = (load, high) if below else (low, load)
-    return float(np.minimum(1.0, cap / (1 + places)) @ law(load, places))
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -20,6 +20,13 @@ BOUND_ERRORS = 3.0  # an itemset is no more frequent than its subsets and this m
 TOGETHER = 8192  # itemsets weighed at once
 
 
+def normal_below(reach: Floats) -> Floats:
+    """How probable it is that a normal error is at most so many standard errors."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(reach))
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Estimated supports of itemsets of one length, and the most that each can be."""

@@ -20,7 +20,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets
+from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_number
 
@@ -141,6 +141,10 @@ class Threshold:
         if seen is not None and len(uncertain):
             goal, candidates = self.goal(rows) / max(rows, 1), tier.candidates(rows)
             probability[uncertain] = seen.prior.probability(candidates.take(uncertain), goal)
+        if measured.noise is not None and len(uncertain):
+            # The prior tells findings from noise; that all may be off together is another doubt.
+            reach = (measured.count - self.goal(rows))[uncertain] / measured.stderr[uncertain]
+            probability[uncertain] = np.minimum(probability[uncertain], normal_below(reach))
         return probability
 
     def probabilities(self, tiers: Sequence[Tier], rows: int) -> list[Floats]:
@@ -183,8 +187,9 @@ class Tier:
 
     def candidates(self, rows: int) -> Candidates:
         """The itemsets as supports."""
-        total = max(rows, 1)
-        return Candidates(self.measured.count / total, self.measured.stderr / total, self.most)
+        total, own = max(rows, 1), self.measured.noise
+        errors = self.measured.stderr if own is None else own
+        return Candidates(self.measured.count / total, errors / total, self.most)
 
     def among(self, seen: list[Candidates], shrunk: bool) -> Tier:
         """The same itemsets beside those candidates that were seen and are not known exactly."""

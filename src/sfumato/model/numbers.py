@@ -7,15 +7,17 @@ reports show it, whatever the others are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.window import Windowed
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
@@ -23,11 +25,14 @@ from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
 from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
 from sfumato.model.evidence import LawEvidence
-from sfumato.model.laplace import TRIALS
+from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import Model
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
+MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
+OPEN = 0.5  # the largest error of a part
+DOUBT = 0.5  # of what the cells beside tell of where people lie within a cell, as its error
 WITHIN = "numbers that are independent within the cells asked about"
 
 
@@ -128,7 +133,53 @@ class WithinCells:
     """How the people of each cell of a number are spread over the cells of a question."""
 
     inside: Floats  # (asked cells, cells): each column sums to 1
+    slant: Floats  # (asked cells, cells): what a density adds that rises by 1 over the cell
     roots: Floats  # (asked cells, cells, n): columns whose products are their covariances
+
+    def slanted(self, shares: Floats) -> Floats:  # (cells,) -> (asked cells, cells)
+        """Which part of each cell's people lies in each asked cell where their density follows that
+        of the cells beside: it rises over a cell of share p_i, relative to that of the number
+        alone, by p_i·(r_{i+1} − r_{i−1}) / (m_{i+1} − m_{i−1}), r_i being the people / p_i and m_i
+        the share of people below the middle of the cell.
+        """
+        known = np.maximum(shares, FAINT)
+        middles, places = np.cumsum(known) - known / 2, np.arange(len(known))
+        after, before = np.minimum(places + 1, places[-1]), np.maximum(places - 1, 0)
+        every = np.eye(len(known)) / known
+        rises = (every[after] - every[before]) * (known / (middles[after] - middles[before]))[
+            :, None
+        ]
+        return np.asarray(self.inside + (self.slant * known) @ rises)
+
+
+@dataclass(frozen=True, eq=False)
+class Slanted:
+    """A table over cells as one over asked cells, the people of each cell lying as those of the
+    cells beside make likely; as far as no asked cell has less than nobody.
+    """
+
+    even: tuple[Floats, ...]  # (asked cells, cells) each: as the numbers are spread alone
+    slanted: tuple[Floats, ...]
+    part: float  # of the way from the one to the other
+    slant: Floats  # what that adds to the asked cells of the law
+
+    @classmethod
+    def of(cls, law: Floats, parts: Sequence[WithinCells]) -> Slanted:
+        """For the parts of each axis of a law."""
+        axes = range(law.ndim)
+        alone = [law.sum(axis=tuple(a for a in axes if a != axis)) for axis in axes]
+        even = tuple(part.inside for part in parts)
+        slanted = tuple(part.slanted(own) for part, own in zip(parts, alone, strict=True))
+        flat = _within(law, even)
+        added = _within(law, slanted) - flat
+        less = added < -FAINT
+        part = min(1.0, float((-flat[less] / added[less]).min(initial=1.0)))
+        return cls(even, slanted, part, part * added)
+
+    def of_table(self, table: Floats) -> Floats:
+        """A table over cells, and what else, over the asked cells."""
+        flat = _within(table, self.even)
+        return flat + self.part * (_within(table, self.slanted) - flat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +192,17 @@ class NumberModel(Model):
     def of(cls, reports: NumberReports, fitted_to: dict[str, Any], known: Any = None) -> Model:
         """The model of what was counted."""
         return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known)
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether one law of all numbers is fitted: its errors are those of a law of order three,
+        which costs far more than the law itself.
+        """
+        cells = math.prod(self.reports.shape)
+        if not super().dense:
+            return False
+        size = Interactions.up_to(self.reports.shape, self.reports.ordered, ORDER).size
+        return cells * size**2 <= MOST_WORK
 
     @property
     def domain(self) -> Domain:
@@ -159,12 +221,13 @@ class NumberModel(Model):
         rows = np.concatenate([found.spread.T, seen], axis=1)
         spread = rows.reshape(*shape, -1).transpose(*order, len(order))
         parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
-        inside = [part.inside for part in parts]
         known = spread.shape[-1] - TRIALS - seen.shape[1]
-        moved, open_ = np.split(_within(spread, inside), [known], axis=-1)
-        columns = [moved, *_own(law, parts), open_]
+        slanted = Slanted.of(law, parts)
+        moved, open_ = np.split(slanted.of_table(spread), [known], axis=-1)
+        doubt = [DOUBT * slanted.slant[..., None], *_together(law, parts)]
+        columns = [moved, *_own(law, parts), *doubt, open_]
         evidence = LawEvidence(
-            _within(law[..., None], inside)[..., 0] * self.rows,
+            slanted.of_table(law[..., None])[..., 0] * self.rows,
             np.concatenate(columns, axis=-1) * self.rows,
             self.supposed(axes),
             TRIALS,
@@ -188,34 +251,46 @@ class NumberModel(Model):
         runs = Cells(number, labels, np.arange(len(firsts)), firsts)
         shares, covariance = self.reports.alone(runs)
         lengths = np.diff([*firsts.tolist(), number.size]).astype(np.float64)
-        return _spread_out(part.size, asked, cell, shares, covariance, lengths)
+        known = self.marginal_of((axis,)).share
+        return _spread_out(part.size, asked, cell, (shares, covariance, lengths), known)
 
 
 def _spread_out(
     size: int,
     asked: NDArray[np.intp],
     cell: NDArray[np.intp],
-    shares: Floats,
-    covariance: Floats,
-    lengths: Floats,
+    runs: tuple[Floats, Floats, Floats],
+    known: Floats,
 ) -> WithinCells:
-    """The parts of runs of numbers, each in one asked cell and one cell: w = share of the run /
-    share of its cell, which moves by (d run − w · d cell) / share of the cell; no share is known
-    better than its error, so that no part moves by more than 1.
+    """The parts of runs of numbers, each in one asked cell and one cell, from their shares by the
+    reports about the number alone, their covariance and their lengths, once the cells have the
+    shares that are known from all reports: what these change is put where the runs are least sure,
+    and what is left open then is the error of a part; none is open by more than half.
     """
-    cells = int(cell.max()) + 1
-    kept, same = np.maximum(shares, 0.0), np.equal.outer(cell, cell)
-    known = np.bincount(cell, kept, minlength=cells)[cell]
-    even = lengths / np.bincount(cell, lengths, minlength=cells)[cell]
-    part = np.where(known > FAINT, kept / np.maximum(known, FAINT), even)
-    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", same, covariance, same), FAINT**2))
-    moves = (np.eye(len(cell)) - part[:, None] * same) / np.maximum(known, error)[:, None]
-    values, vectors = np.linalg.eigh(moves @ covariance @ moves.T)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    inside, roots = np.zeros((size, cells)), np.zeros((size, cells, len(cell)))
-    np.add.at(inside, (asked, cell), part)
-    np.add.at(roots, (asked, cell), root)
-    return WithinCells(inside, roots)
+    shares, covariance, lengths = runs
+    sums = np.equal.outer(np.arange(len(known)), cell).astype(np.float64)  # (cells, runs)
+    gain = covariance @ sums.T @ np.linalg.pinv(sums @ covariance @ sums.T, 1e-9, hermitian=True)
+    kept = np.maximum(shares + gain @ (known - sums @ shares), 0.0)
+    total, even = (sums @ kept)[cell], lengths / (sums @ lengths)[cell]
+    part = np.where(total > FAINT, kept / np.maximum(total, FAINT), even)
+    values, vectors = np.linalg.eigh(covariance - gain @ sums @ covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) / np.maximum(known, FAINT)[cell, None]
+    most = np.array([_length(root[cell == place]).max() for place in range(len(known))])
+    root *= np.minimum(1.0, OPEN / np.maximum(most, FAINT))[cell, None]
+    found = [np.zeros((size, len(known), *rest)) for rest in ((), (), (len(cell),))]
+    for table, added in zip(found, (part, _slant(part, cell), root), strict=True):
+        np.add.at(table, (asked, cell), added)
+    return WithinCells(*found)
+
+
+def _length(rows: Floats) -> Floats:  # (..., n) -> (...)
+    return np.asarray(np.sqrt((rows**2).sum(axis=-1)))
+
+
+def _slant(part: Floats, cell: NDArray[np.intp]) -> Floats:
+    """∫ (u − 1/2) du over each run, u being the part of its cell's people who lie below."""
+    end = np.where(np.equal.outer(cell, cell), np.tri(len(part)), 0.0) @ part
+    return np.asarray(part * (2 * end - part - 1) / 2)
 
 
 def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
@@ -233,4 +308,16 @@ def _own(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked 
         table = _within(law[..., None], others)[..., 0]
         moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
         found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))
+    return found
+
+
+def _together(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, 1) each
+    """How the counts move where of two numbers neither is known within its cells: as the product of
+    both errors, which slopes do not show where one of them is nowhere near.
+    """
+    errors = [_length(part.roots) for part in parts]
+    found = []
+    for pair in combinations(range(len(parts)), 2):
+        tables = [e if axis in pair else parts[axis].inside for axis, e in enumerate(errors)]
+        found.append(_within(law[..., None], tables))
     return found

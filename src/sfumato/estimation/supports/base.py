@@ -23,17 +23,20 @@ class Measured:
     count: Floats  # (n,): unbiased estimate of the true rows
     stderr: Floats  # (n,)
     memory: tuple[Floats, ...] = ()  # each (..., n)
+    noise: Floats | None = None  # (n,): the own part of each error, where all may be off together
 
     def take(self, rows: Integers) -> Measured:
         """The same of some of the itemsets."""
         memory = tuple(array[..., rows] for array in self.memory)
-        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory)
+        noise = None if self.noise is None else self.noise[rows]
+        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory, noise)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Measured]) -> Measured:
         """The itemsets of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
+        own = [part.noise for part in parts if part.noise is not None]
         return cls(
             np.concatenate([part.observed for part in parts]),
             np.concatenate([part.count for part in parts]),
@@ -42,6 +45,7 @@ class Measured:
                 np.concatenate(arrays, axis=-1)
                 for arrays in zip(*(part.memory for part in parts), strict=True)
             ),
+            np.concatenate(own) if len(own) == len(parts) else None,
         )
 
 

@@ -63,6 +63,7 @@ class SymbolSupports(ToldBySymbols):
     itemsets: tuple[tuple[int, ...], ...]
     count: Floats  # (itemsets,)
     stderr: Floats
+    noise: Floats  # what of that is each itemset's own: what a cap took moves all alike
 
     @property
     def longest(self) -> int:
@@ -81,6 +82,7 @@ class SymbolSupports(ToldBySymbols):
         places = self._found(itemsets)
         count = np.where(places < 0, 0.0, self.count[places])
         stderr = np.where(places < 0, 0.0, self.stderr[places])
+        noise = np.where(places < 0, 0.0, self.noise[places])
         if itemsets.shape[1] == 1 and self.longest > 1:
             # An item that only longer itemsets name is held by at least as many as they.
             for place in np.flatnonzero(places < 0):
@@ -88,7 +90,8 @@ class SymbolSupports(ToldBySymbols):
                 if held:
                     best = max(held, key=lambda c: self.count[c])
                     count[place], stderr[place] = self.count[best], self.stderr[best]
-        return Measured(count, count, stderr)
+                    noise[place] = self.noise[best]
+        return Measured(count, count, stderr, noise=noise)
 
     def _errors(self, itemsets: NDArray[np.int32]) -> Floats:
         places = self._found(itemsets)
