@@ -16,6 +16,7 @@ from sfumato.table import Table, save
 
 DOMAIN = Domain((Numeric("age", 0, 79), Numeric("kids", 0, 7)))
 ROWS = 8_000
+PURPOSES = ("ranges", "means")
 SQL = "SELECT COUNT(*) AS n FROM t WHERE age BETWEEN 20 AND 44 AND kids >= 2"
 
 
@@ -46,6 +47,13 @@ def test_two_rounds_are_fitted_and_asked(folder: Path) -> None:
     (answer,), (exact,) = (json.loads(text)["rows"] for text in (asked, true))
     assert 0 < answer["n"]["stderr"] < 0.1 * ROWS
     assert abs(answer["n"]["value"] - exact["n"]["value"]) < 4 * answer["n"]["stderr"]
+
+
+def test_a_plan_without_cuts_says_how_several_numbers_are_asked(folder: Path) -> None:
+    line = f"plan {folder}/people.toml --rows 8000 --gamma 19 --for"
+    said = {purpose: CliRunner().invoke(app, [*line.split(), purpose]) for purpose in PURPOSES}
+    assert "--round 1 --mechanism ranges" in " ".join(said["ranges"].stderr.split())
+    assert "--round 1" not in said["means"].output
 
 
 REFUSED = [

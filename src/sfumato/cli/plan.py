@@ -21,8 +21,8 @@ from sfumato.cli.options import (
     share,
 )
 from sfumato.cli.pages import save_page
-from sfumato.cli.printing import print_json, print_table
-from sfumato.domain import Domain
+from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.plan.questions import ASSUMPTIONS
@@ -136,6 +136,18 @@ def plan(
         print_json(found.to_dict(**_typed(schema)))
     else:
         print_plan(found, details, schema)
+        print_notes(_range_notes(domain, purpose))
+
+
+def _range_notes(domain: Domain, purpose: str) -> list[str]:
+    """What else there is for ranges of several numbers, where a plan cannot compare it."""
+    numbers = [a for a in domain.private if isinstance(a, Numeric)]
+    if purpose != "ranges" or len(numbers) < 2 or all(a.cuts for a in numbers):
+        return []
+    return [
+        "these are ranges of one number; for several at once give every number cuts = […] in the "
+        "schema, or ask in rounds: sfumato perturb … --round 1 --mechanism ranges"
+    ]
 
 
 def _check_purpose(purpose: str, target: str | None, pairs: str | None) -> None:
