@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
     run("generate", "survey", "--rows", 8000, "--seed", 1, "-o", folder / "train.csv")
     run("generate", "survey", "--rows", 2000, "--seed", 2, "-o", folder / "test.csv")
-    (folder / "schema.toml").write_text(run("schema", folder / "train.csv"))
+    run("schema", folder / "train.csv", "-o", folder / "schema.toml")
     perturb = (
         "perturb",
         folder / "train.csv",

@@ -156,7 +156,9 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
         kept = expected > 0.02 * rows / 100  # a permuted column's own counts have no error at all
         assert np.all(spread[~kept] < 0.02 * rows)
         ratios = spread[kept] / expected[kept]
-        assert np.all((ratios > 0.62) & (ratios < 1.42)), ratios  # 5.5 deviations of 120 draws
+        # 5.5 deviations of 120 draws; what is supposed is open beyond what chance spreads.
+        least = 0.62 if found.evidence.assumes is None else 0.4
+        assert np.all((ratios > least) & (ratios < 1.42)), ratios
         exact = Exact(truth).marginal(list(found.cells)).value.ravel()
         off = np.mean(values, axis=0)[:-1] - exact
         # An estimate that says what it supposes may be off by as much as its own error.
