@@ -58,6 +58,11 @@ class Bits:
         return self._words
 
     @property
+    def width(self) -> int:
+        """How many words a column has, packed or not yet."""
+        return _words_for(self.rows)
+
+    @property
     def in_lists(self) -> bool:
         """Whether it was made of lists of items, which it still has."""
         return self._lists is not None

@@ -16,7 +16,6 @@ from sfumato.errors import FileError
 from sfumato.model.files import save_model
 from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.model import Model
-from sfumato.model.numbers import NumberModel
 from sfumato.source import Release
 
 
@@ -79,9 +78,8 @@ def model_notes(model: Model) -> list[str]:
         "standard errors count the people as a sample",
     ]
     if model.fitted_to["left_out"]:
-        left, numbers = ", ".join(model.fitted_to["left_out"]), isinstance(model, NumberModel)
-        why = "public, and no number asked about" if numbers else "having too many cells"
-        notes.append(f"left out, {why}: {left}")
+        left = ", ".join(model.fitted_to["left_out"])
+        notes.append(f"left out, {model.why_left_out}: {left}")
     if model.dense and not model.law.fit.converged:
         notes.append(f"the fit had not converged after {model.law.fit.steps} steps")
     return notes

@@ -44,7 +44,7 @@ def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int6
         return np.full(number, bits.rows, dtype=np.int64)
     if length == 1:
         return bits.counts()[sets[:, 0]]
-    if not _worth_compiling(number * _words_across(bits)):
+    if not _worth_compiling(number * bits.width):
         listed = _pairs_by_list(bits, sets) if length == 2 and bits.in_lists else None
         return _counts_by_numpy(bits, sets) if listed is None else listed
     if length == 2 and _rows_are_cheaper(bits, items := _occurring(bits, sets), number):
@@ -100,13 +100,13 @@ def _rows_are_cheaper(bits: Bits, items: NDArray[np.int32], pairs: int) -> bool:
     """Whether walking over the pairs inside each basket beats intersecting columns: so for sparse
     baskets.
     """
-    work = pairs * _words_across(bits)
+    work = pairs * bits.width
     ones = int(bits.counts()[items].sum())
     if len(items) ** 2 * 4 > bits.words.nbytes + (1 << 26):
         return False
     if ones * _LIST_COST + ones * max(ones / max(bits.rows, 1) - 1, 0) / 2 * _PAIR_COST > work:
         return False
-    sizes = np.zeros(bits.words.shape[1] * WORD_BITS, dtype=np.int32)
+    sizes = np.zeros(bits.width * WORD_BITS, dtype=np.int32)
     _kernels().count_sizes(bits.words, items, sizes)
     within = int((sizes.astype(np.int64) * (sizes - 1)).sum()) // 2
     return bool(ones * _LIST_COST + within * _PAIR_COST < work)
@@ -128,7 +128,7 @@ def _pairs_by_list(bits: Bits, pairs: NDArray[np.int32]) -> NDArray[np.int64] | 
     row, held = np.repeat(np.arange(bits.rows), np.diff(offsets)), place[listed]
     row, held = row[held >= 0], held[held >= 0]
     sizes = np.bincount(row)
-    if int((sizes * (sizes - 1)).sum()) * _PAIR_COST > 2 * len(pairs) * _words_across(bits):
+    if int((sizes * (sizes - 1)).sum()) * _PAIR_COST > 2 * len(pairs) * bits.width:
         return None
     found = np.zeros(len(items) ** 2, dtype=np.int64)
     for apart in range(1, int(sizes.max(initial=0))):
@@ -144,11 +144,6 @@ def _add_ones(total: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         total += np.bincount(places, minlength=len(total))
     else:
         np.add.at(total, places, 1)
-
-
-def _words_across(bits: Bits) -> int:
-    """How many words a column has."""
-    return -(-bits.rows // WORD_BITS)
 
 
 def _pairs_by_row(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Model(Source):
     they assume. Their errors count the people as a sample.
     """
 
+    why_left_out: ClassVar[str] = "having too many cells"
     mechanism: Mechanism  # that made the reports
     columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
     reports: Reports

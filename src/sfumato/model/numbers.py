@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,7 @@ class Slanted:
 class NumberModel(Model):
     """The law of several numbers: that of their cells, and within a cell each number's own."""
 
+    why_left_out: ClassVar[str] = "public, and no number asked about"
     reports: NumberReports
 
     @classmethod
