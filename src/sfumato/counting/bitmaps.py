@@ -117,13 +117,19 @@ def _occurring(bits: Bits, sets: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.flatnonzero(np.bincount(sets.ravel(), minlength=bits.items)).astype(np.int32)
 
 
+def _places(bits: Bits, items: NDArray[np.int32]) -> NDArray[np.int64]:  # (all items,)
+    """Where each item stands among some; -1 for the others."""
+    place = np.full(bits.items, -1, dtype=np.int64)
+    place[items] = np.arange(len(items))
+    return place
+
+
 def _pairs_by_list(bits: Bits, pairs: NDArray[np.int32]) -> NDArray[np.int64] | None:
     """The counts of pairs from the lists of items, item by the next, the one after it and so on;
     None where baskets are so large that to intersect columns is cheaper.
     """
     items = _occurring(bits, pairs)
-    place = np.full(bits.items, -1, dtype=np.int64)
-    place[items] = np.arange(len(items))
+    place = _places(bits, items)
     offsets, listed = bits.to_csr()
     row, held = np.repeat(np.arange(bits.rows), np.diff(offsets)), place[listed]
     row, held = row[held >= 0], held[held >= 0]
@@ -151,8 +157,7 @@ def _pairs_by_row(
 ) -> NDArray[np.int64]:
     matrix = np.zeros((len(items), len(items)), dtype=np.int32)
     _kernels().count_pairs_by_row(bits.words, items, matrix)
-    place = np.zeros(bits.items, dtype=np.intp)
-    place[items] = np.arange(len(items))
+    place = _places(bits, items)
     first, second = place[pairs[:, 0]], place[pairs[:, 1]]
     return matrix[np.minimum(first, second), np.maximum(first, second)].astype(np.int64)
 

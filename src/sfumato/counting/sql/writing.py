@@ -193,10 +193,6 @@ class StatementWriter:
         """The different values of a column."""
         return exp.select(_column(name)).distinct().from_(self.rows_from.copy())
 
-    def total(self) -> exp.Select:
-        """How many rows there are."""
-        return exp.select(_named(_count(), "n")).from_(self.rows_from.copy())
-
     def _inner(self, columns: Sequence[Tree]) -> Tree:
         selected = list(columns) or [_named(exp.Literal.number(1), "one")]
         return exp.select(*selected).from_(self.rows_from.copy()).subquery("r")
