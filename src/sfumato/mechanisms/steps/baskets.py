@@ -229,7 +229,8 @@ class Collide(Action):
 
     def __post_init__(self) -> None:
         self.check_columns()
-        check_candidates(self, self.candidates or ((0,),), self.items)
+        if self.candidates is not None:
+            check_candidates(self, self.candidates, self.items)
         self.check(
             1 <= self.cap < self.buckets and self.pool.isascii(),
             f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
