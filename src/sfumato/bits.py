@@ -35,6 +35,7 @@ class Bits:
     items: int  # that is of columns
     _words: NDArray[np.uint64] | None  # (items, ceil(rows / 64))
     _lists: tuple[NDArray[np.int64], NDArray[np.int32]] | None
+    _counts: NDArray[np.int64] | None = None  # kept when first asked for
 
     def __init__(self, words: NDArray[np.uint64], rows: int) -> None:
         words = np.ascontiguousarray(words, dtype=np.uint64)
@@ -141,6 +142,12 @@ class Bits:
 
     def counts(self) -> NDArray[np.int64]:
         """How many baskets hold each item."""
+        if self._counts is None:
+            self._counts = self._counted()
+            self._counts.setflags(write=False)  # handed out as it is
+        return self._counts
+
+    def _counted(self) -> NDArray[np.int64]:
         if self._lists is not None:
             return np.bincount(self._lists[1], minlength=self.items)
         counts: NDArray[np.int64] = np.bitwise_count(self.words).sum(axis=1, dtype=np.int64)

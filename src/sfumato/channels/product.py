@@ -302,19 +302,22 @@ class Product(Channel):
 
     @property
     def everyone(self) -> Counts:
-        return self._together({})
+        return np.broadcast_to(self._together({}), self.outputs)
 
     def shown_at(self, axis: int, weights: Counts) -> Counts:
-        factor, place = self._factor_of(axis)
         number = next(number for number, own in enumerate(self.axes) if axis in own)
-        return self._together({number: factor.shown_at(place, weights)})
+        place = self.axes[number].index(axis)
+        if not self.repeats:
+            return super().shown_at(self.report_axes[number][place], weights)
+        shown = self._together({number: self.factors[number].shown_at(place, weights)})
+        return np.broadcast_to(shown, self.outputs)
 
-    def _together(self, stated: Mapping[int, Counts]) -> Counts:  # outputs
+    def _together(self, stated: Mapping[int, Counts]) -> Counts:  # broadcast to the outputs
         """The products of weights stated for some factors; the others count every report once."""
         weights = np.ones(())
         for number, factor in enumerate(self.factors):
-            own = stated.get(number, factor.everyone)
-            weights = np.multiply.outer(weights, own)
+            once = factor.everyone if factor.repeats else np.ones((1,) * len(factor.outputs))
+            weights = np.multiply.outer(weights, stated.get(number, once))
         return weights.transpose(*np.argsort(self._report_order))
 
 

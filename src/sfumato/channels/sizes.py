@@ -4,6 +4,7 @@ present in the report.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -35,6 +36,7 @@ class Sizes(Dense):
         return cls._of(np.stack(columns, axis=1))
 
     @classmethod
+    @lru_cache(maxsize=256)  # a plan asks for the same few hundreds of times
     def cut_and_paste(cls, length: int, basket: int, cutoff: int, insert: float) -> Sizes:
         """A basket of `basket` items: cut min(uniform 0..cutoff, basket) of them, then put in every
         other item with `insert`.

@@ -23,6 +23,7 @@ from sfumato.cli.printing import (
     print_notes,
     print_table,
     telling,
+    told,
 )
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
@@ -108,9 +109,7 @@ def hide(
     limits = ("min_support", "min_count", "min_confidence", "seconds")
     how = {**{name: settings[name] for name in limits}, "rng": chance(seed)}
     with telling() as progress:
-        reader = reader_of(data)
-        reader.tell = progress
-        table = baskets_of(reader, items)
+        table = baskets_of(told(reader_of(data), progress), items)
         release = hide_patterns(
             table,
             patterns,

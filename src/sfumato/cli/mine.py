@@ -175,7 +175,6 @@ def mine(
     with telling() as tell:
         source = mined_source(files, schema, items, engine, **how, tell=tell)
         exact = None if truth is None else _truth_beside(files[0], truth, source, form, tell)
-        tell("mining length 1", None)
         found = frequent_itemsets(
             source,
             min_support,
@@ -298,6 +297,7 @@ def levels(tell: Telling) -> Callable[[Level], None] | None:
     """What tells a terminal of each finished length, in a line that stays; None elsewhere."""
     if tell is silent:
         return None
+    tell("mining length 1", None)
 
     def step(done: Level) -> None:
         line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"

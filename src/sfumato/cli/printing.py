@@ -150,6 +150,11 @@ def telling() -> Iterator[Telling]:
 def reading(reader: R) -> Iterator[R]:
     """The reader, which tells a terminal how much of its file has been read."""
     with telling() as tell:
-        reader.tell = tell
-        yield reader
+        yield told(reader, tell)
     reader.tell = silent
+
+
+def told(reader: R, tell: Telling) -> R:
+    """The reader, which tells how much of its file has been read."""
+    reader.tell = tell
+    return reader

@@ -119,6 +119,11 @@ class CountEvidence(Evidence):
         return np.asarray(self.settled.solve(self.counts))
 
     @cached_property
+    def _people(self) -> float:
+        """How many reports were counted, each once."""
+        return float((self.counts * self.channel.everyone).sum())
+
+    @cached_property
     def _weighing(self) -> NDArray[Any]:
         """The counts by which errors are weighed."""
         return np.asarray(self.settled.expected(self.counts))
@@ -246,12 +251,11 @@ class CountEvidence(Evidence):
         """How the estimate moves with the law of one axis, which is that axis's share of the
         reports.
         """
-        everyone = _about(self.total, axis).sum(
-            axis=1
-        )  # the other axes undone: columns of the inverse sum to 1
+        # The other axes are undone: columns of the inverse sum to 1.
+        everyone = _about(self.total, axis).sum(axis=1)
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
-        people = float((self.counts * self.channel.everyone).sum())
-        return np.asarray(self.channel.shown_at(axis, -(1 - keep) / (keep * people) * slope))
+        share = -(1 - keep) / (keep * self._people)
+        return np.asarray(self.channel.shown_at(axis, share * slope))
 
 
 def _without_margins(

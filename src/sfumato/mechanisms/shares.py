@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 
 import numpy as np
@@ -210,17 +210,30 @@ def mean_squares(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, float]:
     With M_B the mean square of the mean over all axes but B, that of the interaction A is
     Σ_{B⊆A} (−1)^{|A∖B|} M_B.
     """
-    every, found = tuple(range(weights.ndim)), {}
-    for axes in ((), *subsets(every)):
-        mean = weights
-        for axis in reversed(every):
-            if axis not in axes:
-                mean = np.tensordot(mean, laws[axis], axes=(axis, 0))
-        square = mean**2
-        for axis in reversed(axes):
-            square = np.tensordot(square, laws[axis], axes=(-1, 0))
-        found[axes] = float(square)
+    every = tuple(range(weights.ndim))
+    found = {
+        axes: float((mean**2 * _joint([laws[axis] for axis in axes])).sum())
+        for axes, mean in _means(weights, laws).items()
+    }
     return {
         axes: sum((-1) ** (len(axes) - len(part)) * found[part] for part in ((), *subsets(axes)))
         for axes in subsets(every)
     }
+
+
+def _means(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, Floats]:
+    """The mean of a table over all axes but some, for any of them, each from one of an axis
+    more.
+    """
+    every = tuple(range(weights.ndim))
+    means = {every: weights}
+    for axes in sorted([(), *subsets(every)], key=len, reverse=True)[1:]:
+        left = next(axis for axis in every if axis not in axes)
+        longer = tuple(sorted((*axes, left)))
+        means[axes] = np.moveaxis(means[longer], longer.index(left), -1) @ laws[left]
+    return means
+
+
+def _joint(laws: Sequence[Floats]) -> Floats:
+    """The law of independent axes together."""
+    return reduce(np.multiply.outer, laws, np.ones(()))

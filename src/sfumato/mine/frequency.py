@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,6 @@ class Candidates:
     support: Floats
     stderr: Floats
     most: Floats  # by the subsets, at most 1
-    shrunk: bool = False  # by a law: what they have in common is in each of them already
 
     def take(self, rows: NDArray[np.intp] | slice) -> Candidates:
         """Some of them."""
@@ -54,11 +52,6 @@ class Candidates:
         if len(self.support) <= number:
             return self
         return self.take(np.linspace(0, len(self.support) - 1, number).astype(np.intp))
-
-    @cached_property
-    def prior(self) -> Prior:
-        """How true supports are spread among them, beyond what each of them says."""
-        return Prior.even() if self.shrunk else Prior.fitted(self)
 
     def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
         """How likely each estimate is if the true support lies in each cell, up to a factor of the

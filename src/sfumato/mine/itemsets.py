@@ -20,7 +20,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.mine.frequency import FITTED, Candidates, most_by_subsets, normal_below
+from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_number
 
@@ -34,6 +34,8 @@ __all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemse
 _CHUNK = 1 << 18
 # Candidates of a length that are measured first, where there are many.
 _PROBE, _MANY_PROBES = 256, 8
+# One more item seldom multiplies errors by more; if it does, all candidates are measured in vain.
+_CLEAR = 30
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -135,12 +137,12 @@ class Threshold:
         error, by what the subsets allow, and by how common such supports are among all candidates
         of this length.
         """
-        measured, seen = tier.measured, tier.seen
+        measured, tried = tier.measured, tier.tried
         probability = (measured.count >= self.goal(rows)).astype(np.float64)
         uncertain = np.flatnonzero(measured.stderr > 0)
-        if seen is not None and len(uncertain):
+        if tried is not None and len(uncertain):
             goal, candidates = self.goal(rows) / max(rows, 1), tier.candidates(rows)
-            probability[uncertain] = seen.prior.probability(candidates.take(uncertain), goal)
+            probability[uncertain] = tried.prior.probability(candidates.take(uncertain), goal)
         if measured.noise is not None and len(uncertain):
             # The prior tells findings from noise; that all may be off together is another doubt.
             reach = (measured.count - self.goal(rows))[uncertain] / measured.stderr[uncertain]
@@ -167,8 +169,8 @@ class Tier:
     itemsets: NDArray[np.int32]  # (n, k), items ascending, rows in lexicographic order
     subsets: NDArray[np.int32]  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
-    most: Floats  # (n,): the most that each support can be, by those of the subsets
-    seen: Candidates | None = None  # some of all that were tried; None where nothing is estimated
+    below: Tier | None  # None of no item at all
+    tried: Tried | None = None  # None where nothing is estimated
 
     @property
     def length(self) -> int:
@@ -177,36 +179,61 @@ class Tier:
 
     def take(self, rows: Integers) -> Tier:
         """Some of the itemsets."""
-        return Tier(
-            self.itemsets[rows],
-            self.subsets[rows],
-            self.measured.take(rows),
-            self.most[rows],
-            self.seen,
+        return replace(
+            self,
+            itemsets=self.itemsets[rows],
+            subsets=self.subsets[rows],
+            measured=self.measured.take(rows),
         )
 
     def candidates(self, rows: int) -> Candidates:
-        """The itemsets as supports."""
-        total, own = max(rows, 1), self.measured.noise
-        errors = self.measured.stderr if own is None else own
-        return Candidates(self.measured.count / total, errors / total, self.most)
+        """The itemsets as supports, none above those of its subsets."""
+        support, stderr = _fractions(self.measured, rows)
+        if self.below is None:
+            return Candidates(support, stderr, np.ones(len(support)))
+        most = most_by_subsets(self.subsets, *_fractions(self.below.measured, rows))
+        return Candidates(support, stderr, most)
 
-    def among(self, seen: list[Candidates], shrunk: bool) -> Tier:
-        """The same itemsets beside those candidates that were seen and are not known exactly."""
-        uncertain = [part.take(np.flatnonzero(part.stderr > 0)) for part in seen]
-        if not sum(len(part.stderr) for part in uncertain):
-            return self
-        return replace(self, seen=replace(Candidates.concatenate(uncertain), shrunk=shrunk))
+    def sample(self, number: int) -> Tier:
+        """At most this many of the itemsets, spread evenly, without what longer ones need."""
+        many = len(self.itemsets)
+        few = np.linspace(0, many - 1, min(number, many)).astype(np.intp)
+        return replace(self, measured=replace(self.measured, memory=())).take(few)
 
     @classmethod
     def concatenate(cls, parts: list[Tier]) -> Tier:
         """The itemsets of all parts, one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(
             np.concatenate([part.itemsets for part in parts]),
             np.concatenate([part.subsets for part in parts]),
             Measured.concatenate([part.measured for part in parts]),
-            np.concatenate([part.most for part in parts]),
+            parts[0].below,
         )
+
+
+def _fractions(measured: Measured, rows: int) -> tuple[Floats, Floats]:
+    """Estimated supports and their own errors."""
+    total, own = max(rows, 1), measured.noise
+    return measured.count / total, (measured.stderr if own is None else own) / total
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Some of all itemsets of one length that were tried, frequent or not."""
+
+    parts: list[Tier]
+    rows: int
+    shrunk: bool  # by a law: what they have in common is in each of them already
+
+    @cached_property
+    def prior(self) -> Prior:
+        """How their true supports are spread; fitted when somebody asks for a probability."""
+        if self.shrunk:
+            return Prior.even()
+        tried = Candidates.concatenate([part.candidates(self.rows) for part in self.parts])
+        return Prior.fitted(tried.take(np.flatnonzero(tried.stderr > 0)))
 
 
 def frequent_itemsets(
@@ -309,7 +336,7 @@ class _Search:
         """Grow itemsets until no candidate survives."""
         threshold, tiers, lost = self.threshold, list[Tier](), None
         none = np.zeros((1, 0), np.int32)
-        tier = Tier(none, none, self.supports.empty(), np.ones(1))
+        tier = Tier(none, none, self.supports.empty(), None)
         while len(tier.itemsets) and (self.max_length is None or tier.length < self.max_length):
             longer = self._grow(tier, threshold)
             if isinstance(longer, Lost):
@@ -330,8 +357,7 @@ class _Search:
 
     def _grow(self, tier: Tier, threshold: Threshold) -> Tier | Lost:
         """The surviving itemsets one item longer, or that the reports say nothing of them."""
-        parts, seen, candidates = list[Tier](), list[Candidates](), 0
-        below = tier.candidates(self.supports.rows)
+        parts, tried, candidates = list[Tier](), list[Tier](), 0
         for itemsets, subsets in self._candidates(tier):
             lost = None if parts else self._probed(itemsets, subsets, tier)
             if lost is not None:
@@ -340,33 +366,39 @@ class _Search:
             lost = None if parts else self._lost(measured, tier)
             if lost is not None:
                 return lost
-            alive = np.flatnonzero(threshold.survives(measured, self.supports.rows))
-            part = Tier(itemsets, subsets, measured, self._most(subsets, below))
-            parts.append(part.take(alive))
+            part = Tier(itemsets, subsets, measured, tier)
+            parts.append(
+                part.take(np.flatnonzero(threshold.survives(measured, self.supports.rows)))
+            )
             if not self.supports.exact:
-                seen.append(part.candidates(self.supports.rows).sample(FITTED))
+                tried.append(part.sample(FITTED))
             candidates += len(itemsets)
-        found = Tier.concatenate(parts) if parts else _nothing(tier.length + 1)
-        longer = found.among(seen, self.supports.shrunk) if parts else found
+        longer = self._together(parts, tried) if parts else _nothing(tier.length + 1)
         if self.progress:
             self.progress(Level(longer.length, candidates, len(longer.itemsets)))
         return longer
 
-    def _most(self, subsets: NDArray[np.int32], below: Candidates) -> Floats:
-        """The most that each support can be, which matters where it is not known."""
+    def _together(self, parts: list[Tier], tried: list[Tier]) -> Tier:
+        """The survivors of all parts, beside some of all that were tried."""
+        found = Tier.concatenate(parts)
         if self.supports.exact:
-            return np.ones(len(subsets))
-        return most_by_subsets(subsets, below.support, below.stderr)
+            return found
+        return replace(found, tried=Tried(tried, self.supports.rows, self.supports.shrunk))
 
     def _probed(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], tier: Tier
     ) -> Lost | None:
         """Whether supports of many itemsets are not worth measuring, by a few of them."""
-        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE:
+        if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE or self._clear(tier):
             return None
         few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
         measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
         return self._lost(measured, tier)
+
+    def _clear(self, tier: Tier) -> bool:
+        """Whether errors are still so small that one more item will hardly lose everything."""
+        stderr = float(np.median(tier.measured.stderr))
+        return not is_lost(_CLEAR * stderr, self.supports.rows)
 
     def _lost(self, measured: Measured, tier: Tier) -> Lost | None:
         """Whether half of these supports have errors beyond any use; single items are told whatever
@@ -409,7 +441,7 @@ class _Search:
 
 def _nothing(length: int) -> Tier:
     none = np.zeros((0, length), dtype=np.int32)
-    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0))
+    return Tier(none, none, Measured(np.zeros(0), np.zeros(0), np.zeros(0)), None)
 
 
 def _joined(

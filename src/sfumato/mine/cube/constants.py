@@ -46,6 +46,8 @@ def bare(expression: exp.Expression) -> exp.Expression:
 
 def is_constant(expression: exp.Expression) -> bool:
     """Whether an expression has no column, so that it is the same for everyone."""
+    if isinstance(expression, exp.Literal):  # most are
+        return True
     return expression.find(exp.Column, exp.Star, exp.Window, *KINDS) is None
 
 

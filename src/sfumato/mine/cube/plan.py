@@ -69,9 +69,11 @@ class Frame:
             mask = mask & (self.indices[place] == label)
         return mask
 
-    def cut(self, more: Sequence[Cut]) -> Frame:
-        """The same frame with further cuts."""
-        return Frame(self.where, self.keys, (*self.cuts, *more), self.fine)
+    def cut(self, more: Sequence[Cut], fine: AskedColumn | None = None) -> Frame:
+        """The same frame with further cuts; itself where there are none."""
+        if not more and fine is None:
+            return self
+        return Frame(self.where, self.keys, (*self.cuts, *more), fine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,7 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
     if quantile is not None:
         return Quantile(base.cut(quantile.cuts), quantile)
     found = measure(expression, domain, asked.keys)
-    return Estimated(Frame(base.where, base.keys, found.cuts, found.fine), found)
+    return Estimated(base.cut(found.cuts, found.fine), found)
 
 
 def _not_grouped(expression: exp.Expression, domain: Domain) -> Exception:
