@@ -99,6 +99,7 @@ def _propose_records(reader: RecordReader) -> Proposal:
     for batch in reader.arrow_batches(names):
         for name, summary in summaries.items():
             summary.add(batch.column(name))
+        reader.told()
     if reader.flags or (reader.flags is None and _all_flags(summaries)):
         return _propose_flags(reader, summaries)
     attributes, notes = [], []
