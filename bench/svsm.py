@@ -86,7 +86,8 @@ class Svsm:
         keys = np.argsort(reported)[-2 * self.top :]
         sets = [(int(key),) for key in keys]
         length = self._length(people.slice(first, second).held(sets).sum(axis=0), len(sets))
-        values = self._padded(people.slice(second, users).held(sets), length, everyone=True)
+        rest = people.slice(second, users)
+        values = self._padded(rest.held(sets), np.ones(rest.rows, dtype=bool), length)
         values *= users / WITHIN / (users - second)
         best = np.argsort(values)[-self.top :]
         return keys[best], values[best]
@@ -96,7 +97,11 @@ class Svsm:
         sizes = people.slice(users, second).held(sets).sum(axis=0)
         law = self._sizes_law(sizes, len(sets))
         length = _percentile(law)
-        values = self._padded(people.slice(second, people.rows).held(sets), length, everyone=False)
+        rest = people.slice(second, people.rows)
+        # As released, those who hold no item of any candidate are left out, and only those.
+        named = sorted({item for each in sets for item in each})
+        asked = rest.held([(item,) for item in named]).any(axis=0)
+        values = self._padded(rest.held(sets), asked, length)
         values *= users / WITHIN / (people.rows - second)
         beyond = 0.0
         for size in range(length + 1, len(law)):
@@ -118,12 +123,11 @@ class Svsm:
         hits = self.rng.binomial(counts, 0.5) + self.rng.binomial(people - counts, other)
         return (hits - people * other) / (0.5 - other)
 
-    def _padded(self, held: NDArray[np.bool_], length: int, *, everyone: bool) -> Floats:
+    def _padded(
+        self, held: NDArray[np.bool_], asked: NDArray[np.bool_], length: int
+    ) -> Floats:  # (itemsets,)
         """Padding-and-sampling at length ℓ, by k-ary response where that is better."""
         sizes = held.sum(axis=0)
-        asked = np.ones(len(sizes), dtype=bool) if everyone else sizes > 0
-        # As released a person none of whose items is in any candidate is left out; nearly the
-        # same as one who holds no candidate, whom the padding stands for.
         place = self.rng.integers(0, np.maximum(sizes, length))
         answers = np.full(len(sizes), len(held))
         item = np.nonzero(held.T)[1]

@@ -20,9 +20,14 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.heard import Heard, survival
 from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
 from sfumato.estimation.ratios import Ratios
-from sfumato.estimation.rounds import Rounds, how_many
-from sfumato.estimation.supposition import Found, Undone, Yardstick, together
-from sfumato.mechanisms.item_set import ItemSet
+from sfumato.estimation.rounds import Rounds, best_asking, how_many, noise_of_forms
+from sfumato.estimation.supposition import Found, Supposition, Undone, Yardstick, together
+from sfumato.mechanisms.item_set import (
+    ItemSet,
+    best_buckets,
+    collision_variance,
+    direct_variance,
+)
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
@@ -165,6 +170,20 @@ def test_a_round_by_hash_takes_over_the_doubts_of_those_it_is_measured_by() -> N
     both = together([cap], [(0,), (39,)])
     assert both.open_to == pytest.approx(0.005, rel=1e-3)
     assert both.noise[0] == pytest.approx((cap.unlike[0] * 0.1) ** 2, rel=1e-3)
+
+
+def test_little_gamma_asks_for_candidates_by_hash_and_much_directly() -> None:
+    """Directly every candidate costs noise, by hash only what a basket may keep of them."""
+    caps, buckets = np.array([4]), np.array([best_buckets(4, 2.7)])
+    direct, hashed = noise_of_forms(caps, buckets, 136, 2.7, 0.0).ravel()
+    assert direct == pytest.approx(direct_variance(4, 136, 2.7), rel=0.02)
+    assert hashed == pytest.approx(collision_variance(4, int(buckets[0]), 2.7))
+    held = [(item,) for item in range(136)]
+    kinds = Supposition((), np.full(136, 0.01), 0.6, None)
+    little, much = (
+        best_asking(held, [(1.0, kinds)], gamma, 150_000, 0.01, 64) for gamma in (2.7, 50.0)
+    )
+    assert little.buckets == best_buckets(little.cap, 2.7) and not much.buckets
 
 
 def test_more_gamma_asks_no_more_than_can_be_thought_of() -> None:

@@ -122,6 +122,9 @@ STEPS: list[Case] = [
     Case("collide", _alone(
         Collide(columns=(0,), reports=(0, 1), items=1000, buckets=60, cap=3, a=19, b=1,
                 pool="health-2027", seeds=65_536))),
+    Case("collide, candidates", _alone(
+        Collide(columns=(0,), reports=(0, 1), items=4, buckets=9, cap=2, a=19, b=2,
+                pool="health-2027", seeds=16, candidates=PAIRS))),
     Case("window", _alone(Window(columns=(0,), reports=(0,), values=5, length=3, a=9, b=2))),
     Case("window, rounded", _alone(
         Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11))),

@@ -210,6 +210,25 @@ def test_candidates_are_mined_with_their_rules(tmp_path):
     assert len(rules) and all(error > 0 for error in rules.stderr["confidence"])
 
 
+def test_candidates_may_be_hashed():
+    """Itemsets by hash: what few candidates would cost directly, many cost here, and no more."""
+    rows, sets = 20_000, ((0,), (3,), (0, 1), (1, 2), (0, 1, 2))
+    rng = np.random.default_rng(3)
+    dense = rng.random((rows, 12)) < np.linspace(0.6, 0.1, 12)
+    truth = Table(universe(12), (Bits.from_dense(dense),))
+    mechanism = ItemSet(truth.domain, Fraction(5, 2), 5, sets, best_buckets(5, 2.5))
+    assert ItemSet.from_parameters(truth.domain, mechanism.parameters()) == mechanism
+    assert mechanism.program().gamma == mechanism.guarantee.gamma == Fraction(5, 2)
+    true = np.array([dense[:, each].all(axis=1).sum() for each in sets])
+    law, off = mechanism.symbol_law, []
+    assert law.itemsets == sets and not law.whole
+    for seed in range(40):
+        counts = sf.perturb(truth, mechanism, seeded(seed)).counter.count(law.tally.cells)
+        found, variance = law.kept(counts)
+        off.append((found - true) / np.sqrt(variance))
+    assert abs(np.mean(off)) < 0.35 and 0.85 < np.std(off) < 1.15, (np.mean(off), np.std(off))
+
+
 def test_a_release_by_collision_is_counted_by_engines(tmp_path):
     truth = baskets(5000, 30)
     mechanism = ItemSet(truth.domain, 19, 4, buckets=60, seeds=256)

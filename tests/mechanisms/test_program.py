@@ -431,6 +431,8 @@ def wrong_steps() -> list[Step]:
         ("collide", {"cap": 60}),
         ("collide", {"a": 1 << 53}),
         ("collide", {"pool": "säule"}),
+        ("collide", {"candidates": ((1, 0),)}),
+        ("collide", {"candidates": ((1000,),)}),
         ("window", {"length": 0}),
         ("window", {"round": 1}),
         ("subset", {"chosen": 5}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from sfumato.mechanisms.ranges import Ranges, evenly_within
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.model.files import model_from, model_to_dict
 from sfumato.model.fitted import fit_release, fit_rounds
+from sfumato.model.fitting import fit
+from sfumato.model.laplace import TRIALS, Laplace
+from sfumato.model.local import likelihood_over
 from sfumato.model.numbers import NumberModel, Slanted, _spread_out, _within
 from sfumato.model.rounds import asked_after, cells_for, reports_of
 from sfumato.privacy.guarantee import Guarantee
@@ -112,6 +116,28 @@ def test_a_model_survives_its_file(model):
     before, after = (next(iter(sf.query(m, sql_of(RANGES[1]))))["n"] for m in (model, again))
     assert after.value == pytest.approx(before.value, rel=1e-9)
     assert after.stderr == pytest.approx(before.stderr, rel=1e-9)
+
+
+def test_the_law_is_looser_than_what_makes_its_reports_most_probable(model):
+    every = tuple(range(len(NUMBERS)))
+    likelihood = likelihood_over(model.reports, every, 2)
+    tight, loose = fit(likelihood), model.law.fit
+    orders = likelihood.family.interactions.orders
+    times = np.where(orders > 1, model.looser, 1.0)
+    assert np.allclose(loose.variances, np.minimum(tight.variances * times, 25.0))
+    assert likelihood.value(loose.law) > likelihood.value(tight.law)
+    assert loose.converged
+
+
+def test_columns_that_go_together_leave_three_of_them_open(model):
+    """Where pairs interact strongly, so may three; where they do not, the floor is all."""
+    strong = model.law.fit
+    weak = replace(strong, variances=np.where(strong.variances > 2, strong.variances, 1e-3))
+    axes = tuple(range(len(NUMBERS)))
+    for found, opens in ((strong, True), (weak, False)):
+        shut, wide = (Laplace(found, unheld).marginal(axes).spread for unheld in (0.0, 0.1))
+        errors = [np.sqrt((rows[:-TRIALS] ** 2).sum()) for rows in (shut, wide)]
+        assert (errors[1] > 1.01 * errors[0]) == opens
 
 
 def test_rounds_cut_where_people_are_and_are_fitted_together():

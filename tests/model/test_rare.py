@@ -6,6 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from tests.model.problems import QUESTIONS, SHAPE, TRUTH, answers, chances, likelihood
 
@@ -101,6 +102,14 @@ def test_errors_reach_as_far_as_logarithms_do() -> None:
     assert found.covariance(np.ones(2), np.ones(2)) == 0  # everyone is known
     tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), sight=1)
     np.testing.assert_allclose(np.sqrt(tiny.squares), WHOLE)  # a person is there or not
+
+
+def test_errors_stay_between_nobody_and_everyone() -> None:
+    """What is left open of many cells at once adds up to more people than there are."""
+    spread = np.column_stack([np.full(4, 2.0), np.full(4, 50.0)])
+    found = LawEvidence(np.array([1.0, 1.0, 1.0, 97.0]), spread, sight=1)
+    rare = np.array([1.0, 1.0, 1.0, 0.0])
+    assert found.covariance(rare, rare) ** 0.5 == pytest.approx(50)
 
 
 class Apart(Answers):

@@ -95,7 +95,7 @@ class RoundsSource(Source):
         people = self.rows * SHARES[turn.round - 1] / sum(SHARES[: turn.round - 1])
         gamma = self.guarantee.gamma
         asking = next_asking(self.rounds, wanted, float(gamma), max(people, 1), MOST_CAP)
-        return ItemSet(self.domain, gamma, asking.cap, asking.candidates)
+        return ItemSet(self.domain, gamma, asking.cap, asking.candidates, asking.buckets)
 
 
 def _check_numbers(numbers: Sequence[int]) -> None:

@@ -25,6 +25,7 @@ from sfumato.estimation.supposition import (
     tail_of,
     together,
 )
+from sfumato.mechanisms.item_set import SEEDS, best_buckets
 from sfumato.mechanisms.sizes import UNEVEN, USUAL, usual
 
 Floats = NDArray[np.float64]
@@ -144,8 +145,16 @@ class Rounds:
 
     @property
     def believed(self) -> list[tuple[float, Supposition]]:
-        """Every supposition that is not out of the question, and its belief."""
-        each = zip(self._belief.tolist(), self._suppositions, strict=True)
+        """Every supposition that is not out of the question, and its belief: before anybody was
+        asked by name, as far as each is usual.
+        """
+        suppositions, belief = self._suppositions, self._belief
+        if not self._direct:
+            guess = self._first_guess
+            suppositions = [Supposition(self.heard, guess, each, None) for each in UNEVEN]
+            belief = np.exp(usual(np.array(UNEVEN)))
+            belief = belief / belief.sum()
+        each = zip(belief.tolist(), suppositions, strict=True)
         return [(belief, one) for belief, one in each if belief > UNLIKELY]
 
     @cached_property
@@ -191,20 +200,23 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """What the next group is asked: candidates, and how many of them a basket may keep."""
+    """What the next group is asked: candidates, how many of them a basket may keep, and the buckets
+    that they are hashed into, none where they are asked directly.
+    """
 
     candidates: tuple[Itemset, ...]
     cap: int
+    buckets: int = 0
 
 
 def next_asking(rounds: Rounds, wanted: int, gamma: float, people: float, most: int) -> Asking:
-    """The itemsets most probably among those of largest support, and the cap with the least
-    error.
+    """The itemsets most probably among those of largest support, and the cap and form with the
+    least error.
     """
     itemsets, probable, least = _probable(rounds, wanted)
     number = how_many(wanted, gamma)
     chosen = tuple(itemsets[place] for place in np.argsort(-probable, kind="stable")[:number])
-    return Asking(chosen, best_cap(chosen, rounds.believed, gamma, people, least, most))
+    return best_asking(chosen, rounds.believed, gamma, people, least, most)
 
 
 def how_many(wanted: int, gamma: float) -> int:
@@ -249,26 +261,54 @@ def thought_of(rounds: Rounds, least: float) -> list[Itemset]:
     return found
 
 
-def best_cap(
+def best_asking(
     candidates: Sequence[Itemset],
     believed: Sequence[tuple[float, Supposition]],
     gamma: float,
     people: float,
     support: float,
     most: int,
-) -> int:
-    """The cap with the least mean square error of a support f: the noise, (d + mγ)/(n(γ−1)²) times
-    1 + f(γ−1) for whoever holds it, over the square of the part that survives, and what is open
-    about that part, on the mean of what is believed of the sizes of baskets.
+) -> Asking:
+    """The cap and the form with the least mean square error of a support: the noise over the square
+    of the part that survives, and what is open about that part, on the mean of what is believed of
+    the sizes of baskets.
     """
     caps = np.arange(1, min(most, len(candidates)) + 1)
-    noise = (len(candidates) + caps * gamma) / (people * (gamma - 1) ** 2)
-    noise = noise * (1 + support * (gamma - 1))
-    square = np.zeros(len(caps))
+    buckets = np.array([best_buckets(cap, gamma) for cap in caps.tolist()])
+    noise = noise_of_forms(caps, buckets, len(candidates), gamma, support) / people
+    square = np.zeros(noise.shape)
     for belief, each in believed:
-        sizes = held_of(candidates, each.kinds).sum(axis=0)
-        kept = np.minimum(1.0, caps[:, None] / np.maximum(sizes, 1)) @ sizes / max(sizes.sum(), 1)
-        full = np.minimum(1.0, sizes.mean() / caps)
-        kept = kept * (1 - USUAL_TAIL * tail_of(full, np.ones(1, np.int64), each.unevenness))
-        square += belief * (noise / kept**2 + (WRONG * (1 - kept) * support) ** 2)
-    return int(caps[np.argmin(square)])
+        held = held_of(candidates, each.kinds)
+        kept = _kept_of(held.sum(axis=0), caps, each.unevenness)
+        pool = (held.mean(axis=1) ** 2).sum() / (buckets * SEEDS)
+        own = (noise + np.stack([np.zeros(len(caps)), pool])) / kept**2
+        off = own + (WRONG * (1 - kept) * support) ** 2
+        # Shrunk, no support is off by more than itself: so one doubtful supposition cannot decide.
+        square += belief * off * support**2 / (off + support**2)
+    form, place = np.unravel_index(int(np.argmin(square)), square.shape)
+    return Asking(tuple(candidates), int(caps[place]), int(form * buckets[place]))
+
+
+def _kept_of(sizes: NDArray[np.integer], caps: NDArray[np.integer], unevenness: float) -> Floats:
+    """What each cap leaves of all the candidates that baskets hold."""
+    kept = np.minimum(1.0, caps[:, None] / np.maximum(sizes, 1)) @ sizes / max(sizes.sum(), 1)
+    full = np.minimum(1.0, sizes.mean() / caps)
+    tail = tail_of(full, np.ones(1, np.int64), unevenness)
+    return np.asarray(kept * (1 - USUAL_TAIL * tail))
+
+
+def noise_of_forms(
+    caps: NDArray[np.integer],
+    buckets: NDArray[np.integer],
+    candidates: int,
+    gamma: float,
+    support: float,
+) -> Floats:  # (2, caps)
+    """What one person adds to the variance of a support, asked directly and by hash, by the chances
+    that a symbol is reported where it is own and where it is not.
+    """
+    direct, hashed = caps * gamma + candidates, caps * gamma + buckets - caps
+    other = np.stack([1 / direct, 1 / buckets])
+    apart = np.stack([gamma / direct, gamma / hashed]) - other
+    shown = other + apart * support
+    return np.asarray(shown * (1 - shown) / apart**2)

@@ -54,9 +54,10 @@ class ItemSet(Mechanism):
 
     *Direct*: symbols are candidates (items, or sets of them) and "none"; own candidates beyond the
     cap are left out by chance; Ω = m·a + d·b. *By collision*: symbols are the buckets of a public
-    hash, drawn afresh from a pool; own buckets are filled up at random to exactly m of t; Ω = m·a +
-    (t−m)·b, whatever the universe. Variances of a share, n people: (d + mγ)/(n(γ−1)²) and
-    (t−1)(mγ+t−m)²/(n(t−m)²(γ−1)²), the second least at t = m(1+c), c = (γ+√(γ²+8γ))/2.
+    hash of items or candidates, drawn afresh from a pool; own buckets are filled up at random to
+    exactly m of t; Ω = m·a + (t−m)·b, however many there are. Variances of a share, n people: (d +
+    mγ)/(n(γ−1)²) and (t−1)(mγ+t−m)²/(n(t−m)²(γ−1)²), the second least at t = m(1+c), c =
+    (γ+√(γ²+8γ))/2.
 
     **Proof of the guarantee.** Given the hash, the own symbols that were kept and those filled up,
     a report has probability a/Ω or b/Ω, Ω being the same for all baskets; so every ratio is at most
@@ -79,8 +80,8 @@ class ItemSet(Mechanism):
     domain: Domain
     gamma: Gamma
     cap: int
-    candidates: Candidates = ()  # of the direct form
-    buckets: int = 0  # of collision
+    candidates: Candidates = ()  # none: by collision over every item
+    buckets: int = 0  # of collision; none: direct
     seeds: int = SEEDS
     pool: str = "sfumato"
 
@@ -94,18 +95,22 @@ class ItemSet(Mechanism):
         object.__setattr__(self, "gamma", Fraction(self.gamma))
         if not 1 <= self.cap <= MOST_CAP:
             raise ParameterError(f"cap={self.cap} must lie in 1..{MOST_CAP}")
-        if bool(self.candidates) == bool(self.buckets):
+        if not self.candidates and not self.buckets:
             raise ParameterError("give candidates, or buckets to hash into")
-        if self.candidates:
-            check_candidates(self.candidates, items)
-        elif not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
-            raise ParameterError(
-                f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
-            )
+        check_candidates(self.candidates, items)
+        self._check_buckets()
         if self.total > MOST_TOTAL:
             raise ParameterError(
                 f"the weights of {len(self.candidates):,} candidates are too many for one draw",
                 hint="use fewer candidates",
+            )
+
+    def _check_buckets(self) -> None:
+        if not self.buckets:
+            return
+        if not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
+            raise ParameterError(
+                f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
             )
 
     @property
@@ -156,7 +161,7 @@ class ItemSet(Mechanism):
         if most < 1:
             raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
         hashed = CAP if cap is None else cap
-        direct = (items + most * value) / (value - 1) ** 2
+        direct = direct_variance(most, items, value)
         collision = collision_variance(hashed, best_buckets(hashed, value), value)
         # With the smaller cap of its own, hashing loses part of the large baskets.
         if direct <= (collision if hashed == most else LOST_BY_CAP * collision):
@@ -175,7 +180,7 @@ class ItemSet(Mechanism):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        if self.candidates and self.cap >= len(self.candidates):
+        if self.cap >= len(self.asked):
             return ()
         return (
             f"of a basket that holds more than {self.cap} symbols some are left out by chance; "
@@ -185,27 +190,25 @@ class ItemSet(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         stated: dict[str, Any] = {"gamma": str(Fraction(self.gamma)), "cap": self.cap}
-        if not self.candidates:
-            return stated | {"buckets": self.buckets, "seeds": self.seeds, "pool": self.pool}
-        singles = self.candidates == tuple((item,) for item in range(self._items.size))
-        return stated | ({} if singles else {"candidates": [list(c) for c in self.candidates]})
+        if self.buckets:
+            stated |= {"buckets": self.buckets, "seeds": self.seeds, "pool": self.pool}
+        singles = tuple((item,) for item in range(self._items.size))
+        if not self.candidates or (not self.buckets and self.candidates == singles):
+            return stated
+        return stated | {"candidates": [list(each) for each in self.candidates]}
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         given = Received(parameters, "the parameters of item-set").fields()
         gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
-        if "buckets" in given:
-            buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
-            pool = given["pool"].word()
-            return cls(domain, gamma, cap, buckets=buckets, seeds=seeds, pool=pool)
         items = domain.private.attributes[0].size
+        if "buckets" in given:
+            sets = _stated(given["candidates"], items) if "candidates" in given else ()
+            buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
+            return cls(domain, gamma, cap, sets, buckets, seeds, given["pool"].word())
         if "candidates" not in given:
             return cls(domain, gamma, cap, tuple((item,) for item in range(items)))
-        sets = given["candidates"].entries(MOST_LABELS)
-        found = tuple(
-            tuple(item.whole(0, items - 1) for item in each.entries(MOST_CAP)) for each in sets
-        )
-        return cls(domain, gamma, cap, found)
+        return cls(domain, gamma, cap, _stated(given["candidates"], items))
 
     # What is reported.
 
@@ -218,13 +221,13 @@ class ItemSet(Mechanism):
     def total(self) -> int:
         """Ω, the weight of all symbols, the same for every basket."""
         a, b = self._parts
-        others = len(self.candidates) if self.candidates else self.buckets - self.cap
+        others = self.buckets - self.cap if self.buckets else len(self.candidates)
         return self.cap * a + others * b
 
     @cached_property
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
-        if self.candidates:
+        if not self.buckets:
             return Domain((Category(_free("symbol", taken), (*self.labels, NONE)),))
         return Domain(
             (
@@ -242,7 +245,7 @@ class ItemSet(Mechanism):
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         bits = columns[0]
         assert isinstance(bits, Bits)
-        if not self.candidates:
+        if self.buckets:
             return self._collided(bits, rng)
         size = self.private_reports.attributes[0].size
         return (self._direct(bits, rng).astype(code_dtype(size)),)
@@ -293,8 +296,8 @@ class ItemSet(Mechanism):
         excess = self.cap * (a - b)
         reported = (drawn - excess) // b
         here = np.flatnonzero(drawn < excess)
-        offsets, items = bits.to_csr()
-        own, held = self._own_buckets(offsets, items, here, seeds[here], rng)
+        offsets, symbols = self._held(bits) if self.candidates else bits.to_csr()
+        own, held = self._own_buckets(offsets, symbols, here, seeds[here], rng)
         chosen = drawn[here] // (a - b)  # a place among the cap, evenly
         others = rng.below_each(self.buckets - held)
         for place in range(self.cap):  # the chosen one of those that are not own
@@ -307,13 +310,13 @@ class ItemSet(Mechanism):
     def _own_buckets(
         self,
         offsets: NDArray[np.int64],
-        items: NDArray[np.int32],
+        symbols: NDArray[np.int32],
         rows: NDArray[np.intp],
         seeds: NDArray[np.int64],
         rng: Keystream,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (rows, cap), (rows,)
-        """The different buckets of each basket's items, ascending, and how many they are; of more
-        items than the cap some are drawn.
+        """The different buckets of what each basket holds, ascending, and how many they are; of
+        more symbols than the cap some are drawn.
         """
         sizes = np.diff(offsets)[rows]
         taken = np.minimum(sizes, self.cap)
@@ -323,11 +326,11 @@ class ItemSet(Mechanism):
         at = offsets[rows][small, None] + np.minimum(
             places, np.maximum(sizes[small] - 1, 0)[:, None]
         )
-        if len(items):
-            kept[small] = items[np.minimum(at, len(items) - 1)]
+        if len(symbols):
+            kept[small] = symbols[np.minimum(at, len(symbols) - 1)]
         large = np.flatnonzero(sizes > self.cap)
         if len(large):
-            kept[large] = items[some_of(offsets[rows][large], sizes[large], self.cap, rng)]
+            kept[large] = symbols[some_of(offsets[rows][large], sizes[large], self.cap, rng)]
         buckets = self._hashed(kept, seeds[:, None])
         buckets[places >= taken[:, None]] = self.buckets
         buckets.sort(axis=1)
@@ -335,12 +338,12 @@ class ItemSet(Mechanism):
         buckets.sort(axis=1)
         return buckets, (buckets < self.buckets).sum(axis=1)
 
-    def _hashed(self, items: NDArray[np.int64], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bucket of each item under the hash beside it."""
+    def _hashed(self, symbols: NDArray[np.int64], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket of each item, or candidate, under the hash beside it."""
         polynomial = self._polynomials
-        value = np.zeros(np.broadcast_shapes(items.shape, seeds.shape), dtype=np.int64)
+        value = np.zeros(np.broadcast_shapes(symbols.shape, seeds.shape), dtype=np.int64)
         for place in reversed(range(polynomial.shape[1])):
-            value = (value * items + polynomial[:, place][seeds]) % PRIME
+            value = (value * symbols + polynomial[:, place][seeds]) % PRIME
         return value % self.buckets
 
     @cached_property
@@ -350,23 +353,18 @@ class ItemSet(Mechanism):
     def steps(self) -> tuple[Step, ...]:
         a, b = self._parts
         items = self._items.size
-        if self.candidates:
-            return (
-                Symbol(
-                    columns=(0,),
-                    reports=(0,),
-                    items=items,
-                    candidates=self.candidates,
-                    cap=self.cap,
-                    a=a,
-                    b=b,
-                ),
+        if not self.buckets:
+            sets = self.candidates
+            own = Symbol(
+                columns=(0,), reports=(0,), items=items, candidates=sets, cap=self.cap, a=a, b=b
             )
+            return (own,)
         return (
             Collide(
                 columns=(0,),
                 reports=(0, 1),
                 items=items,
+                candidates=self.candidates or None,
                 buckets=self.buckets,
                 cap=self.cap,
                 a=a,
@@ -395,7 +393,7 @@ class ItemSet(Mechanism):
     def _chances(self) -> tuple[float, float]:
         """How often a symbol is reported where it is own and kept, and where it is not own."""
         a, b = self._parts
-        return a / self.total, b / self.total if self.candidates else 1 / self.buckets
+        return a / self.total, 1 / self.buckets if self.buckets else b / self.total
 
     def kept(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people who hold each itemset and whose basket kept it, and the variances,
@@ -425,17 +423,17 @@ class ItemSet(Mechanism):
 
     def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
         """How many reports each itemset's symbol had."""
-        if self.candidates:
+        if not self.buckets:
             return np.asarray(counts, dtype=np.float64).ravel()[:-1]
-        hits = np.zeros(self._items.size)
+        hits = np.zeros(len(self.asked))
         table = np.ascontiguousarray(counts, dtype=np.float64)
         if hits.size * self.seeds > SMALL_WORK:
             kernels = import_module("sfumato.mechanisms.hash_kernels")
             kernels.sum_hits(table, self._polynomials.astype(np.uint64), self.buckets, hits)
             return hits
         seeds = np.arange(self.seeds)
-        for item in range(hits.size):
-            hits[item] = table[seeds, self._hashed(np.array(item), seeds)].sum()
+        for symbol in range(hits.size):
+            hits[symbol] = table[seeds, self._hashed(np.array(symbol), seeds)].sum()
         return hits
 
     def _left(self, kept: NDArray[Any], people: float) -> tuple[float, float]:
@@ -472,7 +470,7 @@ class ItemSet(Mechanism):
         """What a pool of hashes, and not a fresh one a person, adds: Σx² over its hashes and
         buckets, the squares less what noise adds to them.
         """
-        if self.candidates or not people:
+        if not self.buckets or not people:
             return 0.0
         squares = max(float((found**2 - noise).sum()), float(found.max()) ** 2)
         return squares / (self.buckets * self.seeds)
@@ -493,7 +491,7 @@ class ItemSet(Mechanism):
             return float(found[place]), float(variances[place])
 
         told = np.zeros(shape, dtype=bool)
-        if self.candidates:
+        if not self.buckets:
             told[place] = True
         channel = Decoded(shape, told, own, other, decode, self.cap >= len(self.asked))
         return Observation(tuple(cells), self._tally(), channel)
@@ -529,10 +527,10 @@ class ItemSet(Mechanism):
         ]
         own, other = self._chances
         symbol = self._symbols[(cells[0].item,)]
-        if self.candidates:
-            hit = shown[0] == symbol
+        if self.buckets:
+            hit = shown[1] == self._hashed(np.array(symbol), shown[0])
         else:
-            hit = shown[1] == self._hashed(np.array(cells[0].item), shown[0])
+            hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
 
@@ -555,6 +553,19 @@ def collision_variance(cap: int, buckets: int, gamma: float) -> float:
     """What one person adds to the variance of a share under collision."""
     weight = cap * gamma + buckets - cap
     return (buckets - 1) * weight**2 / ((buckets - cap) ** 2 * (gamma - 1) ** 2)
+
+
+def direct_variance(cap: int, candidates: int, gamma: float) -> float:
+    """What one person adds to the variance of a share where candidates are asked directly."""
+    return (candidates + cap * gamma) / (gamma - 1) ** 2
+
+
+def _stated(given: Received, items: int) -> Candidates:
+    """Candidates as a description lists them."""
+    sets = given.entries(MOST_LABELS)
+    return tuple(
+        tuple(item.whole(0, items - 1) for item in each.entries(MOST_CAP)) for each in sets
+    )
 
 
 def check_candidates(candidates: Candidates, items: Items) -> None:

@@ -97,7 +97,9 @@ class LawEvidence(Evidence):
         told = _within(np.concatenate([known, bends * counted]), known, sight)
         stated, least = _length(told), np.maximum(_reach(error, size, sight), WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
-        return np.asarray(told * np.maximum(least / open_at_all, 1.0))
+        wide = told * np.maximum(least / open_at_all, 1.0)
+        most = np.maximum(unit * self.counts.sum() / 2, _length(known))  # between nobody and all
+        return np.asarray(wide * np.minimum(most / np.maximum(_length(wide), 1e-300), 1.0))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         columns = np.moveaxis(self.spread, -1, 0)

@@ -101,13 +101,25 @@ def fit(
     return _ascend(_learned([_ascend(begun, BEGINNING)])[0] if learn else begun, STEPS, SETTLED)
 
 
+def loosened(found: Fit, times: float) -> Fit:
+    """The fit once the variances of interactions are so many times those learned.
+
+    Variances that the reports make most probable give the least error of a share, and the bias that
+    shrinkage then has is as large as the noise; with larger ones it is less, and intervals cover.
+    """
+    likelihood, orders = found.likelihood, found.likelihood.family.interactions.orders
+    looser = np.where(orders > 1, found.variances * times, found.variances)
+    kept = np.minimum(looser, np.maximum(found.variances, BOUNDS[1]))
+    return fit(likelihood, kept, learn=False, start=found.theta, roughness=found.roughness)
+
+
 def refitted(
     likelihood: Likelihood,
     theta: Floats,
     variances: Floats,
     *,
-    converged: bool,
-    steps: int,
+    converged: bool = False,
+    steps: int = 0,
     roughness: float = SMOOTH,
 ) -> Fit:
     """The fit with these coefficients, found before: nothing is searched for."""

@@ -4,13 +4,15 @@ The coefficients are normal around those found, with covariance (information + p
 make this honest. The variances were learned from the same reports, and one that came out small
 says "nothing was seen", not "nothing is there": for errors they are floored. And interactions of
 three columns count whether or not the model holds them: what the reports do not say of them stays
-as open as the floor leaves it. Errors include that the people are a sample.
+as open as the floor leaves it, or as some part of what the pairs of these columns show. Errors
+include that the people are a sample.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +39,7 @@ class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
+    unheld: float = 0.0  # variance of interactions that the law leaves out, as a part of the pairs'
     _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -60,8 +63,20 @@ class Laplace:
         floors = np.array(FLOORS)[orders - 1]
         own = len(fit.variances)
         floors[:own] = np.maximum(floors[:own], fit.variances)
+        floors[own:] = np.maximum(floors[own:], self.unheld * self._usual(own))
         precision = family.interactions.degrees**fit.roughness / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))
+
+    def _usual(self, own: int) -> Floats:  # (interactions after the first ones,)
+        """The geometric mean of the variances of the pairs within each interaction that the law
+        leaves out.
+        """
+        sets = self._family.interactions.sets
+        logs = dict(zip(sets[:own], np.log(self.fit.variances), strict=True))
+        inside = [
+            [logs[pair] for pair in combinations(part, 2) if pair in logs] for part in sets[own:]
+        ]
+        return np.array([np.exp(np.mean(each)) if each else 0.0 for each in inside])
 
     @cached_property
     def _moves(self) -> Floats:  # (cells, size)

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.fitting import FIRST_ORDER, Fit, fit, learn_together
+from sfumato.model.fitting import FIRST_ORDER, Fit, learn_together, loosened, refitted
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.reports import Reports
 
@@ -34,10 +34,11 @@ class LocalFits:
     """The laws of any few axes, each fitted when it is asked for.
 
     The variance of every pair is learned once, from the fits of all pairs together; the fit of more
-    axes is of order 2 and keeps these variances.
+    axes is of order 2 and keeps these variances, or so many times as large ones.
     """
 
     reports: Reports
+    looser: float = 1.0
 
     @cached_property
     def pairs(self) -> dict[Axes, Fit]:
@@ -54,9 +55,8 @@ class LocalFits:
         held = [tuple(axes[place] for place in part) for part in sets]
         variances = [self.pairs[p].variances[-1] if len(p) == 2 else FIRST_ORDER for p in held]
         start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
-        return fit(
-            likelihood, np.array(variances), learn=False, start=start, roughness=self.roughness
-        )
+        found = refitted(likelihood, start, np.array(variances), roughness=self.roughness)
+        return loosened(found, self.looser)
 
     @property
     def roughness(self) -> float:

@@ -19,7 +19,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence, far_out
-from sfumato.model.fitting import Fit, fit
+from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
@@ -44,6 +44,8 @@ class Model(Source):
     """
 
     why_left_out: ClassVar[str] = "having too many cells"
+    looser: ClassVar[float] = 1.0  # times the variances learned of interactions
+    unheld: ClassVar[float] = 0.0  # of the variance of pairs: that of three columns, for errors
     mechanism: Mechanism  # that made the reports
     columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
     reports: Reports
@@ -85,7 +87,7 @@ class Model(Source):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports)
+        return LocalFits(self.reports, self.looser)
 
     @cached_property
     def law(self) -> Laplace:
@@ -96,9 +98,11 @@ class Model(Source):
                 hint="ask about fewer columns at once",
             )
         if self.known is not None:
-            return Laplace(self.known)
+            return Laplace(self.known, self.unheld)
         every = tuple(range(len(self.columns)))
-        return Laplace(_converged(fit(likelihood_over(self.reports, every, self.order)), "the law"))
+        found = fit(likelihood_over(self.reports, every, self.order))
+        kept = loosened(found, self.looser) if self.looser > 1 else found
+        return Laplace(_converged(kept, "the law"), self.unheld)
 
     def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
@@ -121,7 +125,8 @@ class Model(Source):
                 cells=cells,
             )
         names = listing(self.columns[axis].name for axis in axes)
-        return Laplace(_converged(self._local.fit(axes), f"the law of {names}"))
+        found = _converged(self._local.fit(axes), f"the law of {names}")
+        return Laplace(found, self.unheld)
 
     @property
     def fitted_order(self) -> int:

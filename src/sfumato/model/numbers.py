@@ -32,7 +32,7 @@ from sfumato.model.model import Model
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
 OPEN = 0.5  # the largest error of a part
-DOUBT = 0.5  # of what the cells beside tell of where people lie within a cell, as its error
+DOUBT = 1.0  # of what the cells beside tell of where people lie within a cell, as its error
 WITHIN = "numbers that are independent within the cells asked about"
 
 
@@ -161,7 +161,7 @@ class Slanted:
     even: tuple[Floats, ...]  # (asked cells, cells) each: as the numbers are spread alone
     slanted: tuple[Floats, ...]
     part: float  # of the way from the one to the other
-    slant: Floats  # what that adds to the asked cells of the law
+    slant: Floats  # what all of the way would add to the asked cells of the law
 
     @classmethod
     def of(cls, law: Floats, parts: Sequence[WithinCells]) -> Slanted:
@@ -174,7 +174,7 @@ class Slanted:
         added = _within(law, slanted) - flat
         less = added < -FAINT
         part = min(1.0, float((-flat[less] / added[less]).min(initial=1.0)))
-        return cls(even, slanted, part, part * added)
+        return cls(even, slanted, part, added)
 
     def of_table(self, table: Floats) -> Floats:
         """A table over cells, and what else, over the asked cells."""
@@ -187,6 +187,8 @@ class NumberModel(Model):
     """The law of several numbers: that of their cells, and within a cell each number's own."""
 
     why_left_out: ClassVar[str] = "public, and no number asked about"
+    looser: ClassVar[float] = 4.0
+    unheld: ClassVar[float] = 0.1
     reports: NumberReports
 
     @classmethod

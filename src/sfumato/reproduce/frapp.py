@@ -351,11 +351,11 @@ def _notes(gamma: str, versions: int, cases: Sequence[Case]) -> list[str]:
     low, high = BREACHES[gamma]
     exact = high * (100 - low) / (low * (100 - high))
     cut_paste = next(case.mechanism for case in cases if case.label == CUT_PASTE)
-    assert isinstance(cut_paste, CutAndPaste)
+    chosen = cut_paste.parameters()
     account = record_account(Guarantee(float(gamma)), cells=2_000, copies=versions)
     notes = [
         NO_NUMBERS,
-        f"C&P with cutoff {cut_paste.cutoff}, insert {cut_paste.insert:.3f}: {cut_paste.guarantee}",
+        f"C&P with cutoff {chosen['cutoff']}, insert {chosen['insert']:.3f}: {cut_paste.guarantee}",
     ]
     if gamma == "19":
         notes[1] += ", stricter than asked for; the paper found these best"

@@ -489,8 +489,9 @@ class Form {
     if (step.step === "window") return [[all, this.near(step, columns[0], reported[0])]];
     if (step.step === "collide") {
       const [seed, place] = reported;
-      const held = [...Array(step.items).keys()].filter((i) => bucket(step, seed, i) === place);
-      return [[all, this.oneOf(held.map((item) => this.label(columns[0], [item]) ?? ""))]];
+      const sets = step.candidates ?? [...Array(step.items).keys()].map((item) => [item]);
+      const held = sets.filter((_, i) => bucket(step, seed, i) === place);
+      return [[all, this.oneOf(held.map((items) => this.label(columns[0], items) ?? ""))]];
     }
     return [[all, reported.join(", ")]];
   }

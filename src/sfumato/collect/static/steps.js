@@ -186,6 +186,13 @@ const baskets = {
 /** The candidates that a basket holds. @param {Step} s @param {number[]} basket */
 const owned = (s, basket) =>
   range(s.candidates.length).filter((i) => s.candidates[i].every((item) => basket.includes(item)));
+/** Whether the candidates are different sets of the items. @param {Step} s */
+const candidatesFit = (s) =>
+  s.candidates.length &&
+  new Set(s.candidates.map(String)).size === s.candidates.length &&
+  s.candidates.every(
+    (list) => list.length && list.every((item, i) => item < s.items && !(item <= list[i - 1])),
+  );
 
 // --- bits flipped each on its own
 
@@ -476,13 +483,7 @@ export const KINDS = {
     fields: "items candidates++ cap a b",
     inputs: (s) => set(s.items),
     outputs: (s) => codes(s.candidates.length + 1),
-    fits: (s) =>
-      s.cap &&
-      s.candidates.length &&
-      new Set(s.candidates.map(String)).size === s.candidates.length &&
-      s.candidates.every(
-        (list) => list.length && list.every((item, i) => item < s.items && !(item <= list[i - 1])),
-      ),
+    fits: (s) => s.cap && candidatesFit(s),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const all = owned(s, basket);
@@ -496,19 +497,24 @@ export const KINDS = {
     },
   },
   collide: {
-    fields: "items buckets cap a b pool$ seeds",
+    fields: "items buckets cap a b pool$ seeds candidates++?",
     inputs: (s) => set(s.items),
     outputs: (s) => codes(s.seeds, s.buckets),
-    fits: (s) => s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool),
+    fits: (s) =>
+      s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool) && (!s.candidates || candidatesFit(s)),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const seed = draws.below(s.seeds);
-      const items = basket.length > s.cap ? draws.some(basket, s.cap) : basket;
-      const own = new Set(items.map((/** @type {number} */ item) => bucket(s, seed, item)));
+      const all = s.candidates ? owned(s, basket) : basket;
+      const kept = all.length > s.cap ? draws.some(all, s.cap) : all;
+      const own = new Set(kept.map((/** @type {number} */ symbol) => bucket(s, seed, symbol)));
       while (own.size < s.cap) own.add(draws.below(s.buckets));
       return [seed, lifted(s, [...own], draws)];
     },
-    share: (s, [basket]) => (Math.min(basket.length, s.cap) * s.a) / omega(s),
+    share(s, [basket]) {
+      const held = s.candidates ? owned(s, basket) : basket;
+      return (Math.min(held.length, s.cap) * s.a) / omega(s);
+    },
   },
   window: {
     fields: "values length a b round?",

@@ -170,17 +170,8 @@ class Symbol(Action):
 
     def __post_init__(self) -> None:
         self.check_columns()
-        self.check(
-            all(
-                candidate
-                and candidate == tuple(sorted(set(candidate)))
-                and candidate[-1] < self.items
-                for candidate in self.candidates
-            )
-            and len(set(self.candidates)) == len(self.candidates) >= 1 <= self.cap,
-            "candidates that are not different sets of its items, or no cap",
-            "list items in ascending order, each candidate once, with cap >= 1",
-        )
+        check_candidates(self, self.candidates, self.items)
+        self.check(self.cap >= 1, "no cap", "use cap >= 1")
         check_weights(self, self.a, self.b, self.total)
 
     @property
@@ -200,15 +191,14 @@ class Symbol(Action):
     def gamma(self) -> Gamma:
         return Fraction(self.a, self.b)
 
-    def own(self, values: Sequence[Value]) -> list[int]:
+    def own(self, values: Sequence[Value]) -> Ints:
         """The candidates that a basket holds."""
-        items = set(basket(values[0]))
-        return [code for code, wanted in enumerate(self.candidates) if items.issuperset(wanted)]
+        return held_candidates(self.candidates, basket(values[0]))
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         own, excess = self.own(values), self.a - self.b
         if len(own) > self.cap:
-            own = draws.some(own, self.cap)
+            own = tuple(draws.some(own, self.cap))
         drawn = draws.below(self.total)
         if drawn < len(own) * excess:
             return (own[drawn // excess],)
@@ -224,7 +214,7 @@ class Symbol(Action):
 @dataclass(frozen=True, kw_only=True)
 class Collide(Action):
     """A public hash drawn from a pool, and one of its buckets: weight a for those of the basket's
-    items, filled up to `cap` at random, else b.
+    items, or of the candidates that it holds, filled up to `cap` at random, else b.
     """
 
     kind = "collide"
@@ -235,9 +225,12 @@ class Collide(Action):
     b: int
     pool: str
     seeds: int
+    candidates: Rows | None = None
 
     def __post_init__(self) -> None:
         self.check_columns()
+        if self.candidates is not None:
+            check_candidates(self, self.candidates, self.items)
         self.check(
             1 <= self.cap < self.buckets and self.pool.isascii(),
             f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
@@ -262,11 +255,16 @@ class Collide(Action):
     def gamma(self) -> Gamma:
         return Fraction(self.a, self.b)
 
+    def held(self, values: Sequence[Value]) -> Ints:
+        """What a basket holds of that which is hashed."""
+        items = basket(values[0])
+        return items if self.candidates is None else held_candidates(self.candidates, items)
+
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        seed, items = draws.below(self.seeds), basket(values[0])
-        if len(items) > self.cap:
-            items = tuple(draws.some(items, self.cap))
-        own = list(dict.fromkeys(buckets_of(self.pool, seed, items, self.cap + 1, self.buckets)))
+        seed, held = draws.below(self.seeds), self.held(values)
+        if len(held) > self.cap:
+            held = tuple(draws.some(held, self.cap))
+        own = list(dict.fromkeys(buckets_of(self.pool, seed, held, self.cap + 1, self.buckets)))
         while len(own) < self.cap:
             if (other := draws.below(self.buckets)) not in own:
                 own.append(other)
@@ -276,8 +274,26 @@ class Collide(Action):
         return seed, (drawn - excess) // self.b
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
-        """As if no two items shared a bucket: the hash is not known before it is drawn."""
-        return Fraction(min(len(basket(values[0])), self.cap) * self.a, self.total)
+        """As if no two symbols shared a bucket: the hash is not known before it is drawn."""
+        return Fraction(min(len(self.held(values)), self.cap) * self.a, self.total)
+
+
+def check_candidates(step: Step, candidates: Rows, items: int) -> None:
+    """Refuse candidates that are not different sets of the items."""
+    ordered = all(
+        each and each == tuple(sorted(set(each))) and each[-1] < items for each in candidates
+    )
+    step.check(
+        ordered and len(set(candidates)) == len(candidates) >= 1,
+        "candidates that are not different sets of its items",
+        "list items in ascending order, each candidate once",
+    )
+
+
+def held_candidates(candidates: Rows, items: Ints) -> Ints:
+    """The places of the candidates that a basket of these items holds."""
+    own = set(items)
+    return tuple(place for place, wanted in enumerate(candidates) if own.issuperset(wanted))
 
 
 def check_keeps(step: Step, ones: Ints, zeros: Ints, items: int) -> None:
