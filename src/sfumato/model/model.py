@@ -122,7 +122,7 @@ class Model(Source):
         if cells > LOCAL_CELLS or not is_dense(shape, 3):
             raise Unanswerable(
                 f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
-                f"fitted to {LOCAL_CELLS:,} at a time at most",
+                f"fitted to {LOCAL_CELLS:,} at a time at most, and to fewer of wide columns",
                 hint="ask about fewer columns at once, or coarser cells",
                 cells=cells,
             )
