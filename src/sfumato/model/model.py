@@ -27,6 +27,7 @@ from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
 from sfumato.notebook import html_facts
 from sfumato.source import Source
+from sfumato.telling import Telling, silent
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
@@ -52,6 +53,7 @@ class Model(Source):
     order: int
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
+    tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
     _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Model(Source):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.looser)
+        return LocalFits(self.reports, self.looser, self.tell)
 
     @cached_property
     def law(self) -> Laplace:
@@ -100,7 +102,7 @@ class Model(Source):
         if self.known is not None:
             return Laplace(self.known, self.unheld)
         every = tuple(range(len(self.columns)))
-        found = fit(likelihood_over(self.reports, every, self.order))
+        found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
         kept = loosened(found, self.looser) if self.looser > 1 else found
         return Laplace(_converged(kept, "the law"), self.unheld)
 
@@ -216,7 +218,7 @@ class Model(Source):
 
     def supports(self) -> Supports:
         columns = tuple(map(self.cells, self._axes))
-        return ModelSupports(columns, self.rows, self.marginal, exact=False)
+        return ModelSupports(columns, self.rows, self.marginal, exact=False, tell=self.tell)
 
     def __repr__(self) -> str:
         return (
