@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -81,6 +82,8 @@ def needed(parameter: Any) -> str:
     if parameter.required:
         return "must be given"
     value = parameter.default
+    if value is True:
+        return f"`{parameter.opts[0]}`"
     shown = not callable(value) and value not in (None, False, (), "")
     return f"`{value}`" if shown else ""
 
@@ -156,7 +159,29 @@ def _prose(docstring: str) -> str:
 def python() -> str:
     """Every public name of the package, documented from its source."""
     found = sorted(sfumato._EXPORTS.items(), key=lambda pair: pair[0].lower())
-    return "\n\n".join(f"## `sf.{name}`\n\n::: {source(where)}" for name, where in found)
+    return "\n\n".join(
+        f"## `sf.{name}`\n\n{signature(name)}\n\n::: {source(where)}" for name, where in found
+    )
+
+
+def signature(name: str) -> str:
+    """How a public name is called, an argument a line."""
+    given = inspect.signature(getattr(sfumato, name))
+    starred = [part for part in given.parameters.values() if part.kind is part.KEYWORD_ONLY]
+    lines = [f"    {argument(part)}," for part in given.parameters.values()]
+    if starred and not any(part.kind is part.VAR_POSITIONAL for part in given.parameters.values()):
+        lines.insert(list(given.parameters).index(starred[0].name), "    *,")
+    body = "\n".join(["", *lines, ""]) if lines else ""
+    return f"```python\nsf.{name}({body})\n```"
+
+
+def argument(part: inspect.Parameter) -> str:
+    """An argument as it is written: its name, its type and its default."""
+    kind = part.annotation if isinstance(part.annotation, str) else ""
+    stars = {part.VAR_POSITIONAL: "*", part.VAR_KEYWORD: "**"}.get(part.kind, "")
+    typed = f"{stars}{part.name}: {kind}" if kind else f"{stars}{part.name}"
+    shown = getattr(part.default, "__name__", None) or repr(part.default)
+    return typed if part.default is part.empty else f"{typed} = {shown}"
 
 
 def source(where: str) -> str:

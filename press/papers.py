@@ -87,7 +87,7 @@ def verdicts() -> str:
         kept = sections_of(page.read_text(encoding="utf-8")) if page.exists() else {}
         for name in known.parts:
             if name in kept and (said := VERDICT.search(kept[name])):
-                lines.append(f"| [{name}](figures/{page.name}#{name}) | {said[1]} |")
+                lines.append(f"| [{name}](figures/{page.name}#{name}) | {cell(said[1])} |")
     return "\n".join(lines)
 
 
@@ -95,7 +95,7 @@ def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
     """One table as Markdown: what was run, the verdict, the figure, the numbers, the notes."""
     heads, rows = found.grid()
     lines = [heads, ["---"] * len(heads), *([shown(entry) for entry in row] for row in rows)]
-    table = [f"| {' | '.join(entry.replace('|', '&#124;') for entry in line)} |" for line in lines]
+    table = [f"| {' | '.join(map(cell, line))} |" for line in lines]
     run = f"`sfumato reproduce {found.name} --seeds {seeds}`, Sfumato {__version__}"
     parts = [
         f"## {found.title} {{#{found.name}}}",
@@ -105,6 +105,15 @@ def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
         "\n".join(f"* {note}" for note in found.notes),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def cell(text: str) -> str:
+    """A text as it may stand in a table of Markdown.
+
+    >>> cell("|F|: paper")
+    '&#124;F&#124;: paper'
+    """
+    return text.replace("|", "&#124;")
 
 
 def small_svg(figure: Any) -> str:

@@ -566,3 +566,15 @@ def test_columns_that_no_question_joins_are_not_promised_together() -> None:
     errors = {option.name: option.error for option in plan.options}
     assert plan.options[0].name != "questionnaire"
     assert errors.get("questionnaire", math.inf) == math.inf
+
+
+def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
+    pay, age = Numeric("pay", 0, 99_999, cuts=(30_000,)), Numeric("age", 16, 99, cuts=(40,))
+    mixed = Domain((pay, age, Category("dept", ("sales", "research"))))
+    for purpose in ("means", "quantiles", "ranges"):
+        found = plan_release(mixed, 60_000, guarantee=Guarantee(19), purpose=purpose)
+        alone = plan_release(Domain((pay, age)), 60_000, guarantee=Guarantee(19), purpose=purpose)
+        assert found.best.error > 0.5 and found.aside is not None
+        assert found.aside.others == ("dept",) and found.aside.best.error == alone.best.error
+        assert "leave dept out of the schema" in found.sentences()[2]
+        assert alone.aside is None and alone.best.error < 0.1

@@ -5,14 +5,23 @@ from __future__ import annotations
 import io
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from sfumato.cli.owner import telling
+from sfumato.cli.printing import telling
+from sfumato.datasets.survey import survey
+from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.model.fitted import fit_release
 from sfumato.publish.cost import classification
 from sfumato.publish.microdata import Coded
+from sfumato.publish.records import read_records, write_records
 from sfumato.randomness import seeded
+from sfumato.table import propose, reader_of, readers
+from sfumato.telling import Telling
+from sfumato.verbs import perturb
 
 
 class Terminal(io.StringIO):
@@ -62,3 +71,39 @@ def test_a_pipe_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with telling() as tell:
         tell("growing the tree", 0.5)
     assert capsys.readouterr().err == ""
+
+
+def told_to(shares: list[float]) -> Telling:
+    """What keeps the shares that it hears."""
+    return lambda _, share: None if share is None else shares.append(share)
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.csv.gz", "people.parquet"])
+def test_reading_tells_how_much_of_the_file_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "CSV_BLOCK_BYTES", 1 << 14)  # Arrow reads some blocks ahead
+    incomes = pa.table(
+        {"income": seeded(1).below(10**9, 100_000), "town": ["Lyon", "Turin"] * 50_000}
+    )
+    write_records(incomes, tmp_path / name)
+    schema = propose(tmp_path / name).domain
+    for read in (propose, read_records, lambda given: given.table(schema)):
+        shares: list[float] = []
+        reader = reader_of(tmp_path / name)
+        reader.tell = told_to(shares)
+        read(reader)
+        assert shares == sorted(shares)
+        assert 0 < shares[0] < 0.9 and shares[-1] == pytest.approx(1, abs=0.05)
+
+
+def test_fitting_tells_which_part_of_the_pairs_and_sets_is_fitted() -> None:
+    people, schema = survey(20_000, seeded(1))
+    release = perturb(people, schema=schema, gamma=19, rng=seeded(2))
+    heard: list[tuple[str, float | None]] = []
+    model = fit_release(release, tell=lambda *told: heard.append(told))
+    frequent_itemsets(model, 0.3, max_length=2)
+    fitted = [share for words, share in heard if words == "fitting 45 pairs of columns"]
+    assert fitted == [place / 45 for place in range(45)]
+    sets = [share for words, share in heard if words.startswith("itemsets over 36 sets")]
+    assert sets == [place / 36 for place in range(36)]  # the pairs of what is frequent

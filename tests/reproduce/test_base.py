@@ -139,9 +139,19 @@ def test_settings() -> None:
 def test_what_the_runs_did_not_find_is_not_judged_by_them() -> None:
     counted, run = Cell(203, Runs((204.0,))), Cell(6.3, Runs((6.1, 6.4, 6.3) * 4))
     beside = table(quantities=("|F|", "error (%)"), rows=(Row((1,), (counted, run)),))
-    assert beside.verdict == "within error: all 1 printed numbers; 1 more are not judged"
-    silent = table(rows=(Row((1,), (counted, Cell(None, run.ours))),))
-    assert silent.verdict == "shape only: the 1 printed numbers are not of the runs"
+    assert beside.verdict == (
+        "within error: all 1 printed numbers; 1 more are not judged: they are not of the runs"
+    )
+    silent = table(rows=(Row((1,), (counted, Cell(None, run.ours))),), apart="of other data")
+    assert silent.verdict == "shape only: the 1 printed numbers are not judged: of other data"
+
+
+def test_what_is_set_apart_does_not_count_among_what_agrees() -> None:
+    """Numbers of a stand-in stood among "misses 1 of 3", as if two had been found again."""
+    exact, apart = Cell(203, 204.0), Cell(250, Runs((90.0,)))
+    found = table(quantities=("|F|", "of others"), rows=(Row((1,), (exact, apart)),))
+    assert found.verdict.startswith("misses 1 of 1 printed numbers")
+    assert "1 more are not judged" in found.verdict
 
 
 def test_a_page_and_json_keep_the_digits_that_are_printed() -> None:

@@ -235,3 +235,11 @@ def test_what_a_schema_tells_of_single_people_is_said() -> None:
     assert "least and the largest value of 'cost', which" in ends
     assert "all values of 'ward', some of them those of fewer than 5 rows" in rare
     assert propose({"age": data["age"], "sex": data["sex"]}).told == ()
+
+
+def test_a_cut_at_the_least_value_above_zero_is_somebodys_own():
+    gains, kids = [0] * 70 + list(range(113, 143)), [0] * 70 + list(range(1, 31))
+    found = propose(pa.table({"gain": gains, "kids": kids}))
+    assert [found.domain[name].cuts[0] for name in ("gain", "kids")] == [113, 1]
+    (said,) = [note for note in found.told if "least value above zero" in note]
+    assert "'gain'" in said and "'kids'" not in said

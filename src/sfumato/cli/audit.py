@@ -15,7 +15,7 @@ from sfumato.audit.result import LIMITS
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 from sfumato.cli.pages import bars_told, origin_of, save_page
-from sfumato.cli.printing import print_json, print_table, progress_bar
+from sfumato.cli.printing import print_json, print_table, progress_bar, reading, telling
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
@@ -64,7 +64,8 @@ def audit(
     Example: sfumato audit census.parquet --truth census.csv --order census.npy
     """
     check_drawing_target(plot, force)
-    source = read_source(file, None, None)
+    with telling() as tell:
+        source = read_source(file, None, None, tell=tell)
     if not isinstance(source, Release):
         raise FileError(
             f"'{file}' carries no mechanism, so there is no promise to audit",
@@ -104,13 +105,15 @@ def read_records(truth: str, schema: Path | None, release: Release) -> Table:
     release carries.
     """
     if schema is None:
-        return read_truth(truth, release).table
+        with telling() as tell:
+            return read_truth(truth, release, tell=tell).table
     reader = reader_of(truth)
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
         )
-    return reader.table(Domain.load(schema))
+    with reading(reader):
+        return reader.table(Domain.load(schema))
 
 
 def _of_rows(

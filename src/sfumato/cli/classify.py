@@ -17,9 +17,8 @@ from sfumato.cli.options import (
     among,
     check_drawing_target,
 )
-from sfumato.cli.owner import telling
 from sfumato.cli.pages import origin_of, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.cli.printing import print_json, print_notes, print_table, telling
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
@@ -118,13 +117,13 @@ def classify(
     classifier = make(model, target, features, options)
     if plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    source = read_source(file, schema, None, engine, cache=not no_cache, fit=fit)
-    if truth is not None and isinstance(source, Exact):
-        raise ParameterError(
-            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
-        )
-    exact = None if truth is None else read_truth(truth, source)
     with telling() as told:
+        source = read_source(file, schema, None, engine, cache=not no_cache, fit=fit, tell=told)
+        if truth is not None and isinstance(source, Exact):
+            raise ParameterError(
+                f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+            )
+        exact = None if truth is None else read_truth(truth, source, tell=told)
         classifier.fit(source, progress=lambda share: told("growing the tree", share))
         told("judging it", None)
         records = read_test(test, classifier, source) if test is not None else exact

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import Engine, Force, Json, check_drawing_target
-from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.cli.printing import print_facts, print_json, print_notes, telling
 from sfumato.cli.reading import read_source
 from sfumato.cli.summary import model_facts
 from sfumato.errors import FileError
@@ -17,6 +18,7 @@ from sfumato.model.files import save_model
 from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.source import Release
+from sfumato.telling import Telling
 
 
 def fit(
@@ -45,8 +47,9 @@ def fit(
     check_drawing_target(output, force)
     sources = [_release(path, engine) for path in releases]
     start = time.process_time()
-    model = fit_release(sources[0], order) if len(sources) == 1 else fit_rounds(sources)
-    described = model.describe()
+    with telling() as tell:
+        model = _fitted(sources, order, tell)
+        described = model.describe()
     save_model(model, output, force=force)
     described |= {"written": str(output), "seconds": round(time.process_time() - start, 2)}
     if json:
@@ -54,6 +57,12 @@ def fit(
         return
     print_facts(model_facts(described))
     print_notes(model_notes(model))
+
+
+def _fitted(sources: Sequence[Release], order: int, tell: Telling) -> Model:
+    if len(sources) == 1:
+        return fit_release(sources[0], order, tell=tell)
+    return fit_rounds(sources, tell=tell)
 
 
 def _release(path: str, engine: str | None) -> Release:

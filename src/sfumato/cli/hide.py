@@ -15,9 +15,16 @@ import typer
 from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
-from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given, telling
+from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.cli.printing import (
+    print_facts,
+    print_json,
+    print_notes,
+    print_table,
+    telling,
+    told,
+)
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
 from sfumato.publish.dossier import hiding_dossier
@@ -25,6 +32,7 @@ from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.records import write_json
 from sfumato.report import Block, Facts, Listing, Picture, save_figure
+from sfumato.table import reader_of
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN = 10
@@ -101,7 +109,7 @@ def hide(
     limits = ("min_support", "min_count", "min_confidence", "seconds")
     how = {**{name: settings[name] for name in limits}, "rng": chance(seed)}
     with telling() as progress:
-        table = baskets_of(data, items)
+        table = baskets_of(told(reader_of(data), progress), items)
         release = hide_patterns(
             table,
             patterns,

@@ -19,10 +19,9 @@ from sfumato.cli.owner import (
     check_targets,
     given,
     read_microdata,
-    telling,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_table
+from sfumato.cli.printing import print_facts, print_json, print_table, telling
 from sfumato.publish.dossier import identification_dossier
 from sfumato.publish.identify import Identification
 from sfumato.publish.identify import identify as identify_records

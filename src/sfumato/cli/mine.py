@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +25,7 @@ from sfumato.cli.options import (
     check_drawing_target,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import console, print_json, print_notes, print_table
+from sfumato.cli.printing import print_json, print_notes, print_table, telling
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
@@ -44,6 +43,7 @@ from sfumato.report import (
 )
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_names
+from sfumato.telling import Telling, silent
 
 DRAWN, LISTED = 20, 200  # itemsets or rules on a page: in the picture, and in the table
 SORTS = ("support", "lift", "confidence")
@@ -166,22 +166,22 @@ def mine(
     _check_asked(maximal and closed, min_confidence, sort, rules, (plot, output), force)
     called = None if names is None else read_names(names)
     how: dict[str, Any] = {"cache": not no_cache, "form": None if truth else form, "fit": fit}
-    source = mined_source(files, schema, items, engine, **how)
-    exact = None if truth is None else _truth_beside(files[0], truth, source, form)
     wanted: dict[str, Any] = {
         "min_count": min_count,
         "max_length": max_length,
         "top": top,
         "max_candidates": max_candidates,
     }
-    with level_progress() as progress:
+    with telling() as tell:
+        source = mined_source(files, schema, items, engine, **how, tell=tell)
+        exact = None if truth is None else _truth_beside(files[0], truth, source, form, tell)
         found = frequent_itemsets(
             source,
             min_support,
             relax=relax,
             level=level,
             prune_errors=prune_errors,
-            progress=progress,
+            progress=levels(tell),
             **wanted,
         )
     wanted = {"min_confidence": min_confidence, "max_consequents": max_consequents}
@@ -251,13 +251,13 @@ def _check_sort(by: str | None, rules: bool) -> None:
         raise ParameterError(f"only rules have a {by}", hint="add --rules, or use --sort support")
 
 
-def _truth_beside(file: str, truth: str, source: Source, form: str | None) -> Exact:
+def _truth_beside(file: str, truth: str, source: Source, form: str | None, tell: Telling) -> Exact:
     """The true records of a release; of true records nothing else is the truth."""
     if isinstance(source, Exact):
         raise ParameterError(
             f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
         )
-    return read_truth(truth, source, form)
+    return read_truth(truth, source, form, tell=tell)
 
 
 def _mined_truth(
@@ -293,22 +293,18 @@ def check_fraction(name: str, value: float) -> None:
         raise ParameterError(f"{name} {value:g} is no fraction; use a number from 0 to 1")
 
 
-@contextmanager
-def level_progress() -> Iterator[Callable[[Level], None] | None]:
-    """A line for each finished length, on a terminal; None elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
+def levels(tell: Telling) -> Callable[[Level], None] | None:
+    """What tells a terminal of each finished length, in a line that stays; None elsewhere."""
+    if tell is silent:
+        return None
+    tell("mining length 1", None)
 
-    shown = console(stderr=True)
-    with shown.status("mining length 1 …") as status:
+    def step(done: Level) -> None:
+        line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
+        print(line, file=sys.stderr, flush=True)
+        tell(f"mining length {done.length + 1}", None)
 
-        def step(done: Level) -> None:
-            line = f"length {done.length}: {done.candidates:,} candidates, {done.kept:,} kept"
-            shown.print(line, style="dim")
-            status.update(f"mining length {done.length + 1} …")
-
-        yield step
+    return step
 
 
 def result_dict(

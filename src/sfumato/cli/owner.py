@@ -1,10 +1,8 @@
-"""What the commands of a data owner share: their options, chance, and progress with a fraction."""
+"""What the commands of a data owner share: their options, their records and chance."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,13 +10,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sfumato.cli.options import check_drawing_target
-from sfumato.cli.printing import console, print_notes
+from sfumato.cli.printing import print_notes, reading
 from sfumato.errors import ParameterError
-from sfumato.printable import one_line
 from sfumato.publish.cost import ClassifierName
 from sfumato.publish.microdata import Binning, Microdata
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure, seeded
+from sfumato.table import reader_of
 
 Data = Annotated[
     str,
@@ -107,14 +104,15 @@ def read_microdata(
     beside: Sequence[str] = (),
 ) -> Microdata:
     """The true records of a file with their columns coded, as the options say."""
-    return Microdata.read(
-        data,
-        listed(confidential),
-        keys=columns(keys),
-        bins=cuts(bins),
-        nulls=nulls_named(nulls),
-        beside=beside,
-    )
+    with reading(reader_of(data)) as records:
+        return Microdata.read(
+            records,
+            listed(confidential),
+            keys=columns(keys),
+            bins=cuts(bins),
+            nulls=nulls_named(nulls),
+            beside=beside,
+        )
 
 
 def nulls_named(text: str) -> Literal["value", "error"]:
@@ -159,31 +157,3 @@ def classifier_named(name: str) -> ClassifierName:
     if name not in found:
         raise ParameterError(f"no classifier '{name}'", hint="use tree, bayes or none")
     return found[name]
-
-
-@contextmanager
-def telling() -> Iterator[Telling]:
-    """A function that shows on a terminal what is being done and how much of it; silent
-    elsewhere.
-    """
-    if not sys.stderr.isatty():
-        yield silent
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    shown = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[share]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*shown, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading …", total=None, share="")
-
-        def tell(words: str, share: float | None = None) -> None:
-            known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
-            if share is not None:
-                known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
-            bar.update(task, description=f"{one_line(words)} …", **known)
-
-        yield tell

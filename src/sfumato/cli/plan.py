@@ -140,13 +140,14 @@ def plan(
 
 
 def _range_notes(domain: Domain, purpose: str) -> list[str]:
-    """What else there is for ranges of several numbers, where a plan cannot compare it."""
+    """What else there is for ranges of several numbers: rounds, which a plan does not compare."""
     numbers = [a for a in domain.private if isinstance(a, Numeric)]
     if purpose != "ranges" or len(numbers) < 2 or all(a.cuts for a in numbers):
         return []
     return [
         "these are ranges of one number; for several at once give every number cuts = […] in the "
-        "schema, or ask in rounds: sfumato perturb … --round 1 --mechanism ranges"
+        "schema, or ask in rounds, which no plan compares: sfumato perturb … --round 1 --mechanism "
+        "ranges"
     ]
 
 

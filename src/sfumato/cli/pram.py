@@ -35,9 +35,14 @@ from sfumato.cli.owner import (
     given,
     listed,
     nulls_named,
+)
+from sfumato.cli.printing import (
+    print_facts,
+    print_json,
+    print_notes,
+    print_table,
     telling,
 )
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.publish.dossier import pram_dossier
 from sfumato.publish.pram import PramRelease, PramReport
 from sfumato.publish.pram import pram as replace_values

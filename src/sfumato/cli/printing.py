@@ -6,16 +6,19 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import listing
 from sfumato.printable import escaped, one_line
+from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sfumato.domain import Domain  # numpy with it, which no command's help needs
+    from sfumato.table import Reader
 
+R = TypeVar("R", bound="Reader")
 SHOWN_VALUES = 8
 SHOWN_ATTRIBUTES = 200
 
@@ -113,3 +116,45 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=1.0, rows=0)
         yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)
+
+
+@contextmanager
+def telling() -> Iterator[Telling]:
+    """A function that shows on a terminal what is being done and how much of it; silent
+    elsewhere.
+    """
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[share]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading …", total=None, share="")
+
+        def tell(words: str, share: float | None = None) -> None:
+            known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
+            if share is not None:
+                known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
+            bar.update(task, description=f"{one_line(words)} …", **known)
+
+        yield tell
+
+
+@contextmanager
+def reading(reader: R) -> Iterator[R]:
+    """The reader, which tells a terminal how much of its file has been read."""
+    with telling() as tell:
+        yield told(reader, tell)
+    reader.tell = silent
+
+
+def told(reader: R, tell: Telling) -> R:
+    """The reader, which tells how much of its file has been read."""
+    reader.tell = tell
+    return reader

@@ -19,7 +19,7 @@ from sfumato.cli.options import (
     share,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.cli.printing import print_json, print_notes, print_table, telling
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult, shown
@@ -70,8 +70,10 @@ def query(
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
     wanted = None if within is None else share("--within", within)
     check_drawing_target(plot, force)
-    source = read_source(file, schema, items, engine, in_place=True, cache=not no_cache, fit=fit)
-    result = ask(source, sql, method=method)
+    how: dict[str, Any] = {"in_place": True, "cache": not no_cache, "fit": fit}
+    with telling() as tell:
+        source = read_source(file, schema, items, engine, **how, tell=tell)
+        result = ask(source, sql, method=method)
     needed = None if wanted is None else rows_needed(result, wanted, level)
     if plot is not None:
         draw(result, level, sql, origin_of(file, source), plot)

@@ -13,6 +13,7 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
+from sfumato.telling import Telling, silent
 
 
 def read_source(
@@ -25,6 +26,7 @@ def read_source(
     cache: bool = True,
     fit: bool = False,
     form: str | None = None,
+    tell: Telling = silent,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one. A model is opened as it is, and a release fitted where `fit` asks
@@ -37,12 +39,12 @@ def read_source(
         from sfumato.model.files import open_model
 
         return open_model(file)
-    found = _counted_source(file, schema, items, engine, in_place, cache, form)
+    found = _counted_source(file, schema, items, engine, in_place, cache, form, tell)
     if not fit or not isinstance(found, Release):
         return found
     from sfumato.model.fitted import fit_release
 
-    model = fit_release(found)
+    model = fit_release(found, tell=tell)
     print_notes([f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"])
     return model
 
@@ -55,6 +57,7 @@ def _counted_source(
     in_place: bool,
     cache: bool,
     form: str | None,
+    tell: Telling,
 ) -> Source:
     if engine is not None or "://" in file:
         if form is not None:
@@ -63,6 +66,7 @@ def _counted_source(
             )
         return _engine_source(file, schema, items, engine, cache)
     reader = reader_of(file, form)
+    reader.tell = tell
     if reader.provenance is None:
         return Exact(reader.table(read_domain(reader, schema, items)))
     if schema is not None or items is not None or form is not None:
@@ -87,9 +91,12 @@ def _engine_source(
     return open_source(file, engine, schema=wanted, cache=cache)
 
 
-def read_truth(truth: str, release: Source, form: str | None = None) -> Exact:
+def read_truth(
+    truth: str, release: Source, form: str | None = None, *, tell: Telling = silent
+) -> Exact:
     """The true records of a release, read by the release's own domain."""
     reader = reader_of(truth, form)
+    reader.tell = tell
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"

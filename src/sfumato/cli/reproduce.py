@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Json, among
-from sfumato.cli.owner import telling
 from sfumato.cli.pages import save_page
-from sfumato.cli.printing import print_json
+from sfumato.cli.printing import print_json, telling
 from sfumato.errors import FileError, ParameterError
 from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, Reproduction, Settings, blocks_of
 from sfumato.reproduce.registry import PAPERS, parts_of

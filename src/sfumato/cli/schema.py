@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Force, Form, Json
-from sfumato.cli.printing import print_json, print_notes
+from sfumato.cli.printing import print_json, print_notes, reading
 from sfumato.table import propose, reader_of
 from sfumato.table.writing import check_free, write_text
 
@@ -32,7 +32,8 @@ def schema(
 
     Example: sfumato schema census.csv -o census.toml
     """
-    proposal = propose(reader_of(data, form))
+    with reading(reader_of(data, form)) as reader:
+        proposal = propose(reader)
     notes = [*proposal.notes, *proposal.told]
     if output is not None:
         _save(proposal.domain.to_toml(), output, force)

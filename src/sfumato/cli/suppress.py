@@ -24,9 +24,14 @@ from sfumato.cli.owner import (
     given,
     listed,
     nulls_named,
+)
+from sfumato.cli.printing import (
+    print_facts,
+    print_json,
+    print_notes,
+    print_table,
     telling,
 )
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.publish.dossier import suppression_dossier
 from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.suppress import SuppressRelease

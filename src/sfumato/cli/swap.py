@@ -29,10 +29,9 @@ from sfumato.cli.owner import (
     classifier_named,
     given,
     read_microdata,
-    telling,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.cli.printing import print_facts, print_json, print_notes, telling
 from sfumato.errors import ParameterError
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder

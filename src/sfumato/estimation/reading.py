@@ -11,6 +11,7 @@ from sfumato.channels import Channel, Decoded, Windowed
 from sfumato.domain import Cells
 from sfumato.estimation.decoded import DecodedEvidence
 from sfumato.estimation.evidence import CountEvidence, Evidence
+from sfumato.estimation.likely import expected_tally
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.observation import Observation
 
@@ -32,6 +33,15 @@ def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells])
     axes = [names.index(part.name) for part in cells]
     merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
     return evidence.merged(axes, merges)
+
+
+def usual_evidence(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells]) -> Evidence:
+    """The evidence of a tally that is to be expected where such counts were found: for its errors.
+    Channels with a way of their own are judged by the counts themselves.
+    """
+    if type(seen.channel) in OWN_WAYS:
+        return evidence_of(seen, counts, cells)
+    return evidence_of(seen, expected_tally(counts, seen.channel), cells)
 
 
 def _same(asked: Cells, seen: Cells) -> bool:

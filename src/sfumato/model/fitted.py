@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sfumato.model.rounds import check_rounds, reports_of
 from sfumato.model.whole import Whole, counts_itself
 from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
+from sfumato.telling import Telling, silent
 
 MOST_ITEMS = 20  # items of baskets that a model holds
 MOST_CELLS = 1024  # of one column
@@ -29,7 +31,7 @@ PUBLIC_CELLS = 4096  # cells of all public columns together
 FEWEST = 20  # people for each coefficient of single columns
 
 
-def fit_release(release: Release, order: int = 3) -> Model:
+def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> Model:
     """The law that a release makes most probable; `order` is that of the interactions it may hold.
 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
@@ -38,22 +40,23 @@ def fit_release(release: Release, order: int = 3) -> Model:
     if order not in (2, 3):
         raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if isinstance(release.mechanism, Ranges):
-        return fit_rounds([release])
+        return fit_rounds([release], tell=tell)
     _check_copies(release)
     columns, public = model_columns(release.mechanism)
     order = order if len(columns) > 2 else 2
+    tell("counting reports", None)
     reports = _reports(release, columns, public, order)
     _check_enough(reports)
     fitted_to = _described(release.mechanism, release.rows, columns)
-    return Model(release.mechanism, columns, reports, order, fitted_to)
+    return Model(release.mechanism, columns, reports, order, fitted_to, tell=tell)
 
 
-def fit_rounds(releases: Sequence[Release]) -> Model:
+def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """
     if len(releases) == 1 and not isinstance(releases[0].mechanism, Ranges):
-        return fit_release(releases[0])
+        return fit_release(releases[0], tell=tell)
     for release in releases:
         _check_copies(release)
     if len(releases) > 1:
@@ -61,7 +64,8 @@ def fit_rounds(releases: Sequence[Release]) -> Model:
     reports = reports_of(releases)
     _check_enough(reports)
     people = sum(release.rows for release in releases)
-    return NumberModel.of(reports, _described(reports.mechanism, people, reports.columns))
+    fitted_to = _described(reports.mechanism, people, reports.columns)
+    return replace(NumberModel.of(reports, fitted_to), tell=tell)
 
 
 def _check_copies(release: Release) -> None:

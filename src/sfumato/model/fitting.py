@@ -22,6 +22,7 @@ import numpy as np
 from sfumato.channels.contrasts import Floats
 from sfumato.errors import FileError
 from sfumato.model.loglinear import Likelihood
+from sfumato.telling import Telling, silent
 
 SMOOTH, ROUGH = 3.0, 1.0  # powers of a contrast's degree in its prior precision
 SEEMS_ROUGH = 1.25  # times what is expected of rough contrasts, from which roughness is tried
@@ -91,6 +92,7 @@ def fit(
     learn: bool = True,
     start: Floats | None = None,
     roughness: float = SMOOTH,
+    tell: Telling = silent,
 ) -> Fit:
     """The penalised maximum of the likelihood, and the variances of the interactions learned unless
     they are given to be kept; `start` are coefficients that are near.
@@ -98,7 +100,8 @@ def fit(
     known = start_variances(likelihood) if variances is None else variances
     theta = _independent(likelihood) if start is None else start
     begun = replace(_at(likelihood, theta, known), roughness=roughness)
-    return _ascend(_learned([_ascend(begun, BEGINNING)])[0] if learn else begun, STEPS, SETTLED)
+    learnt = _learned([_ascend(begun, BEGINNING)], tell)[0] if learn else begun
+    return _ascend(learnt, STEPS, SETTLED)
 
 
 def loosened(found: Fit, times: float) -> Fit:
@@ -208,18 +211,22 @@ def _halved(
     return theta, likelihood.family.law(theta), before
 
 
-def learn_together(likelihoods: Sequence[Likelihood]) -> list[Fit]:
+def learn_together(likelihoods: Sequence[Likelihood], tell: Telling = silent) -> list[Fit]:
     """Each fitted on its own, but what variance is usual is learned from all of them."""
-    starts = [_at(each, _independent(each), start_variances(each)) for each in likelihoods]
-    return _learned([_ascend(start, BEGINNING) for start in starts])
+    starts = []
+    for place, each in enumerate(likelihoods):
+        tell(f"fitting {len(likelihoods)} pairs of columns", place / len(likelihoods))
+        start = _at(each, _independent(each), start_variances(each))
+        starts.append(_ascend(start, BEGINNING))
+    return _learned(starts, tell)
 
 
-def _learned(starts: list[Fit]) -> list[Fit]:
+def _learned(starts: list[Fit], tell: Telling) -> list[Fit]:
     """The variances learned, as smooth or as rough as makes the reports more probable."""
-    smooth = _learn_all(starts)
+    smooth = _learn_all(starts, tell)
     if _seem_smooth(smooth):
         return smooth
-    rough = _learn_all([replace(found, roughness=ROUGH) for found in smooth])
+    rough = _learn_all([replace(found, roughness=ROUGH) for found in smooth], tell)
     return max(smooth, rough, key=lambda fits: sum(found.evidence for found in fits))
 
 
@@ -235,9 +242,10 @@ def _seem_smooth(fits: Sequence[Fit]) -> bool:
     return found <= SEEMS_ROUGH * expected
 
 
-def _learn_all(fits: list[Fit]) -> list[Fit]:
+def _learn_all(fits: list[Fit], tell: Telling) -> list[Fit]:
     """Rounds of {new variances, a step} until the variances rest."""
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        tell(f"learning how far columns go together, at most {ROUNDS} rounds", number / ROUNDS)
         before = np.concatenate([found.variances for found in fits])
         after = learned(fits)
         ends = np.cumsum([len(found.variances) for found in fits])[:-1]

@@ -14,6 +14,7 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.model.fitting import FIRST_ORDER, Fit, learn_together, loosened, refitted
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.reports import Reports
+from sfumato.telling import Telling, silent
 
 
 def likelihood_over(reports: Reports, axes: Axes, order: int) -> Likelihood:
@@ -39,13 +40,15 @@ class LocalFits:
 
     reports: Reports
     looser: float = 1.0
+    tell: Telling = silent
 
     @cached_property
     def pairs(self) -> dict[Axes, Fit]:
         """The law of every pair of axes that has a private one."""
         public, number = self.reports.public, len(self.reports.shape)
         pairs = [pair for pair in combinations(range(number), 2) if pair[1] >= public]
-        fits = learn_together([likelihood_over(self.reports, pair, 2) for pair in pairs])
+        likelihoods = [likelihood_over(self.reports, pair, 2) for pair in pairs]
+        fits = learn_together(likelihoods, self.tell)
         return dict(zip(pairs, fits, strict=True))
 
     def fit(self, axes: Axes) -> Fit:

@@ -138,8 +138,13 @@ class Reconstruction:
     people: float
 
     @classmethod
-    def of(cls, axes: Axes, estimate: Estimate) -> Reconstruction:
-        """An estimate of counts as one of shares, the people being a sample."""
-        every = np.arange(estimate.value.size)
-        covariance = estimate.cell_covariance(every, sampling=True) / estimate.rows**2
-        return cls(axes, estimate.value.ravel() / estimate.rows, covariance, estimate.rows)
+    def of(cls, axes: Axes, found: Estimate, usual: Estimate) -> Reconstruction:
+        """Counts found as shares, with the errors that are usual at a likely law; the people are a
+        sample.
+
+        The errors of the counts found themselves are below 0 where these are, and what seems to
+        have no error would outweigh everything else that was reported.
+        """
+        every = np.arange(found.value.size)
+        covariance = usual.cell_covariance(every, sampling=True) / found.rows**2
+        return cls(axes, found.value.ravel() / found.rows, covariance, found.rows)

@@ -27,6 +27,7 @@ from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
 from sfumato.notebook import html_facts
 from sfumato.source import Source
+from sfumato.telling import Telling, silent
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
@@ -52,6 +53,7 @@ class Model(Source):
     order: int
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
+    tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
     _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Model(Source):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.looser)
+        return LocalFits(self.reports, self.looser, self.tell)
 
     @cached_property
     def law(self) -> Laplace:
@@ -100,7 +102,7 @@ class Model(Source):
         if self.known is not None:
             return Laplace(self.known, self.unheld)
         every = tuple(range(len(self.columns)))
-        found = fit(likelihood_over(self.reports, every, self.order))
+        found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
         kept = loosened(found, self.looser) if self.looser > 1 else found
         return Laplace(_converged(kept, "the law"), self.unheld)
 
@@ -111,8 +113,26 @@ class Model(Source):
         if axes not in self._kept:
             while self._kept and sum(m.spread.size for m in self._kept.values()) > KEPT:
                 self._kept.pop(next(iter(self._kept)))
-            self._kept[axes] = self._local_law(axes).marginal(tuple(range(len(axes))))
+            wide = self._widened(axes)
+            self._kept[axes] = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
         return self._kept[axes]
+
+    def _widened(self, axes: Axes) -> Axes:
+        """These axes, and for each that no report speaks of among them the smallest one beside
+        which it was asked about: folded answers say nothing of a column without the others.
+        """
+        spoken = self._spoken(axes)
+        added = {self._beside(a) for a in axes if a >= self.reports.public and a not in spoken}
+        return tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+
+    def _beside(self, axis: int) -> int | None:
+        others = sorted(set(range(len(self.columns))) - {axis}, key=self.reports.shape.__getitem__)
+        pairs = ((other, tuple(sorted((axis, other)))) for other in others)
+        return next((other for other, pair in pairs if axis in self._spoken(pair)), None)
+
+    def _spoken(self, axes: Axes) -> set[int]:
+        """Which of these axes the reports say something of."""
+        return {axes[place] for part in self.reports.measurements(axes) for place in part.axes}
 
     def _local_law(self, axes: Axes) -> Laplace:
         shape = tuple(self.reports.shape[axis] for axis in axes)
@@ -120,7 +140,7 @@ class Model(Source):
         if cells > LOCAL_CELLS or not is_dense(shape, 3):
             raise Unanswerable(
                 f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
-                f"fitted to {LOCAL_CELLS:,} at a time at most",
+                f"fitted to {LOCAL_CELLS:,} at a time at most, and to fewer of wide columns",
                 hint="ask about fewer columns at once, or coarser cells",
                 cells=cells,
             )
@@ -198,7 +218,7 @@ class Model(Source):
 
     def supports(self) -> Supports:
         columns = tuple(map(self.cells, self._axes))
-        return ModelSupports(columns, self.rows, self.marginal, exact=False)
+        return ModelSupports(columns, self.rows, self.marginal, exact=False, tell=self.tell)
 
     def __repr__(self) -> str:
         return (

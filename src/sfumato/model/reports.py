@@ -16,7 +16,7 @@ from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
-from sfumato.estimation.reading import evidence_of
+from sfumato.estimation.reading import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.observation import CellTally, Tally
@@ -227,8 +227,10 @@ class Tallies:
                 f"errors of at most {RECONSTRUCTED:,} are reconstructed together",
                 hint="ask about fewer columns at once, or coarser cells",
             )
-        estimate = Estimate(cells, round(self.people), evidence_of(seen, tally, cells))
-        return (Reconstruction.of(every, estimate),)
+        people = round(self.people)
+        found = Estimate(cells, people, evidence_of(seen, tally, cells))
+        usual = Estimate(cells, people, usual_evidence(seen, tally, cells))
+        return (Reconstruction.of(every, found, usual),)
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurement of any axes is all that the reports say of them

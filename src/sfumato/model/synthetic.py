@@ -71,9 +71,20 @@ def _in_turn(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:
         if parents:
             codes = tuple(cells[parent] for parent in parents)
             held = np.ravel_multi_index(codes, tuple(shape[parent] for parent in parents))
-        drawn = (rng.random(rows)[:, None] >= running[held]).sum(axis=1)
-        cells.append(np.minimum(drawn, size - 1).astype(np.intp))
+        cells.append(_picked_within(running, held, rng.random(rows)))
     return cells
+
+
+def _picked_within(
+    running: Floats, held: NDArray[np.intp], draws: Floats
+) -> NDArray[np.intp]:  # (groups, cells), (rows,), (rows,) -> (rows,)
+    """A cell of each row's group: looked up among the groups end to end, since a table of rows and
+    cells takes gigabytes where a column has many.
+    """
+    groups, size = running.shape
+    ends = (np.minimum(running, 1.0) + np.arange(groups)[:, None]).ravel()
+    places = np.searchsorted(ends, held + draws, side="right") - held * size
+    return np.clip(places, 0, size - 1).astype(np.intp)
 
 
 def _parents(model: Model, axis: int) -> Axes:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfumato import plots
+from sfumato.errors import listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import html_table
 from sfumato.plan.outlook import Outlook
@@ -111,6 +112,20 @@ class Offer:
         }
 
 
+class Aside(NamedTuple):
+    """What would do for the numbers of a schema, were they asked about alone."""
+
+    others: tuple[str, ...]  # private columns that are no numbers
+    best: Offer
+
+    def __str__(self) -> str:
+        return (
+            f"of the numbers alone {self.best.name} answers with an error of "
+            f"{_percent(self.best.error)}: leave {listing(self.others)} out of the schema, or make "
+            "it public, or ask other people about it"
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others
@@ -128,6 +143,7 @@ class Plan:
     accuracy_asked: bool
     rho1: float = 0.05
     outlook: Outlook | None = None  # where a questionnaire is best
+    aside: Aside | None = None  # where numbers are asked about and nothing is usable
 
     @property
     def best(self) -> Offer:
@@ -168,11 +184,13 @@ class Plan:
             return (
                 f"not usable: an error above half of what is measured tells nothing; {remedies}",
             )
+        useless = "not usable: an error above half of what is measured tells nothing"
+        if self.aside is not None:
+            return (f"{useless}; {self.aside}",)
         people = self.rows * (self.best.error / USELESS) ** 2
         return (
-            "not usable: an error above half of what is measured tells nothing. What would do: "
-            f"fewer columns, coarser cells, {_people(people)} people, or a weaker promise "
-            "(a larger gamma)",
+            f"{useless}. What would do: fewer columns, coarser cells, {_people(people)} people, or "
+            "a weaker promise (a larger gamma)",
         )
 
     def commands(

@@ -22,7 +22,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
-from sfumato.plan.options import Offer, Plan
+from sfumato.plan.options import USELESS, Aside, Offer, Plan
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import Demand, has_mean
 from sfumato.plan.rounds import NAME as IN_ROUNDS
@@ -30,6 +30,7 @@ from sfumato.plan.rounds import InRounds
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
+OF_NUMBERS = ("ranges", "means", "quantiles")
 PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "classes")
 LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
@@ -107,7 +108,19 @@ def plan_release(
         wanted_error is not None,
         rho1,
         _outlook(options[0], asking),
+        _aside(options[0], domain, purpose, guarantee),
     )
+
+
+def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | None) -> Aside | None:
+    """What the numbers alone would get, where columns that are none keep all from being usable."""
+    others = tuple(a.name for a in domain.private if not isinstance(a, Numeric))
+    numbers = tuple(a for a in domain if a.public or isinstance(a, Numeric))
+    alone = bool(others) and any(not a.public for a in numbers)
+    if purpose not in OF_NUMBERS or guarantee is None or best.error <= USELESS or not alone:
+        return None
+    found = plan_release(Domain(numbers), best.rows, guarantee=guarantee, purpose=purpose).best
+    return Aside(others, found) if found.error <= USELESS else None
 
 
 def _outlook(best: Offer, asking: _Asking) -> Outlook | None:

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, seeded
+from sfumato.telling import Telling, silent
 
 __all__ = ["Blanking", "blanked"]
 

@@ -14,8 +14,8 @@ from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
 from sfumato.publish.microdata import Coded
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import seeded
+from sfumato.telling import Telling, silent
 
 __all__ = [
     "Classification",

@@ -27,8 +27,8 @@ from sfumato.bits import Bits
 from sfumato.errors import EstimationError
 from sfumato.publish.removal import Entries
 from sfumato.publish.restriction import Restriction
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream
+from sfumato.telling import Telling, silent
 
 __all__ = ["CountedItems", "cover"]
 

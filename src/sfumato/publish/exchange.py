@@ -44,7 +44,7 @@ from sfumato.publish.pricing import (
     sweep_of,
 )
 from sfumato.publish.programme import SECONDS, refined, settle
-from sfumato.publish.telling import Telling, silent
+from sfumato.telling import Telling, silent
 
 __all__ = ["Assignment", "Exchange", "least_drift", "solve"]
 

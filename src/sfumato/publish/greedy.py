@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
 from sfumato.publish.exchange import Exchange
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream
+from sfumato.telling import Telling, silent
 
 __all__ = ["FlowPlan", "phase_one", "phase_two", "plan_flows"]
 

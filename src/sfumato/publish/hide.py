@@ -33,10 +33,10 @@ from sfumato.publish.removal import (
     remove,
 )
 from sfumato.publish.restriction import Limits, Restriction
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, save
 from sfumato.table.baskets import ITEMS_NAME
+from sfumato.telling import Telling, silent
 
 __all__ = [
     "HIDING_METHODS",

@@ -15,7 +15,7 @@ from sfumato.errors import ParameterError
 from sfumato.notebook import html_table
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
-from sfumato.publish.telling import Telling, silent
+from sfumato.telling import Telling, silent
 
 __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.publish.records import read_records
+from sfumato.table import Reader
 
 __all__ = ["Binning", "Coded", "Microdata", "decoded", "microdata_of", "pattern_numbers"]
 
@@ -180,7 +181,7 @@ class Microdata:
             tuple(coded[name] for name in names),
             tuple(coded[name] for name in confidential),
             tuple(coded[name] for name in cuts),
-            f"'{data}'" if isinstance(data, str | Path) else "these data",
+            _called(data),
         )
 
     @property
@@ -225,6 +226,13 @@ class Microdata:
         confidential.
         """
         return replace(self, confidential=(self.confidential[position],))
+
+
+def _called(data: Any) -> str:
+    """How messages call the data."""
+    if isinstance(data, Reader):
+        return data.where
+    return f"'{data}'" if isinstance(data, str | Path) else "these data"
 
 
 def decoded(table: pa.Table, column: Coded) -> pa.Array:

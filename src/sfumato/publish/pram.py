@@ -24,8 +24,8 @@ from sfumato.publish.intruder import ShownValue, plain_value
 from sfumato.publish.invariant import InvariantMatrix
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.records import write_records
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
+from sfumato.telling import Telling, silent
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
 

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,18 @@ def read_records(data: Any) -> pa.Table:
     _check_named_once(reader)
     # pandas hands its row labels over as a column of this name; nobody meant them as data.
     names = [name for name in reader.names if not name.startswith("__index_level_")]
-    batches = [_plain(batch) for batch in reader.arrow_batches(names)]
+    batches = list(_told(reader, names))
     if not sum(batch.num_rows for batch in batches):
         raise DataError(f"{reader.where} has no rows")
     _check_single_values(batches[0].schema, reader.where)
     return pa.Table.from_batches(batches)
+
+
+def _told(reader: RecordReader, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The plain batches of a reader, which tells how far it has come."""
+    for batch in reader.arrow_batches(names):
+        reader.told()
+        yield _plain(batch)
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,8 +21,8 @@ from sfumato.publish.blanking import blanked
 from sfumato.publish.identify import Risk, risk_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
 from sfumato.publish.records import write_records
-from sfumato.publish.telling import Telling, silent
 from sfumato.randomness import Keystream, secure
+from sfumato.telling import Telling, silent
 
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
 

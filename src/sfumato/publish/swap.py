@@ -28,9 +28,9 @@ from sfumato.publish.intruder import Intruder, intruder_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, decoded, microdata_of
 from sfumato.publish.records import write_records
 from sfumato.publish.refusal import fitting_changes, refusal
-from sfumato.publish.telling import Telling, silent
 from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
 from sfumato.randomness import Keystream, secure
+from sfumato.telling import Telling, silent
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
 

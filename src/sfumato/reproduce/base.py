@@ -240,6 +240,8 @@ class Reproduction:
     unprinted: str = field(default="shape only: the paper prints no numbers here", kw_only=True)
     # the verdict where printed numbers cannot be held against ours: seconds of another machine
     said: str = field(default="", kw_only=True)
+    # why printed numbers beside which there is a single number of ours are not judged
+    apart: str = field(default="they are not of the runs", kw_only=True)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -258,12 +260,17 @@ class Reproduction:
         printed = [cell for row in self.rows for cell in row.cells if cell.paper is not None]
         if not printed:
             return self.unprinted
-        seeds = max((cell.seeds for row in self.rows for cell in row.cells), default=0)
-        judged = [cell for cell in printed if cell.seeds != 1 or seeds == 1]
+        judged = [cell for cell in printed if cell.seeds != 1]
         if not judged:
-            return f"shape only: the {len(printed)} printed numbers are not of the runs"
+            return self._unjudged(len(printed))
         rest = len(printed) - len(judged)
-        return _verdict(judged) + (f"; {rest} more are not judged" if rest else "")
+        return _verdict(judged) + (f"; {rest} more are not judged: {self.apart}" if rest else "")
+
+    def _unjudged(self, printed: int) -> str:
+        """The verdict where beside no printed number there are runs, or a single one of each."""
+        if all(cell.seeds <= 1 for row in self.rows for cell in row.cells):
+            return _too_few(1)
+        return f"shape only: the {printed} printed numbers are not judged: {self.apart}"
 
     def column(self, quantity: str) -> list[Cell]:
         """The cells of one quantity, row by row."""
@@ -386,8 +393,12 @@ def _verdict(cells: Sequence[Cell]) -> str:
     if not seeds:
         return f"exact: all {len(cells)} printed numbers"
     if seeds < FEWEST_SEEDS:
-        return f"not judged: {seeds} seed(s), {FEWEST_SEEDS} tell a spread (--seeds)"
+        return _too_few(seeds)
     return f"within error: all {len(cells)} printed numbers"
+
+
+def _too_few(seeds: int) -> str:
+    return f"not judged: {seeds} seed(s), {FEWEST_SEEDS} tell a spread (--seeds)"
 
 
 def over_runs(

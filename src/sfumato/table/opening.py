@@ -30,7 +30,7 @@ FORMS = ("lines", "long", "flags", "records")
 
 
 def reader_of(source: Any, form: str | None = None) -> Reader:
-    """The reader for a file name ('-' is standard input), or for a data frame.
+    """The reader for a file name ('-' is standard input), or for a data frame; a reader is its own.
 
     `form` says how baskets stand in it: `lines` of names, `long` with a row an item, `flags` with a
     column an item, or `records` that are no baskets; where it is left out, lines of different
@@ -42,6 +42,8 @@ def reader_of(source: Any, form: str | None = None) -> Reader:
 
 
 def _plain_reader(source: Any) -> Reader:
+    if isinstance(source, Reader):
+        return source
     if not isinstance(source, str | Path):
         return FrameReader.of(source)
     if str(source) == STANDARD_STREAM:

@@ -99,6 +99,7 @@ def _propose_records(reader: RecordReader) -> Proposal:
     for batch in reader.arrow_batches(names):
         for name, summary in summaries.items():
             summary.add(batch.column(name))
+        reader.told()
     if reader.flags or (reader.flags is None and _all_flags(summaries)):
         return _propose_flags(reader, summaries)
     attributes, notes = [], []
@@ -123,6 +124,12 @@ def _told_note(summaries: Sequence[Summary], attributes: Sequence[Attribute]) ->
         yield (
             f"every release tells the least and the largest value of {listing(ends)}, which are "
             "some person's own: round them outward in the schema"
+        )
+    first = [f"'{a.name}'" for s, a in pairs if s.cuts_at_a_value(a)]
+    if first:
+        yield (
+            f"the first cut of {listing(first)} is the least value above zero, which is some "
+            "person's own: lower it to a round number in the schema"
         )
     if rare:
         yield (
@@ -327,6 +334,16 @@ class Summary:
             missing = "missing" if "missing" not in values else "(missing)"
             values = [*values, missing]
         return Category(self.name, tuple(values), other, missing)
+
+    def cuts_at_a_value(self, attribute: Attribute) -> bool:
+        """Whether the first cut parts zeros from the least value above them; of whole numbers above
+        zero anyone knows that 1 may be the least.
+        """
+        if not isinstance(attribute, Numeric) or attribute.min != 0 or not attribute.cuts:
+            return False
+        numbers, first = np.concatenate(self.sample), attribute.cuts[0]
+        least = float(numbers[numbers > 0].min(initial=np.inf))
+        return first == least and not (attribute.whole and first == 1)
 
     def _number(self) -> tuple[Attribute | None, str | None]:
         if max(-self.low, self.high) > MOST_WHOLE or (

@@ -49,6 +49,7 @@ from sfumato.table.table import (
     encode_batch,
     join_columns,
 )
+from sfumato.telling import Telling, silent
 
 BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
@@ -72,6 +73,7 @@ class Reader(ABC):
 
     where: str  # how messages call it
     baskets: ClassVar[bool] = False  # whether it holds baskets and nothing else, by its form
+    tell: Telling = staticmethod(silent)  # hears how much of the file has been read
 
     # What every reader must say.
 
@@ -142,7 +144,12 @@ class Reader(ABC):
         for batch in batches:
             held += sum(column.nbytes for column in batch)
             check_held(held, self.size, self.where)
+            self.told()
             yield batch
+
+    def told(self) -> None:
+        """Tell who listens how much of the file the batches drawn so far took."""
+        self.tell(f"reading {self.where}", self.fraction)
 
     @contextmanager
     def _no_true_value_told(self) -> Iterator[None]:

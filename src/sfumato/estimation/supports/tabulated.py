@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.telling import Telling, silent
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class TabulatedSupports:
     marginal: Callable[[Sequence[Cells]], Estimate]
     exact: bool
     longest: int | None = None  # itemsets with more items leave no trace in the reports
+    tell: Telling = silent  # hears how many tables have been asked for
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -58,7 +60,9 @@ class TabulatedSupports:
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
     ) -> Measured:
         count, stderr = np.empty(len(itemsets)), np.empty(len(itemsets))
-        for attributes, places in self._by_attributes(itemsets):
+        sets = self._by_attributes(itemsets)
+        for done, (attributes, places) in enumerate(sets):
+            self.tell(f"itemsets over {len(sets)} sets of columns", done / len(sets))
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
             cells = tuple(self._values[itemsets[places]].T)
             count[places], stderr[places] = estimate.value[cells], estimate.stderr[cells]
