@@ -63,8 +63,8 @@ How far what caps take is open was chosen on these four files, at some of these 
 2; how later rounds are asked, by hash or directly, was looked at on BMS-WebView-1 and T10I4D100K,
 seeds 0 to 7, most at ε = 1: coverage and errors here are no independent test of either. The study
 states no errors for SVSM (two or three runs a cell); where they are supposed from the spread here,
-the peer is within two standard errors of it but for retail, where it is better here than there: by
-four at ε = 2, and at ln 19 by two in these seeds and one in others. Nobody has found why.
+the peer is within two standard errors of it but for retail at ε = 2 (four) and, by a little more
+than two, retail and mushroom at ln 19, where it is better here than there. Nobody has found why.
 """
 
 

@@ -31,11 +31,11 @@ from sfumato.publish.microdata import Microdata
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap
-from sfumato.publish.telling import silent
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
 from sfumato.reproduce.li_sarkar import census_microdata
 from sfumato.table import read
+from sfumato.telling import silent
 
 RETAIL_COUNT = 265  # 0.3 % of 88,162 baskets
 PATTERNS = 10

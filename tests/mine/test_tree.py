@@ -19,7 +19,7 @@ from sfumato.mine import questions
 from sfumato.mine.features import Problem
 from sfumato.mine.quality import Concurrence, roc_area
 from sfumato.mine.questions import TreeQuestions
-from sfumato.mine.splits import cut_deviations, deviation, entropy, gini
+from sfumato.mine.splits import Split, cut_deviations, deviation, entropy, gini, shrunken
 from sfumato.mine.tree import DecisionTree
 from sfumato.randomness import seeded
 from sfumato.source import Exact
@@ -517,3 +517,9 @@ def test_leaves_of_bits_are_asked_about_their_own_columns() -> None:
     table = release.marginal(["a", "b", "ill"]).value
     assert f"of {table[1, 1].sum():,.0f})" in said, said
     assert f"of {table[1, 0].sum():,.0f})" in said, said
+
+
+def test_a_branch_that_a_law_gives_nobody_has_the_shares_of_its_node() -> None:
+    counts = np.array([[30.0, 10.0], [0.0, 0.0]])
+    split = Split(0, np.array([0, 1]), counts, np.zeros((2, 2, 2, 2)), 0.1, 0.1, 0.0, shrunk=True)
+    assert shrunken(split, np.array([0.6, 0.4])).tolist() == [[0.75, 0.25], [0.6, 0.4]]

@@ -227,7 +227,12 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     """
     rows = split.rows
     if split.shrunk:
-        return np.array([project_simplex(counts, 1.0) for counts in split.counts / rows[:, None]])
+        return np.array(
+            [
+                project_simplex(counts / number, 1.0) if number > 0 else node
+                for counts, number in zip(split.counts, rows, strict=True)
+            ]
+        )
     sure = rows > SURE * np.sqrt(np.maximum(np.einsum("gkgl->g", split.covariance), 0))
     result = np.repeat(node[None, :], len(rows), axis=0)
     if not sure.any():

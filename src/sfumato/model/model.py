@@ -113,8 +113,26 @@ class Model(Source):
         if axes not in self._kept:
             while self._kept and sum(m.spread.size for m in self._kept.values()) > KEPT:
                 self._kept.pop(next(iter(self._kept)))
-            self._kept[axes] = self._local_law(axes).marginal(tuple(range(len(axes))))
+            wide = self._widened(axes)
+            self._kept[axes] = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
         return self._kept[axes]
+
+    def _widened(self, axes: Axes) -> Axes:
+        """These axes, and for each that no report speaks of among them the smallest one beside
+        which it was asked about: folded answers say nothing of a column without the others.
+        """
+        spoken = self._spoken(axes)
+        added = {self._beside(a) for a in axes if a >= self.reports.public and a not in spoken}
+        return tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+
+    def _beside(self, axis: int) -> int | None:
+        others = sorted(set(range(len(self.columns))) - {axis}, key=self.reports.shape.__getitem__)
+        pairs = ((other, tuple(sorted((axis, other)))) for other in others)
+        return next((other for other, pair in pairs if axis in self._spoken(pair)), None)
+
+    def _spoken(self, axes: Axes) -> set[int]:
+        """Which of these axes the reports say something of."""
+        return {axes[place] for part in self.reports.measurements(axes) for place in part.axes}
 
     def _local_law(self, axes: Axes) -> Laplace:
         shape = tuple(self.reports.shape[axis] for axis in axes)

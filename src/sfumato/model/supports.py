@@ -17,7 +17,8 @@ class ModelSupports(TabulatedSupports):
     """Supports from the law of each set of columns.
 
     Where laws are fitted set by set, one may put more people into an itemset than another into its
-    subset; the smaller figure is kept, so supports fall with length as true ones do.
+    subset; the smaller figure is kept, so supports fall with length as true ones do, and the larger
+    error: a figure is no surer than where it comes from.
     """
 
     shrunk: ClassVar[bool] = True
@@ -26,5 +27,8 @@ class ModelSupports(TabulatedSupports):
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
     ) -> Measured:
         found = super().measure(itemsets, subsets, shorter)
-        count = np.minimum(found.count, shorter.count[subsets].min(axis=1))
-        return replace(found, observed=count, count=count)
+        least = subsets[np.arange(len(subsets)), shorter.count[subsets].argmin(axis=1)]
+        count = np.minimum(found.count, shorter.count[least])
+        known = np.maximum(found.stderr, shorter.stderr[least])
+        stderr = np.where(count < found.count, known, found.stderr)
+        return replace(found, observed=count, count=count, stderr=stderr)
