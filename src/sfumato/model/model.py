@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
-from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence, far_out
@@ -25,7 +25,7 @@ from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
-from sfumato.notebook import html_facts
+from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.source import Source
 from sfumato.telling import Telling, silent
 
@@ -36,7 +36,7 @@ KEPT = 1 << 24  # entries of local laws that are remembered
 
 
 @dataclass(frozen=True, eq=False)
-class Model(Source):
+class Model(Source, Framed):
     """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
     where the table of all would be too large.
 
@@ -231,11 +231,24 @@ class Model(Source):
             f"{self.mechanism.name}"
         )
 
+    def to_arrow(self) -> Any:
+        """A table with one row a value of each column: the column, the value, its estimated count,
+        the count's standard error and its 95 % interval; ask a `marginal` for columns together.
+        """
+        import pyarrow as pa
+
+        found = {name: self.marginal([name]).to_arrow() for name in self._axes}
+        named = ("column", "value", *COUNT_COLUMNS)
+        return pa.concat_tables(
+            pa.table([pa.array([name] * len(part)), *part.columns], named)
+            for name, part in found.items()
+        )
+
     def _repr_html_(self) -> str:
         """What is known of the model, as notebooks show it."""
         facts = [
             ("people", f"{self.rows:,}"),
-            ("columns", ", ".join(self._axes)),
+            ("columns", listing(self._axes, most=MOST_LINES)),
             ("law", f"log-linear, interactions of up to {self.fitted_order} columns"),
             ("", "one of all columns" if self.dense else "of any few columns"),
             ("fitted to", f"reports of {self.mechanism.name}"),
