@@ -15,7 +15,7 @@ def show(code: str, names: dict[str, Any]) -> None:
     """Run the code; the value of a last expression is printed, as a notebook does."""
     tree = ast.parse(code)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "<page>", "exec"), names)
+    exec(compile(tree, "<page>", "exec", dont_inherit=True), names)  # not our own __future__
     if isinstance(last, ast.Expr):
         value = eval(compile(ast.Expression(last.value), "<page>", "eval"), names)
         if value is not None:

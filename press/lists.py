@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sqlglot import exp
+
 import sfumato
 from press.papers import verdicts
 from press.running import DOCS, ROOT
@@ -16,6 +18,8 @@ from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
 from sfumato.domain import Category, Domain, Items, Numeric, schema
 from sfumato.interruption import INTERRUPTED
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.mine.cube.accepted import ACCEPTED, NAMES
+from sfumato.mine.cube.aggregates import AGGREGATES
 from sfumato.privacy.guarantee import Guarantee
 
 ASKED = Guarantee(19)
@@ -263,6 +267,28 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
+def sql_aggregates() -> str:
+    """The aggregates that `query` answers, by the numbers that they take."""
+    takes = {0: "rows", 1: "one number", 2: "two numbers"}
+    rows = [(f"`{each.word}`", takes[each.numbers]) for each in AGGREGATES.values()]
+    return table(("aggregate", "of"), rows)
+
+
+def sql_functions() -> str:
+    """The functions that `query` understands beside aggregates."""
+    functions = (kind for kind in ACCEPTED if issubclass(kind, exp.Func) and _is_called(kind))
+    return ", ".join(f"`{kind.sql_names()[0]}`" for kind in functions) + "."
+
+
+def _is_called(kind: type[exp.Expression]) -> bool:
+    return kind not in AGGREGATES and not issubclass(kind, exp.Connector | exp.Anonymous)
+
+
+def sql_refused() -> str:
+    """What of SQL is refused by name, and what to do instead."""
+    return table(("refused", "instead"), [(name, hint) for name, hint in NAMES.values()])
+
+
 def speed() -> str:
     """What the benchmarks printed when they were last kept, one section each."""
     text = (DOCS / "figures" / "speed.md").read_text(encoding="utf-8")
@@ -289,6 +315,9 @@ LISTS: dict[str, Callable[[], str]] = {
     "promises": promises,
     "python": python,
     "speed": speed,
+    "sql-aggregates": sql_aggregates,
+    "sql-functions": sql_functions,
+    "sql-refused": sql_refused,
     "targets": targets,
     "verdicts": verdicts,
     "version": version,

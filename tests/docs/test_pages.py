@@ -13,12 +13,22 @@ from pathlib import Path
 import pytest
 from press.blocks import blocks
 from press.doctests import fenced
-from press.lists import LISTS, commands, mechanisms, promises
+from press.lists import (
+    LISTS,
+    commands,
+    mechanisms,
+    promises,
+    sql_aggregates,
+    sql_functions,
+    sql_refused,
+)
 from press.printing import PLACE, printed, shortened
 from press.running import DOCS, ROOT, BlockError, outcomes, run
 
 from sfumato.cli.commands import COMMANDS
 from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mine.cube.accepted import NAMES
+from sfumato.mine.cube.aggregates import WORDS
 
 PAGES = sorted(DOCS.rglob("*.md"))
 
@@ -85,6 +95,19 @@ def test_every_generated_list_is_known_and_used() -> None:
 def test_the_reference_names_every_command_and_mechanism() -> None:
     assert all(f"## sfumato {name}\n" in commands() for name in COMMANDS)
     assert all(f"[`{name}`]" in mechanisms() for name in MECHANISMS)
+
+
+def test_the_page_of_sql_names_every_aggregate_and_every_refusal() -> None:
+    words = {line.split("`")[1] for line in sql_aggregates().splitlines() if "`" in line}
+    assert words == set(WORDS.split(", "))
+    assert "`WIDTH_BUCKET`" in sql_functions() and "`AND`" not in sql_functions()
+    assert all(f"| {name} | " in sql_refused() for name, _ in NAMES.values())
+
+
+def test_a_block_can_define_a_dataclass() -> None:
+    page = "```python\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    b: int\n```\n"
+    page += "```python\nA(1).b\n```\n"
+    assert [outcome.output for outcome in run(blocks(page), "page.md")] == ["", "1"]
 
 
 def test_what_promises_no_gamma_is_known() -> None:

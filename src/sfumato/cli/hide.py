@@ -42,7 +42,9 @@ def hide(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="True baskets: .dat, .dat.gz or .parquet; - is standard input."
+            metavar="DATA",
+            help="True baskets: .dat, .parquet, or .csv with lines of names or columns such as "
+            "tid,item; text also as .gz; - is standard input.",
         ),
     ],
     output: Output,

@@ -123,7 +123,8 @@ class Model(Source, Framed):
         """
         spoken = self._spoken(axes)
         added = {self._beside(a) for a in axes if a >= self.reports.public and a not in spoken}
-        return tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+        wide = tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+        return wide if self.reaches(wide) else axes
 
     def _beside(self, axis: int) -> int | None:
         others = sorted(set(range(len(self.columns))) - {axis}, key=self.reports.shape.__getitem__)
@@ -134,10 +135,14 @@ class Model(Source, Framed):
         """Which of these axes the reports say something of."""
         return {axes[place] for part in self.reports.measurements(axes) for place in part.axes}
 
-    def _local_law(self, axes: Axes) -> Laplace:
+    def reaches(self, axes: Axes) -> bool:
+        """Whether these columns are few and small enough for a law of their own."""
         shape = tuple(self.reports.shape[axis] for axis in axes)
-        cells = math.prod(shape)
-        if cells > LOCAL_CELLS or not is_dense(shape, 3):
+        return math.prod(shape) <= LOCAL_CELLS and is_dense(shape, 3)
+
+    def _local_law(self, axes: Axes) -> Laplace:
+        if not self.reaches(axes):
+            cells = math.prod(self.reports.shape[axis] for axis in axes)
             raise Unanswerable(
                 f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
                 f"fitted to {LOCAL_CELLS:,} at a time at most, and to fewer of wide columns",

@@ -200,7 +200,7 @@ class HideRelease(Framed):
         return self.report._repr_html_()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the baskets to hand out: .dat, .dat.gz or .parquet, by the name."""
+        """Write the baskets to hand out: .dat, .csv or .parquet, by the name."""
         save(self.table, path, force=force)
 
     def revealed(self) -> dict[str, list[list[Any]]]:
