@@ -1,5 +1,7 @@
 """Every result shows itself in a notebook: its numbers, and nothing that a label smuggles in."""
 
+import json
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,6 +14,7 @@ from sfumato.randomness import seeded
 from sfumato.table import Table
 
 EVIL = "<script>alert(1)</script>\u202e"
+LONG = "Ærøskøbing & 'Österlen' \"北京\" — " + "x" * 28  # sixty letters
 PEOPLE = sf.Domain(
     (
         sf.Category("smoker", ("no", "yes")),
@@ -131,3 +134,88 @@ def test_owners_see_what_was_done() -> None:
 def test_long_tables_are_cut_and_say_so() -> None:
     html = html_table(["n"], [[number] for number in range(MOST_LINES + 3)])
     assert "… and 3 more" in html and html.count("<td>") == MOST_LINES
+
+
+OWNED = pa.table(
+    {
+        "age": RNG.integers(20, 60, 200),
+        EVIL: RNG.choice(["Lyon", EVIL, LONG], 200),
+        "ill": RNG.choice(["no", LONG], 200),
+    }
+)
+BASKETS = [[EVIL, LONG]] * 4 + [[EVIL]] * 2 + [[LONG]] * 2
+
+
+@cache
+def results() -> dict[str, object]:
+    """One of every result, of columns and values that are called as badly as can be."""
+    truth = sf.read({EVIL: ["no", EVIL] * 300, LONG: [LONG, "a", "b"] * 200})
+    release = sf.perturb(truth, sf.Retention(truth.domain, 0.6), seeded(1))
+    found = sf.mine(release, 0.05)
+    swapped = sf.swap(OWNED, 0.2, confidential="ill", max_posterior=1.0, rng=seeded(1))
+    hidden = sf.hide(BASKETS, [[EVIL, LONG]], min_count=3, rng=seeded(1))
+    blanked = sf.suppress(OWNED, 2, keys=[EVIL, "ill"], rng=seeded(1))
+    replaced = sf.pram(OWNED, [EVIL, "ill"], gamma=19, rng=seeded(1))
+    named = EVIL.replace('"', '""')
+    every = [
+        *(release, sf.Exact(truth), truth.domain, release.marginal([EVIL, LONG]), found),
+        *(release.marginal([EVIL]).where(**{EVIL: EVIL}), sf.fit(release), swapped, hidden),
+        *(sf.association_rules(found, min_confidence=0.1), swapped.reports[0], hidden.report),
+        *(blanked, blanked.report, replaced, replaced.reports[0]),
+        sf.query(release, f'SELECT "{named}", COUNT(*) AS n FROM t GROUP BY "{named}"'),
+        *(sf.plan(truth, gamma=19), sf.audit(release, truth, rng=seeded(2))),
+        sf.identify(OWNED, confidential="ill"),
+    ]
+    return {type(each).__name__: each for each in every}
+
+
+RESULTS = (
+    *("Release", "Exact", "Domain", "Estimate", "Itemsets", "Answer", "Model", "Rules"),
+    *("SwapRelease", "SwapReport", "HideRelease", "HideReport", "SuppressRelease"),
+    *("SuppressReport", "PramRelease", "PramReport", "CubeResult", "Plan", "Audit"),
+    "Identification",
+)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_result_has_frames_a_dict_a_page_and_a_picture(name: str) -> None:
+    import matplotlib.pyplot as plt
+
+    result = results()[name]
+    table = result.to_arrow()
+    assert table.num_rows > 0 and len(set(table.column_names)) == table.num_columns
+    for frame in (result.to_pandas(), result.to_polars()):
+        assert frame.shape == table.shape and set(frame.columns) == set(table.column_names)
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False)) and result.to_dicts()
+    assert shown(result).cells
+    if name != "Audit":  # whose attacks need the order of the reports
+        assert result.plot() is not None
+    plt.close("all")
+
+
+def test_frames_hold_the_figures_of_the_result() -> None:
+    found = results()
+    assert found["Release"].to_arrow().equals(found["Release"].table.to_arrow())
+    assert found["SwapRelease"].to_arrow() is found["SwapRelease"].table
+    answer = found["Answer"]
+    row = dict(zip(("low", "high"), answer.interval(), strict=True))
+    assert answer.to_dicts() == [{"value": answer.value, "stderr": answer.stderr, **row}]
+    model = found["Model"].to_pandas().query("column == @LONG")
+    marginal = found["Model"].marginal([LONG])
+    np.testing.assert_allclose(model["count"], marginal.value)
+    assert model["value"].tolist() == list(marginal.cells[0].labels)
+    domain = found["Domain"].to_dict()
+    assert domain["attribute"][0]["name"] == EVIL  # its own form, that of the schema
+    assert found["Domain"].to_dicts()[1]["labels"] == list(found["Domain"][LONG].labels)
+    assert found["Plan"].to_pandas()["mechanism"][0] == found["Plan"].best.name
+    assert len(found["Audit"].to_pandas()) == len(found["Audit"].checks)
+    hidden = found["HideReport"].to_dicts()[0]
+    assert (hidden["count_before"], hidden["found_after"]) == (4, False)
+
+
+def test_a_column_called_count_stays_beside_the_count() -> None:
+    people = sf.Exact(sf.read({"count": ["a", "b", "b"], "count_low": ["x", "y", "y"]}))
+    frame = people.marginal(["count", "count_low"]).to_pandas()
+    assert {"count", "count_2", "count_low", "count_low_2"} < set(frame.columns)
+    assert "<td>b</td>" in people.marginal(["count", "count_low"])._repr_html_()
+    assert people.marginal(["count"]).to_dict()["count_2"] == ["a", "b"]

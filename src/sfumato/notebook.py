@@ -6,12 +6,12 @@ Every label is escaped: it comes from a file, and files may hold anything.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.printable import plain
+from sfumato.printable import json_number, plain
 
 MOST_LINES = 40  # of a table in a notebook
 
@@ -62,6 +62,38 @@ def as_polars(table: Any) -> Any:
     return polars.from_arrow(table)
 
 
+def arrow_table(rows: Iterable[Sequence[Any]], **kinds: str) -> Any:
+    """An Arrow table of these rows; each column has a name and a kind: Arrow's own word, or `names`
+    for lists of them.
+
+    >>> arrow_table([["tea", 3]], item="string", count="int64").to_pylist()
+    [{'item': 'tea', 'count': 3}]
+    """
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    types = {"names": pa.list_(pa.string())}
+    parts = zip(kinds.items(), columns, strict=True)
+    return pa.table(
+        {
+            name: pa.array(column, types.get(kind) or pa.type_for_alias(kind))
+            for (name, kind), column in parts
+        }
+    )
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, or the first numbered one that is free: a column may be called count_low itself.
+
+    >>> free_name("n", ["n", "n_2"])
+    'n_3'
+    """
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
 class Framed:
     """What can be had as a table: `to_arrow` says how, the other frames follow."""
 
@@ -81,6 +113,19 @@ class Framed:
         """The same as one dictionary a row."""
         rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
         return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as one list a column, as JSON may hold it: what is no number there is None."""
+        columns = self.to_arrow().to_pydict()
+        return {name: [_json_value(each) for each in values] for name, values in columns.items()}
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_value(each) for each in value]
+    if isinstance(value, float):
+        return json_number(value)
+    return value if isinstance(value, str | int | None) else str(value)
 
 
 def _text(value: Any) -> str:

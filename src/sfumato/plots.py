@@ -451,6 +451,24 @@ def options(
     return axes
 
 
+def sizes(labels: Sequence[str], values: ArrayLike, *, axes: Axes | None = None) -> Axes:
+    """How many values every column has, one a line on a logarithmic axis, the figure beside it."""
+    size = _column("values", values, labels)
+    with _style():
+        axes, _ = _on(axes, WIDTH, 1.1 + 0.32 * max(len(labels), 3))
+        places = np.arange(len(labels))
+        bars = axes.barh(places, size, 0.6, color=BLUE)
+        axes.bar_label(bars, labels=[f"{each:,.0f}" for each in size], padding=4, fontsize=9)
+        axes.set_xscale("log")
+        axes.set_xlim(0.8, 2 * max(10.0, float(size.max())))
+        axes.xaxis.set_major_formatter(_thousands())
+        axes.set_yticks(places, [_folded(label, 24) for label in labels])
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.set_xlabel("values")
+        axes.grid(visible=False, axis="y")
+    return axes
+
+
 @dataclass(frozen=True)
 class Branch:
     """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and

@@ -32,7 +32,7 @@ from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import html_facts
+from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
@@ -282,7 +282,7 @@ class CountedSource(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class Exact(CountedSource):
+class Exact(CountedSource, Framed):
     """True records: every answer is a count, every standard error 0."""
 
     counter: TableCounter
@@ -296,12 +296,19 @@ class Exact(CountedSource):
         """The true records."""
         return self.counter.table
 
+    def to_arrow(self) -> Any:
+        """The true records, one a row: for the owner alone."""
+        return self.table.to_arrow()
+
     def __repr__(self) -> str:
         return f"{self.rows:,} true records of {listing(self.domain.names)}"
 
     def _repr_html_(self) -> str:
         """What is known of the records, as notebooks show it."""
-        facts = [("rows", f"{self.rows:,}"), ("columns", ", ".join(self.domain.names))]
+        facts = [
+            ("rows", f"{self.rows:,}"),
+            ("columns", listing(self.domain.names, most=MOST_LINES)),
+        ]
         return html_facts("True records", facts)
 
     def extended(self, batch: Table) -> Exact:
@@ -337,7 +344,7 @@ class Exact(CountedSource):
 
 
 @dataclass(frozen=True, eq=False)
-class Release(CountedSource):
+class Release(CountedSource, Framed):
     """Perturbed records and how they were made: answers are reconstructed and carry their standard
     errors.
 
@@ -375,6 +382,10 @@ class Release(CountedSource):
             )
         return self.counter.table
 
+    def to_arrow(self) -> Any:
+        """The reports as they were made, one a row: noise and all; ask a `marginal` for counts."""
+        return self.table.to_arrow()
+
     def __repr__(self) -> str:
         guarantee = self.provenance.guarantee
         return (
@@ -388,7 +399,7 @@ class Release(CountedSource):
         guarantee = self.provenance.guarantee
         facts = [
             ("rows", f"{self.rows:,}"),
-            ("columns", ", ".join(self.domain.names)),
+            ("columns", listing(self.domain.names, most=MOST_LINES)),
             ("mechanism", mechanism.name),
             ("promise", str(guarantee)),
             ("reports a person", self.provenance.copies if self.provenance.copies > 1 else None),

@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.channels import questions
 from sfumato.channels.contrasts import Interactions
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
@@ -255,6 +256,21 @@ def test_public_columns_are_counted_beside_the_questions() -> None:
     np.testing.assert_allclose(
         found.value.sum(axis=(1, 2)), truth.marginal(["town"]).value, rtol=1e-9
     )
+
+
+def test_groups_too_many_for_all_questions_are_solved_by_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mechanism = Questionnaire.promising(Guarantee(19), PEOPLE)
+    table = records(mechanism.domain, 40_000)
+    names, truth = ["town", "pet", "sex"], Exact(table)
+    whole = perturb(table, mechanism, seeded(3)).marginal(names)
+    assert np.isfinite(whole.value).all()  # what is asked later is worked out later
+    monkeypatch.setattr(questions, "MOST_WORK", 0)
+    own = perturb(table, mechanism, seeded(3)).marginal(names)
+    assert np.abs((own.value - truth.marginal(names).value) / own.stderr).max() < 4.5
+    assert not np.allclose(own.value, whole.value, rtol=1e-6)
+    assert (own.stderr > 0.98 * whole.stderr).all()  # and no more is known than by all of them
 
 
 def test_likelihood_is_the_law_of_the_reports() -> None:

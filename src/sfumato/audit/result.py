@@ -16,7 +16,7 @@ from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.sight import Sight
 from sfumato.errors import ParameterError
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.siblings import SiblingAccount
@@ -37,7 +37,7 @@ CHECKS_SHARE, OTHER_SHARE = 0.5, 0.25
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Framed):
     """Attacks on a release, its promise against what was measured, and every check with its
     probability.
     """
@@ -182,6 +182,13 @@ class Audit:
     def _repr_html_(self) -> str:
         """The attacks as notebooks show them, with the findings in words."""
         return html_table(self.header(), self.table(), notes=self.sentences())
+
+    def to_arrow(self) -> Any:
+        """A table with one row a check: what should hold, the p-value, where it was least, and
+        whether chance no longer explains it. The attacks are in `to_dict`.
+        """
+        rows = ((c.name, c.p_value, c.detail, c in self.failed) for c in self.checks)
+        return arrow_table(rows, check="string", p_value="double", detail="string", failed="bool")
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON object."""

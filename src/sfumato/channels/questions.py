@@ -24,6 +24,7 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.errors import Unanswerable
 
 WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
+MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
 DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
 CAUTION = 1.0  # people for each answer of a question that stand for all cells being equal
@@ -408,12 +409,18 @@ class Questions(Channel):
         )
 
     def _systems(self) -> Iterator[System]:
-        """The systems that may tell these axes, each made where those before did not do."""
-        yield self.system
+        """The systems that may tell these axes, each made where those before did not do. That of
+        all questions comes first, for it tells most, unless it would be solved for many groups.
+        """
+        work = math.prod(self.known) * self.system.interactions.size**3
+        if work <= MOST_WORK:
+            yield self.system
         for narrower in (self.system.within, self.system.around):
             system = narrower(self.axes)
             if not system.silent:
                 yield system
+        if work > MOST_WORK:
+            yield self.system
 
     def _determined(self, place: int) -> bool:
         places, sums, _ = self._sums

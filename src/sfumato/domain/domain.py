@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sfumato import plots
 from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import SchemaError, listing, near_miss
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.received import (
     MOST_ATTRIBUTES,
     MOST_DOMAIN_LABELS,
@@ -38,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Domain:
+class Domain(Framed):
     """The attributes of a record, in order.
 
     >>> from sfumato.domain import Category
@@ -160,12 +161,29 @@ class Domain:
             raise SchemaError("every attribute is public, so there is nothing to perturb")
         return self if kept == self.attributes else replace(self, attributes=kept)
 
+    def to_arrow(self) -> Any:
+        """A table with one row an attribute: its name, its kind, how many values it has, whether
+        it is public, and its labels; null for a number, which has too many to list.
+        """
+        rows = (
+            (a.name, _kind(a), a.size, a.public, None if isinstance(a, Numeric) else a.labels)
+            for a in self
+        )
+        return arrow_table(
+            rows, name="string", kind="string", values="int64", public="bool", labels="names"
+        )
+
+    def plot(self, *, most: int = 40, axes: Any = None) -> Any:
+        """How many values the attributes have, `most` of them; the axes it was drawn on."""
+        shown = self.attributes[:most]
+        return plots.sizes([a.name for a in shown], [a.size for a in shown], axes=axes)
+
     def _repr_html_(self) -> str:
         """The columns as notebooks show them."""
         lines = (
             (
                 attribute.name,
-                type(attribute).__name__.lower(),
+                _kind(attribute),
                 f"{attribute.size:,}",
                 "public" if attribute.public else "private",
                 listing(attribute.labels, most=8) if attribute.size <= MOST_SHOWN else "–",
@@ -245,3 +263,7 @@ class Domain:
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML."""
         Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+
+def _kind(attribute: Attribute) -> str:
+    return type(attribute).__name__.lower()

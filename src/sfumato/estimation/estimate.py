@@ -28,14 +28,15 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
-from sfumato.notebook import Framed, html_table
+from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
 
 DRAWN_CELLS = 60  # of an estimate, in one picture
+COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Framed):
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
     a sample themselves, `assumes` what a model supposed beyond the reports.
 
@@ -69,6 +70,11 @@ class Answer:
         parts = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
         known = math.isfinite(self.value)
         return {name: json_number(part) if known else None for name, part in parts.items()}
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """A table of one row: value, stderr, and the interval's ends low and high."""
+        named = self.to_dict(level)
+        return arrow_table([list(named.values())], **dict.fromkeys(named, "double"))
 
     def plot(self, *, axes: Any = None) -> Any:
         """The number as a point with its 95 % interval; the axes it was drawn on."""
@@ -239,23 +245,18 @@ class Estimate(Framed):
 
     def to_arrow(self) -> Any:
         """A table with one row a cell: its labels, its count, the count's standard error and its
-        95 % interval.
+        95 % interval. A column that is called like one of these is numbered: count_2.
         """
         import pyarrow as pa
 
         reach = NormalDist().inv_cdf(0.975) * self.stderr
+        numbers = (self.value, self.stderr, self.value - reach, self.value + reach)
+        counts = dict(zip(COUNT_COLUMNS, map(np.ravel, numbers), strict=True))
         places = np.unravel_index(np.arange(self.value.size), self.value.shape)
-        columns = {
-            part.name: [part.labels[i] for i in place]
-            for part, place in zip(self.cells, places, strict=True)
-        }
-        counts = {
-            "count": self.value,
-            "count_stderr": self.stderr,
-            "count_low": self.value - reach,
-            "count_high": self.value + reach,
-        }
-        return pa.table(columns | {name: part.ravel() for name, part in counts.items()})
+        labels: dict[str, list[str]] = {}
+        for part, place in zip(self.cells, places, strict=True):
+            labels[free_name(part.name, {*counts, *labels})] = [part.labels[i] for i in place]
+        return pa.table({**labels, **counts})
 
     def plot(self, truth: Estimate | NDArray[Any] | None = None, *, axes: Any = None) -> Any:
         """The counts as points with 95 % intervals, the true ones as bars where they are given; the
@@ -298,7 +299,7 @@ class Estimate(Framed):
 
 def _parted(row: dict[str, Any]) -> tuple[dict[str, Any], float, float, float, float]:
     """The labels of a row of `Estimate.to_arrow`, and its four numbers."""
-    numbers = [row.pop(name) for name in ("count", "count_stderr", "count_low", "count_high")]
+    numbers = [row.pop(name) for name in COUNT_COLUMNS]
     return (row, *numbers)
 
 

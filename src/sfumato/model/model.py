@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
-from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence, far_out
@@ -25,7 +25,7 @@ from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
-from sfumato.notebook import html_facts
+from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.source import Source
 from sfumato.telling import Telling, silent
 
@@ -36,7 +36,7 @@ KEPT = 1 << 24  # entries of local laws that are remembered
 
 
 @dataclass(frozen=True, eq=False)
-class Model(Source):
+class Model(Source, Framed):
     """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
     where the table of all would be too large.
 
@@ -123,7 +123,8 @@ class Model(Source):
         """
         spoken = self._spoken(axes)
         added = {self._beside(a) for a in axes if a >= self.reports.public and a not in spoken}
-        return tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+        wide = tuple(sorted({*axes, *(beside for beside in added if beside is not None)}))
+        return wide if self.reaches(wide) else axes
 
     def _beside(self, axis: int) -> int | None:
         others = sorted(set(range(len(self.columns))) - {axis}, key=self.reports.shape.__getitem__)
@@ -134,10 +135,14 @@ class Model(Source):
         """Which of these axes the reports say something of."""
         return {axes[place] for part in self.reports.measurements(axes) for place in part.axes}
 
-    def _local_law(self, axes: Axes) -> Laplace:
+    def reaches(self, axes: Axes) -> bool:
+        """Whether these columns are few and small enough for a law of their own."""
         shape = tuple(self.reports.shape[axis] for axis in axes)
-        cells = math.prod(shape)
-        if cells > LOCAL_CELLS or not is_dense(shape, 3):
+        return math.prod(shape) <= LOCAL_CELLS and is_dense(shape, 3)
+
+    def _local_law(self, axes: Axes) -> Laplace:
+        if not self.reaches(axes):
+            cells = math.prod(self.reports.shape[axis] for axis in axes)
             raise Unanswerable(
                 f"this question has {cells:,} cells; a model of {len(self.columns)} columns is "
                 f"fitted to {LOCAL_CELLS:,} at a time at most, and to fewer of wide columns",
@@ -226,11 +231,24 @@ class Model(Source):
             f"{self.mechanism.name}"
         )
 
+    def to_arrow(self) -> Any:
+        """A table with one row a value of each column: the column, the value, its estimated count,
+        the count's standard error and its 95 % interval; ask a `marginal` for columns together.
+        """
+        import pyarrow as pa
+
+        found = {name: self.marginal([name]).to_arrow() for name in self._axes}
+        named = ("column", "value", *COUNT_COLUMNS)
+        return pa.concat_tables(
+            pa.table([pa.array([name] * len(part)), *part.columns], named)
+            for name, part in found.items()
+        )
+
     def _repr_html_(self) -> str:
         """What is known of the model, as notebooks show it."""
         facts = [
             ("people", f"{self.rows:,}"),
-            ("columns", ", ".join(self._axes)),
+            ("columns", listing(self._axes, most=MOST_LINES)),
             ("law", f"log-linear, interactions of up to {self.fitted_order} columns"),
             ("", "one of all columns" if self.dense else "of any few columns"),
             ("fitted to", f"reports of {self.mechanism.name}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -91,12 +92,11 @@ def _parents(model: Model, axis: int) -> Axes:
     """The earlier columns that tell most about this one, as long as their cells are few."""
     ranked = sorted(range(axis), key=lambda other: -_information(model, (other, axis)))
     chosen: list[int] = []
-    cells = model.reports.shape[axis]
     for other in ranked:
-        more = cells * model.reports.shape[other]
-        if len(chosen) < PARENTS and more <= MOST_CELLS:
+        more = (*sorted([*chosen, other]), axis)
+        few = math.prod(model.reports.shape[each] for each in more) <= MOST_CELLS
+        if len(chosen) < PARENTS and few and model.reaches(more):
             chosen.append(other)
-            cells = more
     return tuple(sorted(chosen))
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sfumato import plots
 from sfumato.errors import listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.plan.rounds import InRounds, commands
@@ -127,7 +127,7 @@ class Aside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Framed):
     """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others
     cannot.
     """
@@ -308,6 +308,25 @@ class Plan:
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""
         return html_table(self.header(), self.table(), notes=self.sentences())
+
+    def to_arrow(self) -> Any:
+        """A table with one row a mechanism, best first: its promise, the relative error of what is
+        asked for, the standard error of a range count, the people it takes for the wanted error,
+        and what to type.
+        """
+        rows = (
+            (
+                option.name,
+                rounded_up(option.guarantee.gamma),
+                option.guarantee.epsilon,
+                option.guarantee.worst_posterior(self.rho1),
+                *(option.error, option.count, option.people, command),
+            )
+            for option, (_, command) in zip(self.options, self.commands(), strict=True)
+        )
+        numbers = ("gamma", "epsilon", "worst_posterior", "error", "count_stderr", "people")
+        kinds = dict.fromkeys(numbers, "double")
+        return arrow_table(rows, mechanism="string", **kinds, command="string")
 
     def to_dict(self, *, data: str = "DATA", schema: str | None = "SCHEMA") -> dict[str, Any]:
         """The plan as one JSON object."""

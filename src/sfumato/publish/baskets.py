@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError
-from sfumato.publish.restriction import Restriction, read_restrictions
+from sfumato.publish.restriction import ARROWS, Restriction, read_restrictions
 from sfumato.table import Table, propose, read_items, reader_of
 from sfumato.table.baskets import ITEMS_NAME
 from sfumato.table.readers import BasketReader
@@ -148,11 +148,12 @@ def _is_text(patterns: str) -> bool:
     return any(mark.isspace() for mark in patterns) or ("/" not in patterns and "." not in patterns)
 
 
-def _written(pattern: Any) -> str:
+def _written(pattern: Any) -> str | list[str]:
     if isinstance(pattern, str):
         return pattern
     if isinstance(pattern, Iterable):
-        return " ".join(str(item) for item in pattern)
+        words = [str(item) for item in pattern]
+        return " ".join(words) if set(words) & set(ARROWS) else words
     raise ParameterError(
         f"{pattern!r} is no pattern", hint='write "39 48" for an itemset, "39 -> 48" for a rule'
     )

@@ -21,7 +21,7 @@ from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
-from sfumato.notebook import html_facts
+from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
@@ -79,7 +79,7 @@ class Hidden:
 
 
 @dataclass(frozen=True)
-class HideReport:
+class HideReport(Framed):
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
     `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′
@@ -119,6 +119,37 @@ class HideReport:
             axes=axes,
         )
 
+    def _repr_html_(self) -> str:
+        """What was hidden and at what cost, as notebooks show it."""
+        facts = [
+            ("baskets", f"{self.rows:,}"),
+            ("method", self.method),
+            ("hidden patterns still seen", f"{self.hiding_failure:.2%}"),
+            ("other frequent itemsets lost", f"{self.misses_cost:.2%}"),
+            ("itemsets that became frequent", f"{self.artifactual:.2%}"),
+            ("entries removed", f"{self.removed:,}"),
+            ("entries added", f"{self.added:,}"),
+        ]
+        return self._patterns_html() + html_facts("Baskets to hand out", facts, self.notes)
+
+    def _patterns_html(self) -> str:
+        lines = (
+            (one.pattern, f"{one.count_before:,}", f"{one.count_after:,}") for one in self.patterns
+        )
+        return html_table(("pattern", "baskets before", "after"), lines)
+
+    def to_arrow(self) -> Any:
+        """A table with one row a pattern: the baskets that hold it, whether it is found, and its
+        confidence, before and after.
+        """
+        kinds = {
+            **{"pattern": "string", "count_before": "int64", "count_after": "int64"},
+            **{"found_before": "bool", "found_after": "bool"},
+            **{"confidence_before": "double", "confidence_after": "double"},
+        }
+        rows = ([getattr(one, name) for name in kinds] for one in self.patterns)
+        return arrow_table(rows, **kinds)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         plain = {
@@ -136,7 +167,7 @@ class HideReport:
 
 
 @dataclass(frozen=True, eq=False)
-class HideRelease:
+class HideRelease(Framed):
     """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are
     for the owner alone.
     """
@@ -151,6 +182,10 @@ class HideRelease:
         """The baskets to hand out, as bits."""
         return bits_of(self.table)
 
+    def to_arrow(self) -> Any:
+        """The baskets to hand out, one a row; what was done is in `to_dict` and `report`."""
+        return self.table.to_arrow()
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report."""
         return self.report.to_dict()
@@ -161,17 +196,7 @@ class HideRelease:
 
     def _repr_html_(self) -> str:
         """What was hidden and at what cost, as notebooks show it."""
-        report = self.report
-        facts = [
-            ("baskets", f"{report.rows:,}"),
-            ("method", report.method),
-            ("hidden patterns still seen", f"{report.hiding_failure:.2%}"),
-            ("other frequent itemsets lost", f"{report.misses_cost:.2%}"),
-            ("itemsets that became frequent", f"{report.artifactual:.2%}"),
-            ("entries removed", f"{report.removed:,}"),
-            ("entries added", f"{report.added:,}"),
-        ]
-        return html_facts("Baskets to hand out", facts, report.notes)
+        return self.report._repr_html_()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the baskets to hand out: .dat, .csv or .parquet, by the name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 from warnings import warn
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import ParameterError
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.telling import Telling, silent
@@ -102,7 +102,7 @@ class ColumnRole:
 
 
 @dataclass(frozen=True)
-class Identification:
+class Identification(Framed):
     """The state of a table before release: risk by confidential column, and the columns in order of
     what they give away.
     """
@@ -129,6 +129,14 @@ class Identification:
             quantity="identifiable records",
             axes=axes,
         )
+
+    def to_arrow(self) -> Any:
+        """A table with one row a key, by what it gives away: how many values it has, and how many
+        records stay identifiable without it or with it in bins.
+        """
+        kinds = dict.fromkeys((each.name for each in fields(ColumnRole)), "int64")
+        rows = ([role.to_dict()[name] for name in kinds] for role in self.columns)
+        return arrow_table(rows, **kinds | {"name": "string"})
 
     def _repr_html_(self) -> str:
         """The columns by what they give away, as notebooks show them."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import ParameterError
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
@@ -47,7 +47,7 @@ class ValueCount:
 
 
 @dataclass(frozen=True)
-class PramReport:
+class PramReport(Framed):
     """What random replacement did to one column (or several as one).
 
     `kept` is the expected share that shows its true value, `changed` the number that does not.
@@ -89,9 +89,35 @@ class PramReport:
             "notes": list(self.notes),
         }
 
+    def to_arrow(self) -> Any:
+        """A table with one row a value, as text: how many records have it, how many show it, and
+        how far that may be off by chance.
+        """
+        rows = ((str(one.value), one.true, one.shown, one.stderr) for one in self.counts)
+        return arrow_table(rows, value="string", true="int64", shown="int64", stderr="double")
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The records that have each value and that show it; the axes they were drawn on."""
+        return plots.risk(
+            [str(one.value) for one in self.counts],
+            [one.true for one in self.counts],
+            [one.shown for one in self.counts],
+            quantity="records",
+            axes=axes,
+        )
+
+    def _repr_html_(self) -> str:
+        """The records that have each value and that show it, as notebooks show them."""
+        lines = (
+            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}")
+            for one in self.counts
+        )
+        heads = (self.column, "true", "shown", "± by chance")
+        return html_table(heads, lines, notes=self.notes)
+
 
 @dataclass(frozen=True, eq=False)
-class PramRelease:
+class PramRelease(Framed):
     """The table to hand out, the guarantee of all replaced columns together, and the reports;
     `changed` is for the owner alone.
     """
@@ -102,6 +128,10 @@ class PramRelease:
     secure: bool
     changed: NDArray[np.bool_] = field(repr=False)
     seconds: float = 0.0
+
+    def to_arrow(self) -> pa.Table:
+        """The records to hand out; what was done is in `to_dict` and `reports`."""
+        return self.table
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the guarantee of all, and a report for each column."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from sfumato.errors import DataError, FileError, ParameterError, near_miss
 
 __all__ = ["Limits", "Restriction", "read_restrictions"]
 
-_ARROW = re.compile(r"\s*(?:->|→|=>)\s*")
+ARROWS = ("->", "→", "=>")
+_ARROW = re.compile(rf"\s*(?:{'|'.join(ARROWS)})\s*")
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,11 @@ class Restriction:
         return f"{left} -> {right}" if right else left
 
 
-def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restriction, ...]:
+def read_restrictions(
+    lines: Iterable[str | Sequence[str]], names: Sequence[str]
+) -> tuple[Restriction, ...]:
     """The restrictions of a patterns file: one a line, `39 48` an itemset, `39 48 -> 41` a rule,
-    `#` starts a remark.
+    `#` starts a remark. An itemset may be a list of its items too, blanks in their names and all.
 
     >>> read_restrictions(["tea milk", "tea -> jam  # not the other way round"], ["jam", "milk",
     ...     "tea"])
@@ -104,9 +108,9 @@ def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restr
     number = {name: position for position, name in enumerate(names)}
     found: dict[Restriction, None] = {}
     for place, line in enumerate(lines, 1):
-        text = line.partition("#")[0].strip()
-        if text:
-            found[_parsed(text, place, number)] = None
+        sides = _words(line, place) if isinstance(line, str) else [list(line)] * bool(line)
+        if sides:
+            found[_restriction(sides, place, number)] = None
     if not found:
         raise FileError(
             "the patterns file names no pattern",
@@ -115,22 +119,30 @@ def read_restrictions(lines: Iterable[str], names: Sequence[str]) -> tuple[Restr
     return tuple(found)
 
 
-def _parsed(text: str, place: int, number: dict[str, int]) -> Restriction:
+def _words(line: str, place: int) -> list[list[str]]:
+    """The items of an itemset, or of the two sides of a rule; nothing of a remark."""
+    text = line.partition("#")[0].strip()
+    if not text:
+        return []
     sides = _ARROW.split(text)
     if len(sides) > 2 or not all(side.strip() for side in sides):
         raise DataError(
             f"line {place}: '{text}' is no pattern",
             hint="write an itemset as A B, a rule as A B -> C",
         )
-    words = [re.split(r"[\s,]+", side.strip()) for side in sides]
-    for word in words[0] + (words[1] if len(words) > 1 else []):
+    return [re.split(r"[\s,]+", side.strip()) for side in sides]
+
+
+def _restriction(sides: list[list[str]], place: int, number: dict[str, int]) -> Restriction:
+    for word in chain.from_iterable(sides):
         if word not in number:
             raise DataError(
                 f"line {place}: item '{word}' never occurs in these baskets",
                 hint=near_miss(word, number),
             )
-    left, *right = [tuple(sorted({number[word] for word in side})) for side in words]
+    left, *right = [tuple(sorted({number[word] for word in side})) for side in sides]
     if right and set(left) & set(right[0]):
+        text = " -> ".join(" ".join(side) for side in sides)
         raise DataError(f"line {place}: '{text}' has an item on both sides of the arrow")
     return Restriction(left, right[0] if right else ())
 

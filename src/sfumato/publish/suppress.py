@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import DataError, ParameterError
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.blanking import blanked
 from sfumato.publish.identify import Risk, risk_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
@@ -28,7 +28,7 @@ __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
 
 
 @dataclass(frozen=True)
-class SuppressReport:
+class SuppressReport(Framed):
     """How many cells were blanked, by column, and what nobody can undercut.
 
     `smallest_before` and `smallest_after` are the smallest groups sharing a combination of keys, a
@@ -54,9 +54,36 @@ class SuppressReport:
         """The JSON form."""
         return {**self.__dict__, "keys": list(self.keys)}
 
+    def to_arrow(self) -> Any:
+        """A table with one row a key: how many of its cells were blanked, and of how many."""
+        rows = ((name, blanked, self.records) for name, blanked in self.by_column.items())
+        return arrow_table(rows, key="string", blanked="int64", records="int64")
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The cells of each key that were there and that are left; the axes they were drawn on."""
+        return plots.risk(
+            list(self.by_column),
+            [self.records] * len(self.by_column),
+            [self.records - blanked for blanked in self.by_column.values()],
+            quantity="cells shown",
+            axes=axes,
+        )
+
+    def _repr_html_(self) -> str:
+        """What was blanked and what it reached, as notebooks show it."""
+        lines = ((name, f"{blanked:,}") for name, blanked in self.by_column.items())
+        fewest = "the fewest" if self.proved else f"at least {self.bound:,} are needed"
+        notes = (
+            f"{self.cells:,} cells of {self.blanked_records:,} of {self.records:,} records "
+            f"({fewest})",
+            f"keys were shared by {self.smallest_before:,} or more, now by "
+            f"{self.smallest_after:,} or more",
+        )
+        return html_table(("key", "cells blanked"), lines, title="Records to hand out", notes=notes)
+
 
 @dataclass(frozen=True, eq=False)
-class SuppressRelease:
+class SuppressRelease(Framed):
     """The table to hand out and the report; `blank` says which cells were blanked and is for the
     owner alone.
     """
@@ -65,6 +92,10 @@ class SuppressRelease:
     report: SuppressReport
     risks: dict[str, tuple[Risk, Risk]]  # by confidential column: before, after
     blank: NDArray[np.bool_] = field(repr=False)  # (records, keys)
+
+    def to_arrow(self) -> pa.Table:
+        """The records to hand out; what was done is in `to_dict` and `report`."""
+        return self.table
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report, with the risks by confidential column."""
@@ -76,27 +107,11 @@ class SuppressRelease:
 
     def plot(self, *, axes: Any = None) -> Any:
         """The cells of each key that were there and that are left; the axes they were drawn on."""
-        columns = self.report.by_column
-        return plots.risk(
-            list(columns),
-            [self.report.records] * len(columns),
-            [self.report.records - blanked for blanked in columns.values()],
-            quantity="cells shown",
-            axes=axes,
-        )
+        return self.report.plot(axes=axes)
 
     def _repr_html_(self) -> str:
         """What was blanked and what it reached, as notebooks show it."""
-        report = self.report
-        lines = ((name, f"{blanked:,}") for name, blanked in report.by_column.items())
-        fewest = "the fewest" if report.proved else f"at least {report.bound:,} are needed"
-        notes = (
-            f"{report.cells:,} cells of {report.blanked_records:,} of {report.records:,} records "
-            f"({fewest})",
-            f"keys were shared by {report.smallest_before:,} or more, now by "
-            f"{report.smallest_after:,} or more",
-        )
-        return html_table(("key", "cells blanked"), lines, title="Records to hand out", notes=notes)
+        return self.report._repr_html_()
 
     def revealed(self) -> dict[str, list[list[Any]]]:
         """Which cells were blanked, as row (from 1) and column: for the owner alone."""

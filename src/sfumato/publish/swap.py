@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import ParameterError, PrivacyError, listing
-from sfumato.notebook import html_table
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, measure
@@ -38,11 +38,22 @@ Method = Callable[[Exchange, int, Keystream, Telling], Assignment]
 MethodName = Literal["optimal", "greedy", "random"]
 
 MAX_POSTERIOR = 0.9  # unless another limit is stated
+_HEADS = (
+    *("column", "method", "changed", "objective", "optimal", "totals moved by"),
+    "guessed of the unique",
+)
+_FIGURES = {  # of a report, as columns
+    **dict.fromkeys(("confidential", "method"), "string"),
+    **dict.fromkeys(("proportion", "max_posterior"), "double"),
+    **dict.fromkeys(("records", "changed", "changed_unique", "changed_groups"), "int64"),
+    **{"marginal_drift": "int64", "optimal": "bool"},
+    **dict.fromkeys(("objective", "bound", "gap", "informed", "seconds"), "double"),
+}
 _FEWEST = 3  # unique records that must hold a value for the limit to be kept without being stated
 
 
 @dataclass(frozen=True)
-class SwapReport:
+class SwapReport(Framed):
     """What a swap did to one confidential column; it never says to whom.
 
     `single` holds what can be guessed of each column on its own where several were swapped as one.
@@ -83,9 +94,45 @@ class SwapReport:
             "notes": list(self.notes),
         }
 
+    def to_arrow(self) -> Any:
+        """A table of one row: what was asked, how many records changed, the objective, and how
+        often an informed guess of a unique record is right; reports of several swaps join well.
+        """
+        beside = {"marginal_drift": self.marginal_drift, "informed": self.cost.intruder.informed}
+        told = {**self.__dict__, **beside}
+        return arrow_table([[told[name] for name in _FIGURES]], **_FIGURES)
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """The records at risk before and after; the axes they were drawn on."""
+        cost = self.cost
+        guessed = (cost.intruder.informed or 0) * cost.intruder.unique
+        return plots.risk(
+            ["unique", "collective", "guessed of the unique"],
+            [cost.before.unique, cost.before.collective, cost.before.unique],
+            [cost.after.unique, cost.after.collective, guessed],
+            axes=axes,
+        )
+
+    def line(self) -> tuple[str, ...]:
+        """The figures that notebooks show."""
+        told = self.cost.intruder.informed
+        return (
+            self.confidential,
+            self.method,
+            f"{self.changed:,} of {self.records:,}",
+            f"{self.objective:,.2f}",
+            "yes" if self.optimal else "no",
+            f"{self.marginal_drift:,}",
+            "–" if told is None else f"{told:.1%}",
+        )
+
+    def _repr_html_(self) -> str:
+        """What was done and what can still be guessed, as notebooks show it."""
+        return html_table(_HEADS, [self.line()], notes=self.notes)
+
 
 @dataclass(frozen=True, eq=False)
-class SwapRelease:
+class SwapRelease(Framed):
     """The table to hand out and the report; `changed` says which records differ and is for the
     owner alone.
     """
@@ -96,6 +143,10 @@ class SwapRelease:
     changed: NDArray[np.bool_] = field(repr=False)
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # of wall time, everything included
+
+    def to_arrow(self) -> pa.Table:
+        """The records to hand out; what was done is in `to_dict` and `reports`."""
+        return self.table
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: one attribute's report at the top, or the sums with all reports under
@@ -119,35 +170,12 @@ class SwapRelease:
         """The records at risk before and after, of the first confidential column; the axes they
         were drawn on.
         """
-        cost = self.reports[0].cost
-        guessed = (cost.intruder.informed or 0) * cost.intruder.unique
-        return plots.risk(
-            ["unique", "collective", "guessed of the unique"],
-            [cost.before.unique, cost.before.collective, cost.before.unique],
-            [cost.after.unique, cost.after.collective, guessed],
-            axes=axes,
-        )
+        return self.reports[0].plot(axes=axes)
 
     def _repr_html_(self) -> str:
         """What was done and what can still be guessed, as notebooks show it."""
-        lines = (
-            (
-                report.confidential,
-                report.method,
-                f"{report.changed:,} of {report.records:,}",
-                f"{report.objective:,.2f}",
-                "yes" if report.optimal else "no",
-                f"{report.marginal_drift:,}",
-                "–" if (told := report.cost.intruder.informed) is None else f"{told:.1%}",
-            )
-            for report in self.reports
-        )
-        heads = (
-            *("column", "method", "changed", "objective", "optimal", "totals moved by"),
-            "guessed of the unique",
-        )
         notes = (*self.notes, *(note for report in self.reports for note in report.notes))
-        return html_table(heads, lines, notes=notes)
+        return html_table(_HEADS, [report.line() for report in self.reports], notes=notes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer, decimals
-from sfumato.notebook import as_polars
+from sfumato.notebook import Framed, as_polars, free_name, html_table
 from sfumato.privacy.samples import retention_rows
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class CubeResult:
+class CubeResult(Framed):
     """The rows of an answered query; estimates are `Answer`s, everything else is a label of its
     group.
     """
@@ -64,12 +63,12 @@ class CubeResult:
         for name in self.columns:
             values = [row[name] for row in self.rows]
             if name not in self.estimates:
-                data[_free(name, data)] = pa.array(values)
+                data[free_name(name, data)] = pa.array(values)
                 continue
             plain = [_plain(value, level) for value in values]
             for part, ending in _PARTS.items():
                 found = [each[part] for each in plain]
-                data[_free(f"{name}{ending}", data)] = pa.array(found, pa.float64())
+                data[free_name(f"{name}{ending}", data)] = pa.array(found, pa.float64())
             if name in self.counts and all(value.stderr == 0 for value in values):
                 data[name] = pa.array([round(value.value) for value in values], pa.int64())
         return pa.table(data)
@@ -84,20 +83,11 @@ class CubeResult:
 
     def _repr_html_(self) -> str:
         """The table as notebooks show it."""
-        shown = [(name, name in self.estimates) for name in self.columns]
-        heads = "".join(
-            f"<th>{escape(name)}</th>" + ("<th>95 % interval</th>" if estimate else "")
-            for name, estimate in shown
-        )
-        lines = (
-            "".join(
-                f"<td>{escape(text)}</td>" for name in self.columns for text in _cells(row[name])
-            )
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        body = "".join(f"<tr>{line}</tr>" for line in lines)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        heads: list[str] = []
+        for name in self.columns:
+            heads += [name, "95 % interval"] if name in self.estimates else [name]
+        lines = ([text for name in self.columns for text in _cells(row[name])] for row in self.rows)
+        return html_table(heads, lines, notes=self.notes)
 
     def plot(self) -> list[Any]:
         """One panel an estimate, the groups across, with 95 % intervals; the axes, a panel each."""
@@ -166,14 +156,6 @@ _PARTS = {"value": "", "stderr": "_stderr", "low": "_low", "high": "_high"}
 
 def _is_known(answer: Answer) -> bool:
     return math.isfinite(answer.value) and math.isfinite(answer.stderr)
-
-
-def _free(name: str, taken: dict[str, Any]) -> str:
-    """The name, or the first numbered one that is free: an output may be called n_low itself."""
-    number, free = 2, name
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
 
 
 def _plain(value: Any, level: float) -> Any:
