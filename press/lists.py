@@ -38,6 +38,26 @@ DOMAINS = {
     "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
 }
 
+RESULTS = {
+    "sfumato.source.Source": "What is asked, true or perturbed: `sf.Exact`, `sf.Release` and "
+    "`sf.Model` are sources, and `sf.open_source` and `sf.combine` return one",
+    "sfumato.mine.cube.result.CubeResult": "From `sf.query`",
+    "sfumato.mine.itemsets.Itemsets": "From `sf.mine` and `sf.frequent_itemsets`",
+    "sfumato.mine.rules.Rules": "From `sf.association_rules`",
+    "sfumato.mine.classifier.Classifier": "From `sf.classify`; what `sf.DecisionTree`, "
+    "`sf.NaiveBayes` and `sf.Reconstructed` share",
+    "sfumato.mine.quality.Quality": "From the `quality` of a classifier",
+    "sfumato.plan.options.Plan": "From `sf.plan`",
+    "sfumato.plan.options.Offer": "One line of a `Plan`",
+    "sfumato.audit.result.Audit": "From `sf.audit`",
+    "sfumato.evaluate.LengthErrors": "From `sf.itemset_errors`, one for each length",
+    "sfumato.publish.identify.Identification": "From `sf.identify`",
+    "sfumato.publish.swap.SwapRelease": "From `sf.swap`",
+    "sfumato.publish.suppress.SuppressRelease": "From `sf.suppress`",
+    "sfumato.publish.pram.PramRelease": "From `sf.pram`",
+    "sfumato.publish.hide.HideRelease": "From `sf.hide`",
+}
+
 
 def commands() -> str:
     """Every command with its arguments and options."""
@@ -168,15 +188,31 @@ def python() -> str:
     )
 
 
+def results() -> str:
+    """The kinds of result that have no public name of their own: what returns them, and what they
+    can be asked.
+    """
+    return "\n\n".join(
+        f"## `{where.rpartition('.')[2]}`\n\n{given}.\n\n::: {where}"
+        for where, given in RESULTS.items()
+    )
+
+
 def signature(name: str) -> str:
-    """How a public name is called, an argument a line."""
+    """How a public name is called, an argument a line, and what it returns."""
     given = inspect.signature(getattr(sfumato, name))
     starred = [part for part in given.parameters.values() if part.kind is part.KEYWORD_ONLY]
     lines = [f"    {argument(part)}," for part in given.parameters.values()]
     if starred and not any(part.kind is part.VAR_POSITIONAL for part in given.parameters.values()):
         lines.insert(list(given.parameters).index(starred[0].name), "    *,")
     body = "\n".join(["", *lines, ""]) if lines else ""
-    return f"```python\nsf.{name}({body})\n```"
+    return f"```python\nsf.{name}({body}){returned(given)}\n```"
+
+
+def returned(given: inspect.Signature) -> str:
+    """What a function returns, as it is written; nothing for a class."""
+    kind = given.return_annotation
+    return f" -> {kind}" if isinstance(kind, str) and kind != "None" else ""
 
 
 def argument(part: inspect.Parameter) -> str:
@@ -314,6 +350,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "promises": promises,
     "python": python,
+    "results": results,
     "speed": speed,
     "sql-aggregates": sql_aggregates,
     "sql-functions": sql_functions,

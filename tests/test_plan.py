@@ -6,6 +6,7 @@ import json
 import math
 import re
 import time
+import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ import pytest
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import CENSUS
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.errors import ParameterError, PrivacyError, SfumatoError
+from sfumato.errors import ParameterError, PrivacyError, SchemaError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
@@ -578,3 +579,25 @@ def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
         assert found.aside.others == ("dept",) and found.aside.best.error == alone.best.error
         assert "leave dept out of the schema" in found.sentences()[2]
         assert alone.aside is None and alone.best.error < 0.1
+
+
+def test_a_column_with_one_value_is_not_asked_about() -> None:
+    sex, pet = Category("sex", ("f", "m")), Category("pet", ("cat", "dog", "eel"))
+    only = Category("only", ("x",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = plan_release(Domain((sex, only, pet)), 8_000, guarantee=Guarantee(19))
+        usual = plan_release(Domain((sex, pet)), 8_000, guarantee=Guarantee(19))
+    errors = {option.name: option.error for option in usual.options}
+    for option in found.options:  # none is better for a column that tells nothing
+        assert option.error > 0.99 * errors[option.name]
+    with pytest.raises(SchemaError, match="every private column has one value"):
+        plan_release(Domain((only,)), 8_000, guarantee=Guarantee(19))
+    with pytest.raises(ParameterError, match="'only' has one value"):
+        plan_release(
+            Domain((sex, only)),
+            8_000,
+            guarantee=Guarantee(19),
+            purpose="pairs",
+            pairs=(("sex", "only"),),
+        )

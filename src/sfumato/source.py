@@ -68,6 +68,13 @@ class Source(ABC):
         """The reconstructed counts over these columns: attributes, items, or partitions of them.
 
         A number is cut at its default cuts unless a partition of it is given.
+
+        >>> table = Exact(read({"smoker": ["no", "yes", "no"], "sex": ["f", "m", "f"]}))
+        >>> counts = table.marginal(["smoker", "sex"])
+        >>> counts.value.tolist()
+        [[2.0, 0.0], [0.0, 1.0]]
+        >>> counts.where(smoker="no")
+        Answer(value=2, stderr=0)
         """
         return self._estimate(self._question(columns))
 
@@ -561,5 +568,15 @@ def source_of(table: Table) -> Source:
 
 
 def open(path: str | Path) -> Release:
-    """The release that a perturbed file holds."""
+    """The release that a perturbed file holds.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+    >>> table = read({"smoker": ["no", "no", "yes", "no"] * 5})
+    >>> release = perturb(table, GammaDiagonal(table.domain, 19))
+    >>> with TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/blurred.parquet")
+    ...     open(f"{folder}/blurred.parquet").mechanism.guarantee
+    Guarantee(gamma=19)
+    """
     return Release.of(read_perturbed(path))

@@ -130,7 +130,13 @@ def perturb(
 
 
 def fit(data: Any, *, order: int = 3) -> Model:
-    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed."""
+    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed.
+
+    >>> from sfumato.randomness import seeded
+    >>> people = {"smoker": ["no", "no", "yes", "no"] * 50, "sex": ["f", "m"] * 100}
+    >>> fit(perturb(people, gamma=19, rng=seeded(1))).marginal(["smoker", "sex"]).value.shape
+    (2, 2)
+    """
     return fit_release(as_release(data), order)
 
 
@@ -175,6 +181,10 @@ def classify(
 ) -> Classifier:
     """A classifier of the target from reconstructed counts: a tree or naive Bayes, fitted to a
     release or true data; its `predict` and `quality` take records.
+
+    >>> days = {"rain": ["no", "yes", "no", "yes"] * 50, "umbrella": ["no", "yes"] * 100}
+    >>> classify(days, "umbrella").predict({"rain": ["yes", "no"]}).tolist()
+    ['yes', 'no']
     """
     if not isinstance(model, str) or model not in MODELS:
         raise ParameterError(
@@ -197,6 +207,11 @@ def audit(
     """What attackers learn from a release, and whether its mechanism kept its word: the release and
     the very records it was made from, as files, frames or sources, and the secret order in which
     the reports were shuffled, where it was kept.
+
+    >>> from sfumato.randomness import seeded
+    >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
+    >>> audit(perturb(people, gamma=19, rng=seeded(1)), people, rng=seeded(1)).violations
+    ()
     """
     reports = open_release(release) if _is_file(release) else as_release(release)
     records = truth if isinstance(truth, Table | Exact) else as_truth(truth, reports.domain)

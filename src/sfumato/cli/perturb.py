@@ -16,7 +16,7 @@ from sfumato.cli.printing import print_facts, print_json, print_notes, progress_
 from sfumato.cli.rounds import RoundOptions, tell
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, listing
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
@@ -257,8 +257,19 @@ def chosen_mechanism(
     if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
-        print_notes((chosen, warning) if warning else (chosen,))
+        print_notes([chosen, *([warning] if warning else []), *_constants(domain)])
     return best.mechanism
+
+
+def _constants(domain: Domain) -> list[str]:
+    """What is said of columns that keep the questionnaire from being chosen."""
+    found = [a.name for a in domain.private if a.size < 2]
+    if not found or domain.private.baskets:
+        return []
+    return [
+        f"{listing(found)} {'has' if len(found) == 1 else 'have'} one value, about which no "
+        "question can be asked: out of the schema, or public, it would leave more to choose from"
+    ]
 
 
 def _writable(mechanism: Mechanism, output: str) -> bool:

@@ -76,6 +76,12 @@ def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
     covariances add; nothing is assumed about how the sites differ. With `alike` the people of all
     sites are taken as samples of one population, and each site's shares are weighted by 1 / their
     variance: smaller errors where the keeps differ, but wrong if the sites differ.
+
+    >>> from sfumato.source import Exact
+    >>> from sfumato.table import read
+    >>> towns = [Exact(read({"smoker": ["no", "yes", smokes]})) for smokes in ("yes", "no")]
+    >>> combine(towns).marginal(["smoker"]).where(smoker="yes").value
+    3.0
     """
     return CombinedSource(tuple(sources), alike)
 

@@ -35,6 +35,17 @@ def join(left: Release, right: Release, key: str) -> Release:
     The key is a public column of both that tells people apart; it is left out of the result.
     Columns were perturbed independently, so the channel is the product of the two, and so is gamma
     for whoever is in both.
+
+    >>> from sfumato.domain import Category, Domain
+    >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+    >>> from sfumato.source import perturb
+    >>> who = Category("id", ("a", "b", "c"), public=True)
+    >>> smoker, member = (Category(name, ("no", "yes")) for name in ("smoker", "member"))
+    >>> data = {"id": ["a", "b", "c"], "smoker": ["no", "yes", "no"], "member": ["yes"] * 3}
+    >>> parts = [GammaDiagonal(Domain((who, column)), 3) for column in (smoker, member)]
+    >>> both = join(*(perturb(data, part) for part in parts), "id")
+    >>> both.domain.names, both.mechanism.guarantee
+    (('smoker', 'member'), Guarantee(gamma=9))
     """
     provenance = _joined_provenance(left, right, key)
     if left.in_memory and right.in_memory:

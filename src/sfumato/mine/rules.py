@@ -287,6 +287,11 @@ def association_rules(
     probability, given its standard error. Errors are by the delta method, from the covariances
     between an itemset's estimate and those of its subsets, the rows held fixed. Every antecedent
     and consequent has an estimate, be it itself frequent or not.
+
+    >>> from sfumato.verbs import mine
+    >>> found = mine([["tea", "milk"], ["tea"], ["tea", "milk"]], 0.5)
+    >>> association_rules(found, min_confidence=0.9).antecedents
+    [('milk',)]
     """
     if min_confidence is not None:
         metric, min_threshold = "confidence", min_confidence

@@ -17,7 +17,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from sfumato.domain import Attribute, Bins, Cells, Domain, Items, Numeric
-from sfumato.errors import ParameterError, SfumatoError, Unanswerable, listing
+from sfumato.errors import ParameterError, SchemaError, SfumatoError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.questionnaire import are_few
 from sfumato.mechanisms.shares import Workload, best_shares
@@ -56,8 +56,16 @@ class Demand:
 
     @cached_property
     def columns(self) -> tuple[Attribute, ...]:
-        """The private columns: the public ones are reported without error."""
-        return tuple(self.domain.private)
+        """The private columns: the public ones are reported without error, and of a column with one
+        value there is nothing to ask.
+        """
+        told = tuple(a for a in self.domain.private if value_count(a) > 1)
+        if not told:
+            raise SchemaError(
+                "every private column has one value, so a report would tell nothing of anybody",
+                hint="give the schema a column with two values at least",
+            )
+        return told
 
     @property
     def longest(self) -> int:
@@ -157,6 +165,13 @@ class Demand:
         found = {tuple(sorted((private.index(a), private.index(b)))) for a, b in self.pairs}
         if any(a == b for a, b in found):
             raise ParameterError("a pair of columns names one twice", hint="name two")
+        for axis in sorted({axis for pair in found for axis in pair}):
+            if private.attributes[axis] not in self.columns:
+                raise ParameterError(
+                    f"'{private.names[axis]}' has one value, so a pair with it tells no more than "
+                    "the other column",
+                    hint="name two columns with two values at least",
+                )
         return tuple(sorted(found))
 
     def pair_spread(self, mechanism: Mechanism) -> float:
@@ -164,7 +179,7 @@ class Demand:
         shares = [math.sqrt(self.at_support)] * 2
         variances = []
         for turn, axes in enumerate(self.sets("pairs")):
-            columns = [self.columns[axis] for axis in axes]
+            columns = [self.domain.private.attributes[axis] for axis in axes]
             items = [Item(a.name, turn % value_count(a)) for a in columns]
             try:
                 variances.append(itemset_variance(mechanism, items, shares))

@@ -17,6 +17,10 @@ def read(source: Any, schema: Domain | None = None) -> Table:
     with its mechanism.
 
     Data without a mechanism are the truth, read by the schema, or by a proposed one.
+
+    >>> table = read({"smoker": ["no", "yes", "no"]})
+    >>> table.rows, table.domain["smoker"].values
+    (3, ('no', 'yes'))
     """
     reader = reader_of(source)
     if reader.provenance is None:
