@@ -219,3 +219,49 @@ def test_a_column_called_count_stays_beside_the_count() -> None:
     assert {"count", "count_2", "count_low", "count_low_2"} < set(frame.columns)
     assert "<td>b</td>" in people.marginal(["count", "count_low"])._repr_html_()
     assert people.marginal(["count"]).to_dict()["count_2"] == ["a", "b"]
+
+
+WRONG = {
+    "mine max_length": lambda: sf.mine(BASKETS, 0.2, max_length="two"),
+    "mine min_count": lambda: sf.mine(BASKETS, min_count=[3]),
+    "mine candidates": lambda: sf.mine(BASKETS, 0.2, max_candidates=None),
+    "rules of a list": lambda: sf.association_rules(BASKETS),
+    "rules min_confidence": lambda: sf.association_rules(sf.mine(BASKETS, 0.2), min_confidence="a"),
+    "query method": lambda: sf.query(TRUTH, "SELECT COUNT(*) FROM t", method=3),
+    "plan purpose": lambda: sf.plan(PEOPLE, 9, gamma=19, purpose=3),
+    "plan length": lambda: sf.plan(PEOPLE, 9, gamma=19, length=2.5),
+    "plan pairs": lambda: sf.plan(PEOPLE, 9, gamma=19, pairs=["smoker", "age"]),
+    "perturb copies": lambda: sf.perturb(TRUTH, gamma=19, copies=1.5),
+    "fit order": lambda: sf.fit(results()["Release"], order=np.arange(2)),
+    "classify target": lambda: sf.classify(TRUTH, 3),
+    "classify model": lambda: sf.classify(TRUTH, "smoker", model=["tree"]),
+    "classify features": lambda: sf.classify(TRUTH, "smoker", features=3),
+    "classify depth": lambda: sf.classify(TRUTH, "smoker", max_depth=None),
+    "audit order": lambda: sf.audit(results()["Release"], results()["Exact"], order=3),
+    "audit rng": lambda: sf.audit(results()["Release"], results()["Exact"], rng=3),
+    "hide rng": lambda: sf.hide(BASKETS, [[EVIL, LONG]], min_count=3, rng=3),
+    "hide margin": lambda: sf.hide(BASKETS, [[EVIL, LONG]], min_count=3, margin=float("nan")),
+    "hide disclosure": lambda: sf.hide(BASKETS, [[EVIL, LONG]], min_count=3, disclosure="a"),
+    "swap rng": lambda: sf.swap(OWNED, 0.2, confidential="ill", rng=np.random.default_rng(1)),
+    "swap bins": lambda: sf.swap(OWNED, 0.2, confidential="ill", bins="age"),
+    "swap method": lambda: sf.swap(OWNED, 0.2, confidential="ill", method=["greedy"]),
+    "swap folds": lambda: sf.swap(OWNED, 0.2, confidential="ill", folds=-1),
+    "identify weights": lambda: sf.identify(OWNED, confidential="ill", weights=3),
+    "identify population": lambda: sf.identify(OWNED, confidential="ill", population="all"),
+    "suppress seconds": lambda: sf.suppress(OWNED, 2, keys=["ill"], seconds=None),
+    "pram columns": lambda: sf.pram(OWNED, 3, gamma=19),
+    "pram within": lambda: sf.pram(OWNED, "ill", gamma=19, within=[3]),
+    "marginal": lambda: sf.Exact(TRUTH).marginal([["smoker"]]),
+    "interval": lambda: sf.Answer(1.0, 1.0).interval("95 %"),
+    "retention": lambda: sf.Retention(PEOPLE.binned(), "half"),
+    "category": lambda: sf.Category("smoker", 3),
+    "cuts": lambda: sf.Numeric("age", 0, 99, cuts=30),
+    "domain": lambda: sf.Domain(["smoker"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_argument_is_told_in_one_line(name: str) -> None:
+    with pytest.raises(sf.SfumatoError) as told:
+        WRONG[name]()
+    assert "\n" not in str(told.value) and len(str(told.value)) < 400

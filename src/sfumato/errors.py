@@ -118,13 +118,13 @@ class ConvergenceWarning(UserWarning):
     """An iteration stopped before it reached its stated tolerance."""
 
 
-def near_miss(word: str, known: Iterable[str]) -> str | None:
+def near_miss(word: object, known: Iterable[str]) -> str | None:
     """The hint "did you mean …?" when one of the known words is close to what was written.
 
     >>> near_miss("smokr", ["age", "smoker"])
     "did you mean 'smoker'?"
     """
-    if len(word) > LONG_WORD:
+    if not isinstance(word, str) or len(word) > LONG_WORD:
         return None
     known = list(islice((name for name in known if len(name) <= LONG_WORD), MOST_COMPARED))
     folded = {name.casefold(): name for name in known}

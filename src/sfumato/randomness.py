@@ -217,6 +217,18 @@ def seeded(seed: int) -> Keystream:
     return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
 
 
+def drawing(rng: Keystream | None) -> Keystream:
+    """The stream that was given, or a secure one; a seed or another library's generator is none."""
+    if rng is None:
+        return secure()
+    if not isinstance(rng, Keystream):
+        raise ParameterError(
+            f"rng={rng!r} is no source of randomness",
+            hint="leave it out for secure noise, or use sf.seeded(1) for an experiment",
+        )
+    return rng
+
+
 def _multiply_shift(
     rng: Keystream, bound: int, count: int, word: np.dtype[Any], wide: np.dtype[Any]
 ) -> NDArray[Any]:

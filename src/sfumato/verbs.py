@@ -33,7 +33,7 @@ from sfumato.plan.options import Plan
 from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
-from sfumato.randomness import Keystream
+from sfumato.randomness import Keystream, drawing
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
@@ -114,11 +114,7 @@ def perturb(
     """
     guarantee = promised(gamma, epsilon, rho1, rho2)
     _check_mechanism(mechanism, guarantee)
-    if rng is not None and not isinstance(rng, Keystream):
-        raise ParameterError(
-            f"rng={rng!r} is no source of randomness",
-            hint="leave it out for secure noise, or use sf.seeded(1) for an experiment",
-        )
+    rng = drawing(rng)
     given: Any = records.table if isinstance(records, Exact) else as_frame(records)
     if schema is not None and not isinstance(given, Table):
         given = read(given, _domain(schema))
@@ -190,7 +186,7 @@ def classify(
     >>> classify(days, "umbrella").predict({"rain": ["yes", "no"]}).tolist()
     ['yes', 'no']
     """
-    if model not in MODELS:
+    if not isinstance(model, str) or model not in MODELS:
         raise ParameterError(
             f"no model '{model}' ({listing(MODELS)})", hint=near_miss(model, MODELS)
         )

@@ -31,7 +31,7 @@ from sfumato.audit.unpaired import LEFT_OUT, unpaired_checks
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.source import Exact, Release
 from sfumato.table import Table
 
@@ -87,7 +87,7 @@ def audit_release(
     """
     check_breach(rho1, rho2)
     check_strictly_between("false_alarm", false_alarm)
-    rng = secure() if rng is None else rng
+    rng = drawing(rng)
     paired = Paired.of(_table_of(release), _table_of(truth), order)
     tell = _teller(progress)
     tell("reports", 0.0)

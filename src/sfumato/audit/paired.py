@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.channels import Channel
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
-from sfumato.errors import DataError, SchemaError, listing
+from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.table import Provenance, Table
@@ -252,6 +252,10 @@ def _stranger(found: str) -> DataError:
 
 def _of_people(order: NDArray[np.int64], people: int, copies: int) -> NDArray[np.int64]:
     """The record behind each person of the release, from one entry a person or one a report."""
+    if not isinstance(order, np.ndarray) or order.ndim != 1:
+        raise ParameterError(
+            f"order={order!r} is no order of records", hint="give the file that --order wrote"
+        )
     each = order[::copies] if len(order) == people * copies else order
     if len(each) != people or not np.array_equal(np.sort(each), np.arange(people)):
         raise _stranger(f"an order of {len(order):,} is no order of {people:,} records")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -515,6 +516,11 @@ class Items(Attribute):
 
 
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
+        raise SchemaError(
+            f"attribute '{name}': values are a list of labels, not {values!r:.80}",
+            hint='as in ("no", "yes")',
+        )
     if not values:
         raise SchemaError(f"attribute '{name}' has no values")
     if len(values) > MOST_LABELS:
@@ -528,6 +534,11 @@ def _check_labels(name: str, values: tuple[str, ...]) -> None:
 
 
 def _check_cuts(name: str, what: str, cuts: Sequence[float]) -> None:
+    if not isinstance(cuts, list | tuple) or not all(isinstance(cut, Real) for cut in cuts):
+        raise SchemaError(
+            f"attribute '{name}': {what} are a list of numbers, not {cuts!r:.80}",
+            hint="as in (30, 60)",
+        )
     if len(cuts) > MOST_CUTS:
         raise SchemaError(f"attribute '{name}' has {len(cuts):,} {what}; it may have {MOST_CUTS:,}")
     if not all(-MOST_NUMBER <= cut <= MOST_NUMBER for cut in cuts):

@@ -52,6 +52,12 @@ class Domain(Framed):
     title: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        listed = isinstance(self.attributes, list | tuple)
+        if not listed or not all(isinstance(each, Attribute) for each in self.attributes):
+            raise SchemaError(
+                f"a domain is a list of attributes, not {self.attributes!r:.80}",
+                hint='as in Domain((Category("smoker", ("no", "yes")),))',
+            )
         if not self.attributes:
             raise SchemaError("a domain needs at least one attribute; found none")
         names = Counter(attribute.name for attribute in self.attributes)
@@ -136,7 +142,7 @@ class Domain(Framed):
         """The position of an axis by its name: an attribute's, or an item's."""
         try:
             return self._axis_places[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise SchemaError(
                 f"no attribute '{name}' in this domain ({listing(self._axis_places)})",
                 hint=near_miss(name, self._axis_places),

@@ -30,6 +30,7 @@ from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
 from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
+from sfumato.privacy.probability import check_number
 
 DRAWN_CELLS = 60  # of an estimate, in one picture
 COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts
@@ -51,6 +52,7 @@ class Answer(Framed):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The normal interval that covers the truth at this level."""
+        check_number("level", level)
         if not 0 < level < 1:
             raise ParameterError(f"level={level} is not between 0 and 1")
         reach = NormalDist().inv_cdf((1 + level) / 2) * self.stderr

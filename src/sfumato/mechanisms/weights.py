@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
+from sfumato.privacy.probability import check_number
 
 ONE = 1 << 32  # what the weights of a distribution sum to: one 32-bit draw decides
 
@@ -122,6 +123,7 @@ def threshold(name: str, keep: float | Fraction) -> Fraction:
     >>> threshold("keep", 0.5), threshold("keep", 1)
     (Fraction(1, 2), Fraction(1, 1))
     """
+    check_number(name, keep)
     if not math.isfinite(keep) or not 0 <= keep <= 1:
         raise ParameterError(f"{name}={float(keep):g} is not a probability; use 0 < keep <= 1")
     rounded = Fraction(math.floor(Fraction(keep) * ONE), ONE)

@@ -4,7 +4,7 @@ records are put into them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def as_source(source: Any) -> Source:
 def _classes(source: Source, target: str) -> Cells:
     """The classes of the target: values, or the default bins of a number."""
     names = [axis.name for axis in source.domain.axes]
-    if target not in names:
+    if not isinstance(target, str) or target not in names:
         raise SchemaError(
             f"no attribute '{target}' to predict ({listing(names)})", hint=near_miss(target, names)
         )
@@ -139,12 +139,16 @@ def _check_classes(table: Estimate, target: str) -> None:
 def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) -> list[str]:
     if isinstance(features, str):
         raise ParameterError(f"features must be a list; use ['{features}']")
+    if features is not None and not isinstance(features, Iterable):
+        raise ParameterError(
+            f"features={features!r} is no list of columns", hint=f"as in [{domain.names[0]!r}]"
+        )
     names = (
         [axis.name for axis in domain.axes if axis.name != target]
         if features is None
         else list(features)
     )
-    if target in names:
+    if target in map(str, names):
         raise ParameterError(f"'{target}' is the target, so it cannot be a feature")
     names = [name for name in names if domain.axes[domain.axis(name)].size > 1]
     if not names:

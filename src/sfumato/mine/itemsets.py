@@ -94,7 +94,8 @@ class Threshold:
     prune_errors: float = 2.0
 
     def __post_init__(self) -> None:
-        check_number("min_support", self.min_support)
+        for name in ("min_support", "relax", "prune_errors"):
+            check_number(name, getattr(self, name))
         _require(
             0 < self.min_support <= 1,
             f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1",
@@ -105,6 +106,7 @@ class Threshold:
             f"prune_errors={self.prune_errors:g} must be 0 or more standard errors",
         )
         if self.level is not None:
+            check_number("level", self.level)
             _require(0 < self.level < 1, f"level={self.level:g} must lie strictly between 0 and 1")
             _require(
                 self.relax == 0,
@@ -277,6 +279,8 @@ def frequent_itemsets(
         ("top", top),
         ("max_candidates", max_candidates),
     ):
+        if value is not None or name == "max_candidates":
+            check_number(name, value)
         _require(value is None or value >= 1, f"{name}={value} must be 1 or more")
     longest = supports.longest
     max_length = (
@@ -314,6 +318,7 @@ def _fraction(
     if min_support is not None:
         return min_support
     if min_count is not None:
+        check_number("min_count", min_count)
         _require(
             0 < min_count <= max(rows, 1),
             f"min_count={min_count:g} must lie in 1..{rows}, the number of rows",

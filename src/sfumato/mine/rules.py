@@ -19,6 +19,7 @@ from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
 from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
+from sfumato.privacy.probability import check_number
 
 if TYPE_CHECKING:
     import pandas
@@ -295,6 +296,7 @@ def association_rules(
     if min_confidence is not None:
         metric, min_threshold = "confidence", min_confidence
     _known(metric)
+    _check_asked(itemsets, min_threshold, max_consequents, level)
     if level is not None and (not 0 < level < 1 or metric not in _GRADIENTS):
         raise ParameterError(
             f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric"
@@ -462,6 +464,19 @@ def _known(metric: str) -> str:
             f"no metric '{metric}' ({listing(METRICS, 12)})", hint=near_miss(metric, METRICS)
         )
     return metric
+
+
+def _check_asked(itemsets: Any, threshold: Any, consequents: Any, level: Any) -> None:
+    """Refuse what is no itemsets, and numbers that are none."""
+    if not isinstance(itemsets, Itemsets):
+        raise ParameterError(
+            f"rules are found in itemsets, not in a {type(itemsets).__name__}",
+            hint="as in sf.association_rules(sf.mine(data, 0.02))",
+        )
+    check_number("min_threshold", threshold)
+    for name, value in (("max_consequents", consequents), ("level", level)):
+        if value is not None:
+            check_number(name, value)
 
 
 def _check_number(itemsets: Itemsets, limit: int) -> None:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.domain import Cells
-from sfumato.errors import ParameterError, Unanswerable
+from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
 from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
+from sfumato.privacy.probability import check_count
 from sfumato.table import Table
 
 Floats = NDArray[Any]
@@ -312,8 +313,7 @@ class DecisionTree(Classifier):
 
     def _problem(self, source: Any) -> Problem:
         self._rule = Rule(self.criterion, self.min_rows, self.significance)
-        if self.max_depth < 1:
-            raise ParameterError(f"max_depth={self.max_depth}; a tree has at least 1 level")
+        check_count("max_depth", self.max_depth, least=1)
         return Problem.of(source, self.target, self.features, self.most_cells)
 
     def _learn(self, problem: Problem) -> None:

@@ -37,7 +37,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
-    if order not in (2, 3):
+    if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if isinstance(release.mechanism, Ranges):
         return fit_rounds([release], tell=tell)

@@ -72,6 +72,7 @@ def plan_release(
     'gamma-diagonal'
     """
     _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
+    _check_pairs(pairs)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     wanted = USUAL_ERROR if wanted_error is None else wanted_error
@@ -405,9 +406,21 @@ def _reasons(refused: dict[str, str]) -> str:
 
 def _length(questions: Demand, length: int | None) -> int:
     longest = questions.longest
+    if length is not None:
+        check_count("length", length, least=1)
     if length is not None and not 1 <= length <= longest:
         raise ParameterError(f"length={length} is no itemset of this schema; use 1 to {longest}")
     return min(2, longest) if length is None else length
+
+
+def _check_pairs(pairs: Any) -> None:
+    """Refuse what is no list of pairs of names."""
+    listed = isinstance(pairs, list | tuple)
+    if not listed or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise ParameterError(
+            f"pairs={pairs!r} is no list of pairs of columns",
+            hint='as in pairs=[("age", "smoker")]',
+        )
 
 
 def _check(
@@ -423,7 +436,7 @@ def _check(
     check_strictly_between("rho1", rho1)
     if wanted_error is not None:
         check_strictly_between("wanted_error", wanted_error)
-    if purpose not in PURPOSES:
+    if not isinstance(purpose, str) or purpose not in PURPOSES:
         raise ParameterError(
             f"cannot plan for '{purpose}' ({listing(PURPOSES)})", hint=near_miss(purpose, PURPOSES)
         )

@@ -92,7 +92,7 @@ CONDITIONALS: dict[str, Conditional] = {"bayes": simple_bayes, "tree": smoothed_
 
 def conditional_named(name: str) -> Conditional:
     """The conditional model with this name."""
-    if name not in CONDITIONALS:
+    if not isinstance(name, str) or name not in CONDITIONALS:
         raise ParameterError(
             f"no conditional model '{name}'", hint=f"use one of {', '.join(CONDITIONALS)}"
         )

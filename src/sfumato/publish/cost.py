@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
+from sfumato.privacy.probability import check_count
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
 from sfumato.publish.microdata import Coded
@@ -253,6 +254,13 @@ def _tree() -> Any:
     return DecisionTreeClassifier(
         criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
     )
+
+
+def check_classifier(model: Any, folds: Any) -> None:
+    """Refuse a classifier that is not known, and folds that hold nothing out."""
+    if not isinstance(model, str) or model not in ("tree", "bayes", "none"):
+        raise ParameterError(f"no classifier '{model}'", hint="use tree, bayes or none")
+    check_count("folds", folds, least=2)
 
 
 def _predicted(

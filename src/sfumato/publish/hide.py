@@ -22,6 +22,7 @@ from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
+from sfumato.privacy.probability import check_number
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
@@ -33,7 +34,7 @@ from sfumato.publish.removal import (
     remove,
 )
 from sfumato.publish.restriction import Limits, Restriction
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.table import Table, save
 from sfumato.table.baskets import ITEMS_NAME
 from sfumato.telling import Telling, silent
@@ -226,10 +227,12 @@ class _Hiding:
 
     def check(self, restrictions: Sequence[Restriction]) -> None:
         """Refuse what makes no sense for these restrictions."""
-        if self.method not in HIDING_METHODS:
+        if not isinstance(self.method, str) or self.method not in HIDING_METHODS:
             raise ParameterError(
                 f"no hiding method '{self.method}'", hint=f"use one of {', '.join(HIDING_METHODS)}"
             )
+        if self.disclosure is not None:
+            check_number("disclosure", self.disclosure)
         if self.disclosure is not None and not 0 <= self.disclosure <= 1:
             raise ParameterError(
                 f"disclosure={self.disclosure:g} lies outside [0, 1]; it is the share ψ left alone"
@@ -293,7 +296,7 @@ def hide(
     lawful = _lawful(before, active)
     chosen = time.perf_counter()
     progress(f"hiding {len(active)} patterns by {method}", 0.0)
-    released, removed, added = _hidden(bits, active, lawful, hiding, rng or secure(), progress)
+    released, removed, added = _hidden(bits, active, lawful, hiding, drawing(rng), progress)
     hiding_seconds = time.perf_counter() - chosen
     after = _frequent(released, names, limits.min_count, progress, "the released baskets")
     held = [_outcome(r, bits, released, limits, names) for r in restrictions]
@@ -347,7 +350,11 @@ def hide_disclosures(
 
 def margin_baskets(margin: int | float, min_count: int) -> int:
     """A margin in baskets: a number of them, or a share of the threshold rounded up."""
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or margin < 0:
+    if (
+        isinstance(margin, bool)
+        or not isinstance(margin, int | float)
+        or not 0 <= margin < math.inf
+    ):
         raise ParameterError(
             f"margin={margin!r} is no margin", hint="use a number of baskets, or a share below 1"
         )

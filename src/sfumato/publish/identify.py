@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.privacy.probability import check_number
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.telling import Telling, silent
@@ -220,7 +221,9 @@ def _population(
 ) -> PopulationRisk | None:
     if name is None and population is None:
         return None
-    if population is not None and (isinstance(population, bool) or not population > 0):
+    if population is not None:
+        check_number("population", population)
+    if population is not None and not population > 0:
         raise ParameterError(f"population={population!r} is no number of people")
     if name is not None:
         microdata.check_column(name)

@@ -4,7 +4,7 @@ work on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -149,9 +149,9 @@ class Microdata:
         [('age', ('[31,40)', '[40,52]')), ('town', ('Lyon', 'Turin'))]
         """
         table = read_records(data)
-        cuts = {name: _binning(how) for name, how in (bins or {}).items()}
-        confidential = _names("confidential", confidential)
-        chosen = None if keys is None else _names("keys", keys)
+        cuts = _cuts(bins)
+        confidential = columns_named("confidential", confidential)
+        chosen = None if keys is None else columns_named("keys", keys)
         if nulls not in ("value", "error"):
             raise ParameterError(
                 f"no way of treating nulls called '{nulls}'", hint="use value or error"
@@ -249,7 +249,9 @@ def decoded(table: pa.Table, column: Coded) -> pa.Array:
 def microdata_of(data: Any, confidential: str | Sequence[str] | None, **how: Any) -> Microdata:
     """The microdata themselves, or those that a file, table or frame holds."""
     if isinstance(data, Microdata):
-        given = [name for name, value in {"confidential": confidential, **how}.items() if value]
+        given = [
+            name for name, value in {"confidential": confidential, **how}.items() if _said(value)
+        ]
         if given:
             raise ParameterError(
                 f"these microdata were read already, so {listing(given)} cannot be chosen now",
@@ -260,11 +262,18 @@ def microdata_of(data: Any, confidential: str | Sequence[str] | None, **how: Any
         raise ParameterError(
             "no confidential column was named", hint='name one or more, as in confidential="income"'
         )
-    chosen = {name: value for name, value in how.items() if value}
+    chosen = {name: value for name, value in how.items() if _said(value)}
     return Microdata.read(data, confidential, **chosen)
 
 
-def _names(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
+def _said(value: Any) -> bool:
+    """Whether something was asked for: an empty list asks for nothing."""
+    stated = value is not None and value is not False
+    return stated and (not isinstance(value, Sized) or len(value) > 0)
+
+
+def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several, as several; what is no name is refused."""
     if isinstance(names, str):
         return (names,)
     found = tuple(names) if isinstance(names, Iterable) else (names,)
@@ -274,6 +283,16 @@ def _names(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
             f"{role}={wrong[0]!r} is not the name of a column", hint="give one name, or a list"
         )
     return found
+
+
+def _cuts(bins: Any) -> dict[str, Binning]:
+    """How each named column is cut; nothing where nothing is said."""
+    if bins is not None and not isinstance(bins, Mapping):
+        raise ParameterError(
+            f"bins={bins!r} does not say which column is cut",
+            hint='as in bins={"age": "frequency:5"}',
+        )
+    return {name: _binning(how) for name, how in (bins or {}).items()}
 
 
 def _binning(how: Binning | str) -> Binning:
@@ -319,7 +338,7 @@ def _renumbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 def _check_names(table: pa.Table, names: Sequence[str]) -> None:
     for name in names:
-        if name not in table.column_names:
+        if not isinstance(name, str) or name not in table.column_names:
             raise SchemaError(
                 f"no column '{name}' in this table ({listing(table.column_names)})",
                 hint=near_miss(name, table.column_names),

@@ -22,9 +22,16 @@ from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.intruder import ShownValue, plain_value
 from sfumato.publish.invariant import InvariantMatrix
-from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
+from sfumato.publish.microdata import (
+    Binning,
+    Coded,
+    Microdata,
+    columns_named,
+    microdata_of,
+    pattern_numbers,
+)
 from sfumato.publish.records import write_records
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.telling import Telling, silent
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
@@ -214,7 +221,7 @@ def pram(
     microdata = _microdata(data, columns, within, bins, nulls)
     names = [column.name for column in microdata.confidential]
     strata = [column for column in microdata.keys if column.name in _listed(within)]
-    draw = rng or secure()
+    draw = drawing(rng)
     targets = (
         [microdata.combined()]
         if jointly and len(names) > 1
@@ -247,7 +254,7 @@ class _Stratum:
 
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    return columns_named("columns", names)
 
 
 def _microdata(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.errors import DataError, FileError, ParameterError, near_miss
+from sfumato.privacy.probability import check_number
 
 __all__ = ["Limits", "Restriction", "read_restrictions"]
 
@@ -33,6 +34,8 @@ class Limits:
             raise ParameterError(
                 f"min_count={self.min_count} makes everything frequent; use 1 or more"
             )
+        if self.min_confidence is not None:
+            check_number("min_confidence", self.min_confidence)
         if self.min_confidence is not None and not 0 < self.min_confidence <= 1:
             raise ParameterError(f"min_confidence={self.min_confidence:g} lies outside (0, 1]")
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import DataError, ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.privacy.probability import check_number
 from sfumato.publish.blanking import blanked
 from sfumato.publish.identify import Risk, risk_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
 from sfumato.publish.records import write_records
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.telling import Telling, silent
 
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
@@ -149,11 +150,12 @@ def suppress(
     (2, True, ['Lyon', 'Lyon', None, None])
     """
     started = time.perf_counter()
+    check_number("seconds", seconds)
     microdata = _microdata(data, keys, confidential, bins, nulls)
     _check_k(k, microdata.rows)
     codes = np.stack([_coded_blanks(column) for column in microdata.keys], axis=1)
     progress("counting groups", None)
-    found = blanked(codes, k, rng=rng or secure(), seconds=seconds, progress=progress)
+    found = blanked(codes, k, rng=drawing(rng), seconds=seconds, progress=progress)
     shown = tuple(
         _with_blanks(column, found.blank[:, place]) for place, column in enumerate(microdata.keys)
     )
@@ -198,7 +200,12 @@ def _microdata(
             "which columns an intruder may know was not said", hint="name keys, or confidential"
         )
     return Microdata.read(
-        data, confidential or (), keys=keys, bins=bins, nulls=nulls, with_secret=False
+        data,
+        () if confidential is None else confidential,
+        keys=keys,
+        bins=bins,
+        nulls=nulls,
+        with_secret=False,
     )
 
 

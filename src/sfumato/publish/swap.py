@@ -20,7 +20,7 @@ from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
-from sfumato.publish.cost import ClassifierName, Cost, measure
+from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, status_of
@@ -29,7 +29,7 @@ from sfumato.publish.microdata import Binning, Coded, Microdata, decoded, microd
 from sfumato.publish.records import write_records
 from sfumato.publish.refusal import fitting_changes, refusal
 from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.telling import Telling, silent
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
@@ -200,7 +200,7 @@ class _Settings:
             raise ParameterError(
                 f"proportion={self.proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
             )
-        if self.method not in METHODS:
+        if not isinstance(self.method, str) or self.method not in METHODS:
             raise ParameterError(
                 f"no swapping method '{self.method}'", hint=f"use one of {', '.join(METHODS)}"
             )
@@ -213,6 +213,7 @@ class _Settings:
             _check_number("max_posterior", self.max_posterior)
             PosteriorCap(self.max_posterior, (), ())
         conditional_named(self.conditional)
+        check_classifier(self.classifier, self.folds)
 
     @property
     def limit(self) -> float:
@@ -269,7 +270,7 @@ def swap(
     microdata = microdata_of(
         data, confidential, keys=keys, bins=bins, nulls=None if nulls == "value" else nulls
     )
-    rng = rng or secure()
+    rng = drawing(rng)
     views = (
         [microdata] if jointly else [microdata.alone(i) for i in range(len(microdata.confidential))]
     )

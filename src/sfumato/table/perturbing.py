@@ -209,8 +209,10 @@ def _batches(
 
 def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenance:
     """How a table comes about that this mechanism perturbs from this randomness."""
-    if copies < 1:
-        raise ParameterError(f"copies={copies}; a record is reported at least once")
+    if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 1:
+        raise ParameterError(
+            f"copies={copies!r}; a record is reported at least once, a whole number of times"
+        )
     return Provenance(mechanism, rng.secure, copies, release=new_release())
 
 

@@ -49,7 +49,7 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     cells are counted in one scan and undone factor by factor (OLAP §4); `method="em"` takes the
     counts of maximum likelihood (iterative Bayes).
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
     names = [axis.name for axis in source.domain.axes]
     try:
