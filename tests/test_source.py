@@ -252,7 +252,7 @@ def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
 
 
 def test_rounds_that_promised_different_things_are_refused() -> None:
-    one, other = (Domain((Category("a", values),)) for values in ("xy", "xyz"))
+    one, other = (Domain((Category("a", tuple(values)),)) for values in ("xy", "xyz"))
     truth = Table(one, (np.arange(40) % 2,))
     same = [sf.perturb(truth, sf.GammaDiagonal(one, 9), seeded(seed)) for seed in (1, 2)]
     check_alike(same, "columns")

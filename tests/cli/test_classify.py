@@ -139,7 +139,7 @@ def test_the_tree_as_a_picture(folder, tmp_path, form):
         (("--target", "income", "--criterion", "gina"), "did you mean 'gini'"),
         (("--target", "income", "--features", "agee"), "did you mean 'age'"),
         (("--target", "income", "--model", "bayes", "--plot", "x.png"), "draws a tree"),
-        (("--target", "income", "--max-depth", "0"), "at least 1 level"),
+        (("--target", "income", "--max-depth", "0"), "use max_depth >= 1"),
     ],
 )
 def test_bad_usage_is_one_line(folder, arguments, message):

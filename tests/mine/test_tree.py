@@ -407,7 +407,7 @@ def test_bad_parameters_say_what_would_do():
         ({"criterion": "ginni"}, "did you mean 'gini'"),
         ({"min_rows": 0}, "at least 1 row"),
         ({"significance": 2}, "not a probability"),
-        ({"max_depth": 0}, "at least 1 level"),
+        ({"max_depth": 0}, "use max_depth >= 1"),
         ({"features": ["ill"]}, "is the target"),
         ({"features": "age"}, "must be a list"),
     ):
