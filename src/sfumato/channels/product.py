@@ -210,10 +210,13 @@ class Product(Channel):
 
     def _factor_of(self, axis: int) -> tuple[Channel, int]:
         """The factor that acts on an axis, and which of its own axes that is."""
-        factor, own = next(
-            pair for pair in zip(self.factors, self.axes, strict=True) if axis in pair[1]
-        )
-        return factor, own.index(axis)
+        number, place = self._place_of(axis)
+        return self.factors[number], place
+
+    def _place_of(self, axis: int) -> tuple[int, int]:
+        """The number of the factor that acts on an axis, and which of its own axes that is."""
+        number = next(number for number, own in enumerate(self.axes) if axis in own)
+        return number, self.axes[number].index(axis)
 
     @property
     def noiseless_axes(self) -> tuple[int, ...]:
@@ -305,8 +308,7 @@ class Product(Channel):
         return np.broadcast_to(self._together({}), self.outputs)
 
     def shown_at(self, axis: int, weights: Counts) -> Counts:
-        number = next(number for number, own in enumerate(self.axes) if axis in own)
-        place = self.axes[number].index(axis)
+        number, place = self._place_of(axis)
         if not self.repeats:
             return super().shown_at(self.report_axes[number][place], weights)
         shown = self._together({number: self.factors[number].shown_at(place, weights)})

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel
+from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.evidence import CountEvidence
 
 Floats = NDArray[np.float64]
@@ -33,13 +34,7 @@ def likely(counts: NDArray[Any], variance: float) -> Floats:
     """
     people, every = counts.sum(), range(counts.ndim)
     alone = [counts.sum(axis=tuple(a for a in every if a != axis)) for axis in every]
-    apart = reduce(np.multiply.outer, [_scaled(margin, 1.0) for margin in alone]) * people
+    apart = reduce(np.multiply.outer, [clip_and_scale(margin, 1.0) for margin in alone]) * people
     beyond = float(np.mean((counts - apart) ** 2))
     part = max(0.0, 1 - variance / beyond) if beyond else 0.0
-    return _scaled(part * counts + (1 - part) * apart, float(people))
-
-
-def _scaled(counts: NDArray[Any], total: float) -> Floats:
-    """Counts without what is below 0, as many as they should be."""
-    kept = np.maximum(counts, 0.0)
-    return np.asarray(kept * (total / max(float(kept.sum()), 1e-300)))
+    return clip_and_scale(part * counts + (1 - part) * apart, float(people))

@@ -26,6 +26,15 @@ def normal_below(reach: Floats) -> Floats:
     return np.asarray(ndtr(reach))
 
 
+def evenly(many: int, most: int) -> NDArray[np.intp]:
+    """At most so many of many places, spread evenly.
+
+    >>> evenly(9, 3).tolist(), evenly(2, 3).tolist()
+    ([0, 4, 8], [0, 1])
+    """
+    return np.linspace(0, many - 1, min(most, many)).astype(np.intp)
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Estimated supports of itemsets of one length, and the most that each can be."""
@@ -49,9 +58,7 @@ class Candidates:
 
     def sample(self, number: int) -> Candidates:
         """At most this many of them, spread evenly."""
-        if len(self.support) <= number:
-            return self
-        return self.take(np.linspace(0, len(self.support) - 1, number).astype(np.intp))
+        return self.take(evenly(len(self.support), number))
 
     def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
         """How likely each estimate is if the true support lies in each cell, up to a factor of the

@@ -20,7 +20,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.mine.frequency import FITTED, Candidates, Prior, most_by_subsets, normal_below
+from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_number
 
@@ -198,8 +198,7 @@ class Tier:
 
     def sample(self, number: int) -> Tier:
         """At most this many of the itemsets, spread evenly, without what longer ones need."""
-        many = len(self.itemsets)
-        few = np.linspace(0, many - 1, min(number, many)).astype(np.intp)
+        few = evenly(len(self.itemsets), number)
         return replace(self, measured=replace(self.measured, memory=())).take(few)
 
     @classmethod
@@ -396,7 +395,7 @@ class _Search:
         """Whether supports of many itemsets are not worth measuring, by a few of them."""
         if self.supports.exact or len(itemsets) < _MANY_PROBES * _PROBE or self._clear(tier):
             return None
-        few = np.linspace(0, len(itemsets) - 1, _PROBE).astype(np.intp)
+        few = evenly(len(itemsets), _PROBE)
         measured = self.supports.measure(itemsets[few], subsets[few], tier.measured)
         return self._lost(measured, tier)
 

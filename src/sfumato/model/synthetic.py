@@ -15,7 +15,7 @@ from sfumato.channels.contrasts import Axes, Floats
 from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.model.model import Model
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.table import Table
 
 PARENTS = 3  # columns on which the next one may depend, where no law of all was fitted
@@ -30,7 +30,7 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
     """
     if rows < 1:
         raise ParameterError(f"rows={rows}; draw at least one record")
-    draws = secure() if rng is None else rng
+    draws = drawing(rng)
     cells = _jointly(model, rows, draws) if model.dense else _in_turn(model, rows, draws)
     domain = Domain(
         tuple(_drawn(model, attribute) for attribute in model.domain if _known(model, attribute)),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.table.groups import AskedPeople
 from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
@@ -54,7 +54,7 @@ def perturb_table(
     """The perturbed table, its noise drawn once, from secure randomness unless an `rng` is given,
     and its rows in a random order unless that is to be kept.
     """
-    rng = secure() if rng is None else rng
+    rng = drawing(rng)
     release = _in_order(table, mechanism, rng, copies)
     return release if keep_order else shuffled(release, rng)[0]
 
@@ -120,7 +120,7 @@ def perturb_file(
     reader = reader if turn is None else AskedPeople(reader, turn)
     check_truth(reader.where, reader.provenance)
     check_order(order, target, keep_order=keep_order, force=force)
-    rng = secure() if rng is None else rng
+    rng = drawing(rng)
     provenance = provenance_of(mechanism, rng, copies)
     provenance = replace(provenance, shuffled=not keep_order, turn=turn)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)

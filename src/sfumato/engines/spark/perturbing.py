@@ -18,7 +18,7 @@ from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.mechanisms.base import Mechanism
-from sfumato.randomness import Keystream, secure
+from sfumato.randomness import Keystream, drawing
 from sfumato.table.perturbing import Written, provenance_of, reports_of
 from sfumato.table.readers import FOLDER_DESCRIPTION, SUFFIXES
 from sfumato.table.table import RELEASE_KEY, Table, arrow_schema
@@ -152,7 +152,7 @@ def perturb_records(
     place = Place(records.frame.sparkSession, target)
     _check_possible(records, mechanism, order)
     check_free(place, force)
-    rng = secure() if rng is None else rng
+    rng = drawing(rng)
     provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     work = PartitionWork(mechanism, domain, records.form, records.names(domain), copies, keep_order)
