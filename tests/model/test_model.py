@@ -357,6 +357,27 @@ def test_many_columns_are_fitted_set_by_set() -> None:
     assert np.abs(shares - model.marginal(["c3", "c7"]).value / 60_000).max() < 0.02
 
 
+def test_pairs_that_were_learned_are_kept_with_a_model(tmp_path: Path) -> None:
+    """Every question to a model of many columns once learned all its pairs anew: minutes."""
+    domain = Domain(tuple(Category(f"c{place}", tuple("abcdef")) for place in range(8)))
+    mechanism = Questionnaire.promising(PROMISE, domain)
+    model = fit_release(perturb(people(8_000, domain), mechanism, seeded(2)))
+    assert not model.dense
+    save_model(model, tmp_path / "m.json")
+    again = open_model(tmp_path / "m.json")
+    assert again.joined is not None and set(again.pairs) == set(model.pairs)
+    for names in (["c0"], ["c1", "c2"], ["c3", "c5", "c7"]):
+        found, kept = model.marginal(names), again.marginal(names)
+        np.testing.assert_allclose(kept.value, found.value, rtol=1e-4)
+        np.testing.assert_allclose(kept.stderr, found.stderr, rtol=1e-4)
+    for spoil in ({"columns": [1, 0]}, {"variance": -1}, {"coefficients": [1.0]}, {"columns": [1]}):
+        data = json.loads((tmp_path / "m.json").read_text())
+        data["pairs"][0] |= spoil
+        (tmp_path / "spoiled.json").write_text(json.dumps(data, separators=(",", ":")))
+        with pytest.raises(FileError):
+            open_model(tmp_path / "spoiled.json")
+
+
 @pytest.mark.parametrize("more", [0, 4])
 def test_a_public_cell_that_nobody_is_in_is_empty_and_nothing_else_suffers(more: int) -> None:
     """In one law of all columns, and where laws are fitted set by set (`more`)."""

@@ -158,7 +158,7 @@ class Product(Channel):
             table = _turned(factor.moments(table.reshape(*factor.inputs, -1)))
         sizes = [size for factor in self.factors for size in factor.outputs]
         widths = [math.prod(factor.outputs) for factor in self.factors]
-        # behind the batch stand, factor by factor, its reports twice: all first ones go to the front
+        # Behind the batch each factor stands twice: all first ones go to the front.
         places = range(1, 2 * len(widths), 2)
         table = table.reshape(-1, *(width for width in widths for _ in range(2)))
         table = table.transpose(*places, *(place + 1 for place in places), 0)
