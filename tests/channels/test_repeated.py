@@ -11,6 +11,7 @@ import pytest
 from tests.channels.laws import BATCHES, close
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Sampled, Unary
+from sfumato.channels.subset import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable
 
 Law = list[tuple[float, np.ndarray]]  # every tally that one report may add, with its probability
@@ -163,6 +164,13 @@ def test_moments_are_those_of_every_possible_report(name: str) -> None:
         for p, tally in law
     )
     close(channel.moments(x), np.asarray(expected))
+
+
+def test_moments_of_a_set_are_those_of_its_terms() -> None:
+    channel = SubsetBits(np.full(4, 0.7), np.full(4, 0.6), chosen=2)
+    x = np.random.default_rng(5).uniform(0, 9, (4, 2))
+    terms = channel.spread_out(np.eye(5))  # (truths, terms, outputs)
+    close(channel.moments(x), np.einsum("uti,utj,ub->ijb", terms, terms, x))
 
 
 @pytest.mark.parametrize("name", ["two unaries", "cut-and-paste records"])
