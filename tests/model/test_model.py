@@ -155,6 +155,11 @@ def test_synthetic_records_are_those_of_the_law(model: Model) -> None:
         sample(model, 0)
 
 
+def test_more_records_than_memory_holds_are_refused(model: Model) -> None:
+    with pytest.raises(ParameterError, match=r"1,000,000,000,000 records take .* GB"):
+        sample(model, 10**12, seeded(1))
+
+
 def test_a_model_survives_its_file(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "people.model.json"
     save_model(model, path)
