@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -228,6 +228,7 @@ class Tallies:
                 hint="ask about fewer columns at once, or coarser cells",
             )
         people = round(self.people)
+        seen = replace(seen, channel=seen.channel.levelled)
         found = Estimate(cells, people, evidence_of(seen, tally, cells))
         usual = Estimate(cells, people, usual_evidence(seen, tally, cells))
         return (Reconstruction.of(every, found, usual),)
