@@ -17,6 +17,7 @@ import argparse
 import gzip
 import math
 import pickle
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -68,10 +69,21 @@ the truth: of all itemsets found, wrongly or rightly, and of those rightly found
 
 How far what caps take is open was chosen on these four files, at some of these ε and on seeds 0 to
 2; how later rounds are asked, by hash or directly, was looked at on BMS-WebView-1 and T10I4D100K,
-seeds 0 to 7, most at ε = 1: coverage and errors here are no independent test of either. The study
-states no errors for SVSM (two or three runs a cell); where they are supposed from the spread here,
-the peer is within two standard errors of it but for retail at ε = 2 (four) and, by a little more
-than two, retail and mushroom at ln 19, where it is better here than there. Nobody has found why.
+seeds 0 to 7, most at ε = 1: coverage and errors here are no independent test of either. Sections of
+coverage are of seeds from 200 on, which nothing was chosen on, without the peer, and of all cells
+together, each counting as much as the next.
+
+What a cap takes is one unknown of a file and not of a perturbation. Worked out from the true
+baskets (seeds 100 to 102, 13 cells), it was off by 0.92 times its stated doubt, root mean square,
+where 1 is right: by 0.4 to 0.8 times on T10I4D100K, on mushroom and on retail from ε = 2 on, whose
+intervals therefore hold more than they say, and by 1.3 to 2 times on BMS-WebView-1 at ε = 2 and 4
+and on retail at ε = 1, whose intervals hold less. At ε = 1 the laws of supports are skewed besides:
+were they known, even intervals of items like these would hold about 97 %.
+
+The study states no errors for SVSM (two or three runs a cell); where they are supposed from the
+spread here, the peer is within two standard errors of it but for retail at ε = 2 and ln 19 and
+mushroom at ln 19 (between two and three), where it is better here than there. Nobody has found why;
+the comparison is the harder for it.
 """
 
 
@@ -200,6 +212,25 @@ def coverage(cell: Cell, keep: Path | None) -> list[str]:
     ]
 
 
+def together(path: Path | None) -> list[str]:
+    """The coverage of all cells that a file has sections of, and by data set."""
+    text = path.read_text(encoding="utf-8") if path is not None and path.exists() else ""
+    found = [
+        (name, float(mean), float(error))
+        for name, mean, error in re.findall(r"(\S+), ε = \S+ seeds.*: covered (\S+) ± (\S+)", text)
+    ]
+    lines = []
+    for label in ["all", *sorted({name for name, _, _ in found})]:
+        own = np.array([each[1:] for each in found if label in ("all", each[0])])
+        mean, error = own[:, 0].mean(), math.hypot(*own[:, 1]) / len(own)
+        inside = 100 * LEAST_COVERED <= mean <= 100 * MOST_COVERED
+        lines.append(
+            f"{label}, {len(own)} cells: covered {mean:.1f} ± {error:.1f} % "
+            f"{'ok' if inside else 'MISSED'} (93 to 97)"
+        )
+    return lines
+
+
 def compare(cell: Cell, keep: Path | None) -> list[str]:
     """One cell of the table, as lines."""
     scores, epsilon = [], cell.epsilon
@@ -309,7 +340,8 @@ def speed(data: str | None) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*TARGETS, "oracle"]))
+    names = ", ".join([*TARGETS, "oracle", "speed", "together"])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=names)
     parser.add_argument("--data", default=None)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
@@ -323,6 +355,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"-- {name}", flush=True)
         if name in ("oracle", "speed"):
             _write(asked.write, name, oracle() if name == "oracle" else speed(asked.data))
+            continue
+        if name == "together":
+            _write(asked.write, "all cells, coverage", together(asked.write))
             continue
         for epsilon in asked.epsilon:
             if name == "mushroom" and epsilon > LN19 + 0.01:
