@@ -205,9 +205,15 @@ class NumberModel(Model):
     reports: NumberReports
 
     @classmethod
-    def of(cls, reports: NumberReports, fitted_to: dict[str, Any], known: Any = None) -> Model:
+    def of(
+        cls,
+        reports: NumberReports,
+        fitted_to: dict[str, Any],
+        known: Any = None,
+        joined: Any = None,
+    ) -> Model:
         """The model of what was counted."""
-        return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known)
+        return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known, joined)
 
     @cached_property
     def dense(self) -> bool:
