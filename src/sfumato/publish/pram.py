@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import ParameterError
+from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
@@ -115,11 +116,12 @@ class PramReport(Framed):
 
     def _repr_html_(self) -> str:
         """The records that have each value and that show it, as notebooks show them."""
+        ends = around([one.shown for one in self.counts], [one.stderr for one in self.counts])
         lines = (
-            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}")
-            for one in self.counts
+            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}", seen)
+            for one, seen in zip(self.counts, spans(ends, words="{:,.0f}".format), strict=True)
         )
-        heads = (self.column, "true", "shown", "± by chance")
+        heads = (self.column, "true", "shown", "± by chance", "")
         return html_table(heads, lines, notes=self.notes)
 
 
