@@ -41,6 +41,14 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
     """Support and identity errors of mined itemsets by length.
 
     Both must have been mined at the same threshold; items are matched by name.
+
+    >>> from sfumato.mine.itemsets import frequent_itemsets
+    >>> from sfumato.source import Exact
+    >>> from sfumato.table import read
+    >>> shop = Exact(read([["tea", "milk"], ["tea"], ["tea", "jam"]]))
+    >>> found = frequent_itemsets(shop, 0.5)
+    >>> [(each.length, each.support_error) for each in itemset_errors(found, found)]
+    [(1, 0.0)]
     """
     _check_known(found, set(truth.supports.names))
     reported, frequent = _by_name(found), _by_name(truth)

@@ -177,6 +177,7 @@ class Audit(Framed):
                 for attack in shown
             ],
             quantity="guessed right (%)",
+            called=("without a report", "with a report"),
             axes=axes,
         )
 

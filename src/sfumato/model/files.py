@@ -92,7 +92,17 @@ def _whole_numbers(counts: NDArray[Any]) -> list[int]:
 
 
 def open_model(path: str | Path) -> Model:
-    """The model that a file holds."""
+    """The model that a file holds.
+
+    >>> import sfumato as sf, tempfile
+    >>> people = {"smoker": ["yes", "no", "no"] * 200, "sex": ["f", "m"] * 300}
+    >>> model = sf.fit(sf.perturb(people, gamma=19, rng=sf.seeded(1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.save_model(model, f"{folder}/crowd.model.json")
+    ...     opened = open_model(f"{folder}/crowd.model.json")
+    >>> opened.rows, bool((opened.marginal(["sex"]).value == model.marginal(["sex"]).value).all())
+    (600, True)
+    """
     where = f"'{path}'"
     with slips_told(where):
         return model_from(read_model(path), where)

@@ -27,6 +27,13 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
 
     Where laws are fitted set by set, columns are drawn one after the other, each from its law given
     the three before it that tell most about it.
+
+    >>> import sfumato as sf
+    >>> people = {"smoker": ["yes", "no", "no"] * 200, "sex": ["f", "m"] * 300}
+    >>> model = sf.fit(sf.perturb(people, gamma=19, rng=sf.seeded(1)))
+    >>> made = sample(model, 5, sf.seeded(2))
+    >>> made.rows, made.domain.names
+    (5, ('smoker', 'sex'))
     """
     if rows < 1:
         raise ParameterError(f"rows={rows}; draw at least one record")

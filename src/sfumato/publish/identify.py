@@ -128,6 +128,7 @@ class Identification(Framed):
             [self.risk.identifiable] * len(shown),
             [role.identifiable_if_dropped for role in shown],
             quantity="identifiable records",
+            called=("with all keys", "without this one"),
             axes=axes,
         )
 

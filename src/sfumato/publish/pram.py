@@ -111,6 +111,7 @@ class PramReport(Framed):
             [one.true for one in self.counts],
             [one.shown for one in self.counts],
             quantity="records",
+            called=("true", "shown"),
             axes=axes,
         )
 
@@ -163,6 +164,7 @@ class PramRelease(Framed):
             [100 * report.baseline for report in self.reports],
             [100 * report.informed for report in self.reports],
             quantity="guessed right (%)",
+            called=("without the release", "with it"),
             axes=axes,
         )
 
