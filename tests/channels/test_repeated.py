@@ -11,6 +11,7 @@ import pytest
 from tests.channels.laws import BATCHES, close
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Sampled, Unary
+from sfumato.channels.subset import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable
 
 Law = list[tuple[float, np.ndarray]]  # every tally that one report may add, with its probability
@@ -62,6 +63,9 @@ def truths(channel: Channel) -> Iterator[tuple[int, ...]]:
 
 
 def laws_of(name: str) -> tuple[Channel, dict[tuple[int, ...], Law]]:
+    if name.startswith(LEVELLED):
+        channel, laws = laws_of(name.removeprefix(LEVELLED))
+        return channel.levelled, laws
     if name == "unary":
         return UNARY, {u: bits_law(UNARY.ones, UNARY.zeros, u[0]) for u in truths(UNARY)}
     if name == "two unaries":
@@ -94,7 +98,9 @@ def laws_of(name: str) -> tuple[Channel, dict[tuple[int, ...], Law]]:
     }
 
 
-NAMES = ("unary", "two unaries", "unary beside retain", "cut-and-paste records", "cut beside")
+LEVELLED = "levelled "
+PLAIN = ("unary", "two unaries", "unary beside retain", "cut-and-paste records", "cut beside")
+NAMES = (*PLAIN, *(LEVELLED + name for name in PLAIN))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,6 +152,38 @@ def test_counted_squares_are_those_of_each_cell(name: str) -> None:
             influence = channel.solve_adjoint(unit)
             squares = sum(p * float(np.tensordot(t, influence, axes)) ** 2 for p, t in law)
             assert channel.inverse_squared(tally)[cell] == pytest.approx(squares)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_moments_are_those_of_every_possible_report(name: str) -> None:
+    channel, laws = laws_of(name)
+    x = np.random.default_rng(5).uniform(0, 9, (*channel.inputs, 2))
+    expected = sum(
+        p * np.multiply.outer(np.outer(tally, tally), x[truth])
+        for truth, law in laws.items()
+        for p, tally in law
+    )
+    close(channel.moments(x), np.asarray(expected))
+
+
+def test_moments_of_a_set_are_those_of_its_terms() -> None:
+    channel = SubsetBits(np.full(4, 0.7), np.full(4, 0.6), chosen=2)
+    x = np.random.default_rng(5).uniform(0, 9, (4, 2))
+    terms = channel.spread_out(np.eye(5))  # (truths, terms, outputs)
+    close(channel.moments(x), np.einsum("uti,utj,ub->ijb", terms, terms, x))
+
+
+@pytest.mark.parametrize("name", ["two unaries", "cut-and-paste records"])
+def test_levelled_cells_add_up_to_what_fewer_columns_say_alone(name: str) -> None:
+    """Each sum over a column of k values once gathered the noise of k bits."""
+    channel, _ = laws_of(name)
+    tally = np.random.default_rng(6).uniform(0, 100, channel.outputs)
+    found = channel.levelled.solve(tally)
+    alone = UNARY if name == "two unaries" else CutRecords((2,), 4, 3, 0.2)
+    margin = alone.levelled.solve(tally[:, 0])
+    close(found.sum(axis=1), margin)
+    assert found.sum() == pytest.approx(tally[0, 0])
+    assert not np.allclose(channel.solve(tally).sum(axis=1), margin)
 
 
 def test_a_bit_that_tells_nothing_is_refused() -> None:

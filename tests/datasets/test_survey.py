@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sfumato.datasets.survey import survey
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError
+from sfumato.memory import memory
 from sfumato.randomness import seeded
 
 ROWS = 50_000
@@ -120,3 +121,12 @@ def test_the_survey_of_a_seed_stays_what_it_is() -> None:
     table, _ = survey(2000, seeded(11))
     text = repr(table.to_pydict()).encode()
     assert hashlib.sha256(text).hexdigest()[:16] == "e2dc510f4b46a880"
+
+
+def test_more_people_than_memory_holds_are_refused_with_how_many_fit() -> None:
+    """Once: 'there is not enough memory for this', or the machine killed the command."""
+    if memory() is None:
+        pytest.skip("this system does not say how much memory it has")
+    with pytest.raises(ParameterError, match=r"100,000,000,000 people take .* GB") as refused:
+        survey(100_000_000_000, seeded(1))
+    assert "fit; make several files" in (refused.value.hint or "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -235,6 +237,33 @@ def test_what_is_known_of_many_helps_each() -> None:
     assert (np.abs(known.mean - true)[900:] < 2.6 * known.stderr[900:]).mean() > 0.9
 
 
+def test_errors_of_what_was_drawn_to_others_are_those_found() -> None:
+    """Most of what reports said is noise: the law of all knows how far each was drawn from that,
+    and counts it once. Were it counted again, intervals would be too wide.
+    """
+    rng = np.random.default_rng(3)
+    true = np.exp(rng.normal(-4.5, 0.9, 2000))
+    found = true + rng.normal(0, 0.01, len(true))
+    variance = np.full(len(true), 0.01**2)
+    known = Ratios.of_items(found, variance).known(np.ones(len(true)), found, variance)
+    most = np.argsort(-known.mean)[:300]
+    off, stated = (known.mean - true)[most], known.stderr[most]
+    twice = np.hypot(stated, (known.mean - found)[most])
+    inside, beyond = ((np.abs(off) < 1.96 * error).mean() for error in (stated, twice))
+    assert 0.93 < inside < 0.97 < beyond
+    assert 0.9 < np.sqrt((off**2).mean() / (stated**2).mean()) < 1.1
+
+
+def test_what_is_open_of_all_is_the_same_part_of_what_is_left() -> None:
+    found, variance = np.array([0.04, 0.04]), np.array([0.01**2, 1e-10])
+    law = Ratios.of_items(np.full(500, 0.01), np.full(500, 1e-6))
+    known = replace(law.known(np.ones(2), found, variance), open_to=np.full(2, 0.02))
+    own = replace(known, open_to=0.0).stderr
+    added = np.sqrt(known.stderr**2 - own**2)
+    assert known.mean[0] < 0.5 * 0.04
+    np.testing.assert_allclose(added, 0.02 * known.mean / 0.04, rtol=1e-3)
+
+
 def run(line: str) -> tuple[int, str, str]:
     done = CliRunner().invoke(app, shlex.split(line))
     return done.exit_code, done.stdout, done.stderr
@@ -259,8 +288,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert code == 0, said
         after += f" --after {place}/r{number}.parquet"
     assert run(f"perturb {place}/shop.dat --gamma 19 --mechanism item-set -o {place}/all.parquet")
-    again = f"perturb {place}/shop.dat --round 2 --after {place}/r1.parquet -o {place}/b2.parquet"
-    assert run(again)[0] == 0
+    shutil.copy(place / "r1.parquet", place / "elsewhere.parquet")
+    again = f"--round 2 --after {place}/elsewhere.parquet -o {place}/b2.parquet"
+    assert run(f"perturb {place}/shop.dat {again}")[0] == 0
     return place
 
 
@@ -304,6 +334,34 @@ def test_other_people_and_other_items_are_refused(folder: Path) -> None:
             f"-o {folder}/x.parquet"
         )
         assert code == 2 and expected in said, said
+
+
+def test_people_are_not_asked_twice(folder: Path, tmp_path: Path) -> None:
+    """A second report of a round's people would compose: refused, unless it replaces the first."""
+    for name in ("r1.parquet", "r2.parquet", "r1.parquet.next"):
+        shutil.copy(folder / name, tmp_path / name)
+    again = f"perturb {folder}/shop.dat --round 2 --after {tmp_path}/r1.parquet --find 5"
+    for output in ("again.parquet", "again.parquet --force", "r2.parquet"):
+        code, _, said = run(f"{again} -o {tmp_path}/{output}")
+        assert code == 2 and not (tmp_path / "again.parquet").exists(), said
+    code, _, said = run(f"{again} -o {tmp_path}/again.parquet")
+    words = " ".join(said.split())
+    assert "round 2 of these people was asked already" in words and "r2.parquet" in words, said
+    assert "r1.parquet.next" in words and words.count("composes") == 1
+    assert run(f"{again} -o {tmp_path}/r2.parquet --force")[0] == 0
+    (tmp_path / "r1.parquet.next").unlink()
+    assert run(f"{again} -o {tmp_path}/again.parquet")[0] == 0
+
+
+def test_candidates_are_told_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text("tea,milk\nmilk\njam,milk\n" * 40)
+    (tmp_path / "asked.txt").write_text("tea\njam\nmilk,tea\n")
+    line = f"perturb {tmp_path}/shop.csv --mechanism item-set --gamma 19 -o {tmp_path}/x.parquet"
+    line += f" --candidates {tmp_path}/asked.txt"
+    code, out, said = run(line)  # the first basket is as long as most: it may be a header
+    assert code == 2 and "--form lines" in said
+    code, out, said = run(f"{line} --form lines")
+    assert code == 0 and "tea, jam, milk + tea" in " ".join(out.split()), out + said
 
 
 def test_rounds_that_do_not_belong_together_are_not_mined(folder: Path) -> None:

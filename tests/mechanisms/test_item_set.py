@@ -239,17 +239,16 @@ def test_a_release_by_collision_is_counted_by_engines(tmp_path):
     assert here.items == there.items and np.allclose(here.support, there.support)
 
 
-def test_the_compiled_loop_sums_what_the_plain_one_does():
+@pytest.mark.parametrize(("cap", "buckets", "items"), [(5, 70, 50), (8, 64, 300), (2, 65536, 9)])
+def test_the_compiled_loop_sums_what_the_plain_one_does(cap, buckets, items):
     from sfumato.mechanisms.hash_kernels import sum_hits
 
-    mechanism = ItemSet(universe(50), 19, 5, buckets=70, seeds=64)
-    counts = np.random.default_rng(1).integers(0, 9, (64, 70)).astype(float)
-    hits = np.zeros(50)
-    sum_hits(counts, mechanism._polynomials.astype(np.uint64), 70, hits)
-    plain = [
-        sum(counts[seed, buckets_of(mechanism.pool, seed, [item], 6, 70)[0]] for seed in range(64))
-        for item in range(50)
-    ]
+    mechanism = ItemSet(universe(items), 19, cap, buckets=buckets, seeds=16)
+    counts = np.random.default_rng(1).integers(0, 9, (16, buckets)).astype(float)
+    hits = np.zeros(items)
+    sum_hits(counts, mechanism._polynomials.astype(np.uint64), buckets, hits)
+    own = [buckets_of(mechanism.pool, s, range(items), cap + 1, buckets) for s in range(16)]
+    plain = [sum(counts[seed, own[seed][item]] for seed in range(16)) for item in range(items)]
     assert np.allclose(hits, plain) and np.allclose(mechanism._hits(counts), plain)
 
 

@@ -88,6 +88,13 @@ class Channel(ABC):
         """
         raise NotImplementedError("only channels whose tally repeats a report are spread out")
 
+    def moments(self, counts: Counts) -> Counts:  # (inputs, …) -> (outputs, outputs, …), flat
+        """Σ_u x_u E[tally tallyᵀ | truth u]: what people at these truths report, squared."""
+        shown = batched(self.apply(counts), self.outputs).reshape(math.prod(self.outputs), -1)
+        result = np.zeros((len(shown), *shown.shape))
+        result[np.arange(len(shown)), np.arange(len(shown))] = shown
+        return result
+
     def scatter(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
         """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
         return self.second(first, other) - self.adjoint(first) * self.adjoint(other)
@@ -116,6 +123,13 @@ class Channel(ABC):
             influence = self.solve_adjoint(units.reshape(*self.inputs, -1))
             result[start:stop] = (np.asarray(influence).reshape(entries, -1) ** 2).T @ flat
         return unbatched(result, counts, self.outputs, self.inputs)
+
+    @property
+    def levelled(self) -> Channel:
+        """The channel with a way back whose sums over a column are what the other columns say by
+        themselves; itself where they are so anyhow.
+        """
+        return self
 
     def settle(self, counts: Counts) -> Channel:
         """The channel once its tally is known: laws read off the reports, people per question.

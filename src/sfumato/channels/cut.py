@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from math import comb
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.levelled import Levelled
 from sfumato.channels.product import Product
 from sfumato.channels.sizes import Sizes
 from sfumato.channels.unary import ValueBits
@@ -90,6 +91,16 @@ class CutRecords(Channel):
     def second(self, first: Counts, other: Counts) -> Counts:
         terms = [chance * part.second(first, other) for chance, part in self._mixture]
         return np.sum(terms, axis=0)
+
+    def moments(self, counts: Counts) -> Counts:
+        return np.sum([chance * part.moments(counts) for chance, part in self._mixture], axis=0)
+
+    @property
+    def levelled(self) -> Channel:
+        places = range(len(self.shape))
+        every = [axes for n in places for axes in combinations(places, n + 1)]
+        parts = {axes: replace(self, shape=tuple(self.shape[a] for a in axes)) for axes in every}
+        return Levelled(self, parts)
 
     def spread_out(self, weights: Counts) -> Counts:
         flat = weights.reshape(*self.outputs, -1)

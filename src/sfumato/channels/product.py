@@ -151,6 +151,27 @@ class Product(Channel):
         turned = table.reshape(-1, *sizes).transpose(*(np.argsort(order) + 1), 0)
         return unbatched(turned, first, self.outputs, self.inputs)
 
+    def moments(self, counts: Counts) -> Counts:
+        """Factor by factor: given the truth they report independently of one another."""
+        table = batched(counts, self.inputs).transpose(*self._order, len(self.inputs))
+        for factor in self.factors:
+            table = _turned(factor.moments(table.reshape(*factor.inputs, -1)))
+        sizes = [size for factor in self.factors for size in factor.outputs]
+        widths = [math.prod(factor.outputs) for factor in self.factors]
+        # Behind the batch each factor stands twice: all first ones go to the front.
+        places = range(1, 2 * len(widths), 2)
+        table = table.reshape(-1, *(width for width in widths for _ in range(2)))
+        table = table.transpose(*places, *(place + 1 for place in places), 0)
+        order = np.argsort(self._report_order)
+        twice = [*order, *(order + len(sizes)), 2 * len(sizes)]
+        every = math.prod(sizes)
+        return table.reshape(*sizes, *sizes, -1).transpose(*twice).reshape(every, every, -1)
+
+    @property
+    def levelled(self) -> Product:
+        """Factor by factor: together their ways back are those of all their columns."""
+        return replace(self, factors=tuple(factor.levelled for factor in self.factors))
+
     def _repeated(self, first: Counts, other: Counts) -> Counts:  # (batch, inputs, outputs left)
         """The moments of the factors that count a report several times: those of one are its own;
         several are spread out (`Channel.spread_out`), so that the moment is a sum of products.

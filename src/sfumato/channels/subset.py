@@ -47,6 +47,18 @@ class SubsetBits(ValueBits):
         result = g[0] * h[0] + g[0] * held_right + h[0] * held_left + self._held(both) + crossed
         return unbatched(result, first, self.outputs, self.inputs)
 
+    def moments(self, counts: Counts) -> Counts:
+        """Two values are held together as often as the truths among them make it."""
+        people, shown = self._truths(counts), batched(self.apply(counts), self.outputs)
+        with_own, others = self._pairs
+        either = people[:, None] + people[None]
+        found = np.empty((len(shown), *shown.shape))
+        found[1:, 1:] = with_own * either + others * (people.sum(axis=0) - either)
+        found[0], found[:, 0] = shown, shown
+        every = np.arange(len(shown))
+        found[every, every] = shown
+        return found
+
     def _held(self, weights: Floats) -> Floats:  # (values, batch) -> (values, batch)
         """For each truth, the expected weight of the set's members."""
         return np.asarray(self._false @ weights + self.gain[:, None] * weights)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, NotLumpableError, batched, unbatched
+from sfumato.channels.levelled import Levelled
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
 Floats = NDArray[np.float64]
+MOST_BITS = 64  # whose products by truth are written down
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +112,26 @@ class ValueBits(Channel):
         np.fill_diagonal(others, self.ones * (1 - self.ones))
         return others
 
+    def moments(self, counts: Counts) -> Counts:
+        """Bits are independent given the truth: products of means, and variances besides."""
+        table, means = self._truths(counts), self.to_dense()
+        if len(means) > MOST_BITS:
+            found = np.stack([(means * people) @ means.T for people in table.T], axis=-1)
+        else:
+            pairs = (means[:, None] * means[None]).reshape(-1, means.shape[1])
+            found = (pairs @ table).reshape(len(means), len(means), -1)
+        bits = np.arange(1, len(means))
+        found[bits, bits] += self._variances @ table
+        return found
+
     def marginal(self, axes: Sequence[int]) -> Channel:
         if list(axes) == list(range(len(self.inputs))):
             return self
         raise NotLumpableError("bits of whole records say which record is true; sum afterwards")
+
+    @property
+    def levelled(self) -> Channel:
+        return self if self.shape else Levelled(self, {(0,): self})
 
     def coarsen(self, cells: Sequence[Cells]) -> Channel:
         if all(part.trivial for part in cells):

@@ -138,7 +138,7 @@ def perturb(
         "order": order,
         "force": force,
     }
-    rounds = RoundOptions(turn, tuple(after or ()), find)
+    rounds = RoundOptions(turn, tuple(after or ()), find, output, force)
     rounds.check(chosen, output, copies, engine)
     if engine is not None and form is not None:
         raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
@@ -200,6 +200,7 @@ def _round(
         written = perturb_file(
             reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
         )
+    rounds.keep(turn)
     tell(mechanism, turn, output)
     return written
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.source import Release, Source
 from sfumato.table import Reader
+from sfumato.table.followers import Follower
 from sfumato.table.groups import people_in
 from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
 
@@ -32,6 +33,8 @@ class RoundOptions:
     round: int | None = None
     after: tuple[str, ...] = ()
     find: int | None = None
+    output: str = ""
+    force: bool = False
 
     @property
     def asked(self) -> bool:
@@ -94,7 +97,7 @@ class RoundOptions:
 
         first = _number_round(self.after)
         if first is not None:
-            return _second(first, chosen, reader, proposed)
+            return _second(first, chosen, reader, proposed, self._check_unasked)
         before = earlier(self.after)
         if before.turn.round != len(self.after):
             raise ParameterError(f"--after names round {before.turn.round} without those before it")
@@ -108,8 +111,25 @@ class RoundOptions:
                 hint="give the data, and --items, of the first round",
             )
         _check_people(before, people_in(reader, before.domain), reader.where)
+        self._check_unasked(before.turn.next)
         mechanism = before.following(WANTED if self.find is None else self.find)
         return mechanism, before.turn.next
+
+    def _check_unasked(self, turn: Turn) -> None:
+        """Refuse to ask those again whom this round asked before."""
+        if self._marked:
+            Follower(turn, Path(self.output)).check(self._marked, force=self.force)
+
+    def keep(self, turn: Turn) -> None:
+        """Remember that this round was asked."""
+        if self._marked:
+            Follower(turn, Path(self.output)).keep(self._marked)
+
+    @property
+    def _marked(self) -> str | None:
+        """The file beside which it is said that this round was asked; none in a database."""
+        last = self.after[-1] if self.after else None
+        return None if last is None or "://" in last else last
 
 
 def _check_several(domain: Domain) -> None:
@@ -131,7 +151,11 @@ def _number_round(paths: Sequence[str]) -> Release | None:
 
 
 def _second(
-    first: Release, chosen: MechanismOptions, reader: Reader, proposed: Domain
+    first: Release,
+    chosen: MechanismOptions,
+    reader: Reader,
+    proposed: Domain,
+    check_unasked: Callable[[Turn], None],
 ) -> tuple[Mechanism, Turn]:
     """What the second group is asked about its numbers."""
     from sfumato.model.rounds import asked_after
@@ -156,6 +180,7 @@ def _second(
         )
     everyone = people_in(reader, first.domain)
     _check_asked(turn, everyone, first.rows, reader.where)
+    check_unasked(turn.next)
     return asked_after(first, turn.next.people(everyone)), turn.next
 
 

@@ -132,9 +132,9 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         )
     ]
     shown.append(("mechanism", summary["mechanism"]))
-    asked = summary.get("questions")
+    asked, named = summary.get("questions"), summary.get("candidates")
     shown += [
-        (name.replace("_", " "), _parameter(value))
+        (name.replace("_", " "), _parameter(named if name == "candidates" and named else value))
         for name, value in summary["parameters"].items()
         if asked is None or name != "questions"
     ]

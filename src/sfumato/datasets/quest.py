@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from sfumato.bits import Bits
 from sfumato.datasets.draws import choice, exponential, happens, normal, poisson
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
+from sfumato.memory import check_room
 from sfumato.randomness import Keystream
 
 Integers = NDArray[np.int64]
+DRAWN = 40  # bytes of one item while all are drawn
 
 _NAME = re.compile(r"([TIDNL])(\d+(?:\.\d+)?)([KM]?)", re.IGNORECASE)
 _SCALE = {"": 1, "K": 1_000, "M": 1_000_000}
@@ -159,6 +162,7 @@ class Quest:
 
     def generate(self, rng: Keystream) -> Baskets:
         """Draw the baskets; a seeded keystream draws the same ones again."""
+        check_room(self.baskets, DRAWN * (1 + math.ceil(self.basket_size)), "baskets")
         found = list(_fill(self, self.draw_patterns(rng), rng))
         keys = np.concatenate([basket * np.int64(self.items) + item for basket, item in found])
         keys.sort()

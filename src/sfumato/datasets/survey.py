@@ -21,6 +21,7 @@ from sfumato.datasets.draws import choice, happens, normal, pick
 from sfumato.datasets.records import Records
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
+from sfumato.memory import check_room
 from sfumato.randomness import Keystream
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,7 @@ SURVEY = Domain(
     title="Synthetic health survey",
 )
 
+DRAWN = 256  # bytes of one person while all are drawn
 _REGION_SHARES = np.array([0.22, 0.18, 0.35, 0.25])
 _REGION_WEALTH = np.array(
     [-0.3, -0.1, 0.4, 0.0]
@@ -59,6 +61,7 @@ def survey(rows: int, rng: Keystream) -> Records:
     """
     if rows < 1:
         raise ParameterError(f"a survey needs at least 1 row, found {rows}")
+    check_room(rows, DRAWN, "people")
     people = _origins(rows, rng)
     people |= _habits(people, rng)
     people |= _measurements(people, rng)

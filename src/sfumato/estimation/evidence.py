@@ -16,6 +16,8 @@ from sfumato.channels import Channel, NotLumpableError
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 
+MOMENTS = 1 << 22  # entries of the products of reports that are written down
+
 
 class Evidence(ABC):
     """What reports say about the cells of a question: each report contributes t(report, cell) to
@@ -185,12 +187,22 @@ class CountEvidence(Evidence):
         return np.asarray(self.settled.inverse_squared(self.counts - expected))
 
     def _scattered(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
+        if math.prod(self.settled.outputs) ** 2 <= MOMENTS:
+            return self._by_moments(influence)
         rows = []
         for place in range(influence.shape[-1]):
             one = np.broadcast_to(influence[..., place, None], influence.shape)
             scattered = self.settled.scatter(one, influence)
             rows.append((self.total[..., None] * scattered).reshape(-1, len(influence.T)).sum(0))
         return np.array(rows)
+
+    def _by_moments(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
+        """All at once: Gᵀ E[tally tallyᵀ] G, less the squares of what is expected of each truth."""
+        number = influence.shape[-1]
+        flat = influence.reshape(-1, number)
+        expected = self.settled.adjoint(influence).reshape(-1, number)
+        mean = expected.T @ (self.total.reshape(-1, 1) * expected)
+        return np.asarray(flat.T @ self.settled.moments(self.total)[..., 0] @ flat - mean)
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         if self.exact:

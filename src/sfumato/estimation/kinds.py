@@ -129,18 +129,24 @@ class KindsFit:
         apart = theta[KINDS:].reshape(KINDS, -1) - self._held
         loss = float((off**2 / self.variance).sum() / 2 + (apart**2).sum() / (2 * LOOSE**2))
         told = kinds.shares[:, None] * products * push  # (kinds, n)
-        through = np.zeros((KINDS, len(self.singles) + 1))
-        for column in range(self.itemsets.shape[1]):
-            for kind in range(KINDS):
-                through[kind] += np.bincount(
-                    self.itemsets[:, column], told[kind], minlength=len(self.singles) + 1
-                )
+        through = np.bincount(*self._pushed(told), minlength=KINDS * (len(self.singles) + 1))
+        through = through.reshape(KINDS, -1)
         slope = through[:, :-1] * (1 - kinds.chances) + apart / LOOSE**2
         level = products @ push
         moved = theta[:KINDS] - np.log(SHARES)
         weight = kinds.shares * (level - kinds.shares @ level) + moved
         loss += float((moved**2).sum()) / 2
         return loss, np.concatenate([weight, slope.ravel()])
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:  # (KINDS · n · longest,)
+        """Where each item of each itemset stands among the chances of every kind."""
+        kinds = np.arange(KINDS)[:, None, None] * (len(self.singles) + 1)
+        return np.asarray((kinds + self.itemsets).ravel())
+
+    def _pushed(self, told: Floats) -> tuple[NDArray[np.intp], Floats]:
+        """What pushes each of these chances: that of every itemset with the item."""
+        return self._places, np.repeat(told.ravel(), self.itemsets.shape[1])
 
 
 def _uneven(singles: NDArray[Any], unevenness: float) -> Floats:  # (kinds, items)

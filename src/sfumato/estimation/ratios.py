@@ -113,7 +113,6 @@ class Posterior:
     supports: Floats  # (n, values)
     masses: Floats
     told: Floats  # (n,): what the reports said alone; nan where they said nothing
-    least: Floats | float = 0.0  # (n,): an error that is not gone below
     open_to: Floats | float = 0.0  # (n,): how far all may be off together, up or down
 
     @cached_property
@@ -123,21 +122,20 @@ class Posterior:
 
     @cached_property
     def stderr(self) -> Floats:
-        """How far the supports may be from that: as their law says, and as far as what is known of
-        others drew each away from its own reports, since it may be unlike the others.
+        """How far the supports may be from that: as their law says, which knows already how far it
+        drew each away from its own reports, and as far as all may be off together.
         """
         square = (self.supports**2 * self.masses).sum(axis=1) - self.mean**2
-        drawn = np.nan_to_num(self.mean - self.told)
-        own = np.maximum(np.sqrt(np.maximum(square, 0) + drawn**2), self.least)
-        return np.asarray(np.hypot(own, self.open_to))
+        # All would be off by one factor, and with them the law that they are drawn to: of a support
+        # that was drawn down, the part of it that is open stays the same.
+        told = np.where(self.told > self.mean, self.told, self.mean)
+        return np.asarray(np.sqrt(np.maximum(square, 0) + (self.open_to * self.mean / told) ** 2))
 
     def take(self, places: NDArray[np.integer]) -> Posterior:
         """Some of the supports."""
-        least, open_to = (
-            np.broadcast_to(each, self.told.shape)[places] for each in (self.least, self.open_to)
-        )
         told = self.told[places]
-        return Posterior(self.supports[places], self.masses[places], told, least, open_to)
+        open_to = np.broadcast_to(self.open_to, self.told.shape)[places]
+        return Posterior(self.supports[places], self.masses[places], told, open_to)
 
     def above(self, least: float) -> Floats:
         """How probable it is that each support reaches this."""

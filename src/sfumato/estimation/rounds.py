@@ -63,19 +63,10 @@ class Rounds:
 
     @cached_property
     def singles(self) -> Posterior:
-        """The support of every item; of those asked about by name, no error is below that of
-        their reports, for nobody asked after them for being like the others. Those whom later
-        rounds passed over are as the others are.
-        """
+        """The support of every item, as far as its reports and those of all others tell."""
         found = self._found_items
         known = self._law_of_items.known(np.ones(self.items), found.share, found.noise)
-        known = replace(known, open_to=found.open_to)
-        named = np.array([x[0] for e in self._direct for x in e.itemsets if len(x) == 1], np.intp)
-        if not self._direct:
-            return known
-        least, told = np.zeros(self.items), np.full(self.items, np.nan)
-        least[named], told[named] = np.sqrt(found.noise[named]), known.told[named]
-        return replace(known, least=least, told=told)
+        return replace(known, open_to=found.open_to)
 
     @cached_property
     def _law_of_items(self) -> Ratios:

@@ -197,6 +197,9 @@ class ItemSet(Mechanism):
             return stated
         return stated | {"candidates": [list(each) for each in self.candidates]}
 
+    def described(self) -> dict[str, Any]:
+        return {"candidates": list(self.labels)} if "candidates" in self.parameters() else {}
+
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         given = Received(parameters, "the parameters of item-set").fields()

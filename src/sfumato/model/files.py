@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.contrasts import Axes
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
@@ -25,7 +27,7 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, model_columns, tallies_of
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
-from sfumato.model.local import likelihood_over
+from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
 from sfumato.model.model import Model
 from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
@@ -34,6 +36,7 @@ from sfumato.observation import CellTally, Tally
 from sfumato.received import Received, slips_told
 
 MOST_COUNTS = 1 << 20
+MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else they are learned
 
 
 def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
@@ -66,7 +69,21 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             "steps": found.steps,
             "roughness": found.roughness,
         }
+    elif sum(map(_coefficients(model.reports), pairs_of(model.reports))) <= MOST_COEFFICIENTS:
+        data["pairs"] = [
+            {
+                "columns": list(axes),
+                "coefficients": [float(f"{value:.6g}") for value in found.theta],
+                "variance": found.variance,
+                "roughness": found.roughness,
+            }
+            for axes, found in model.pairs.items()
+        ]
     return data
+
+
+def _coefficients(reports: Reports) -> Callable[[Axes], int]:
+    return lambda axes: interactions_over(reports, axes, 2).size
 
 
 def _counts(model: Model) -> NDArray[Any]:
@@ -116,11 +133,40 @@ def model_from(given: Received, where: str) -> Model:
     if isinstance(mechanism, Ranges):
         asked = tuple(part.cells() for part in mechanism.private_reports)
         numbers = NumberReports(mechanism, _table(counts, CellTally(asked), where))
-        return NumberModel.of(numbers, fitted_to, _law(given, numbers, 2))
+        law, joined = _law(given, numbers, 2), _joined(given, numbers)
+        return NumberModel.of(numbers, fitted_to, law, joined)
     columns, public = model_columns(mechanism)
     reports = _reports(mechanism, columns, public, counts, where)
     order = given["order"].whole(2, 3)
-    return Model(mechanism, columns, reports, order, fitted_to, _law(given, reports, order))
+    law, joined = _law(given, reports, order), _joined(given, reports)
+    return Model(mechanism, columns, reports, order, fitted_to, law, joined)
+
+
+def _joined(given: Received, reports: Reports) -> dict[Axes, Joined] | None:
+    """What was learned of each pair of columns, where it was written down."""
+    if "pairs" not in given.fields():
+        return None
+    every = pairs_of(reports)
+    found = dict(_pair(each, reports) for each in given["pairs"].entries(len(every)))
+    if set(found) != set(every):
+        raise FileError(
+            f"{given.name} tells of {len(found)} pairs of columns where its release has "
+            f"{len(every)}",
+            hint="it was changed or cut short; fit it again",
+        )
+    return found
+
+
+def _pair(given: Received, reports: Reports) -> tuple[Axes, Joined]:
+    last = len(reports.shape) - 1
+    first, second = (part.whole(0, last) for part in given["columns"].entries(2))
+    axes = (first, second)
+    theta = np.array(given["coefficients"].numbers(MOST_COEFFICIENTS))
+    wanted = interactions_over(reports, axes, 2).size if first < second else 0
+    if theta.size != wanted:
+        raise FileError(f"{given.name} has {theta.size} coefficients where {wanted} are wanted")
+    variance, roughness = given["variance"].number(1e-9), given["roughness"].number(ROUGH, SMOOTH)
+    return axes, Joined(theta, variance, roughness)
 
 
 def _law(given: Received, reports: Reports, order: int) -> Fit | None:

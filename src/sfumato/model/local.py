@@ -4,9 +4,11 @@ all columns is too large to be written down.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +24,31 @@ def likelihood_over(reports: Reports, axes: Axes, order: int) -> Likelihood:
     this order.
     """
     public = sum(axis < reports.public for axis in axes)
+    family = LogLinear(interactions_over(reports, axes, order), reports.masses(axes[:public]))
+    return Likelihood.of(family, reports.measurements(axes))
+
+
+def interactions_over(reports: Reports, axes: Axes, order: int) -> Interactions:
+    """The interactions of these axes up to this order, those of public axes alone left out."""
+    public = sum(axis < reports.public for axis in axes)
     shape = tuple(reports.shape[axis] for axis in axes)
     ordered = tuple(reports.ordered[axis] for axis in axes)
     every = Interactions.up_to(shape, ordered, order)
-    kept = tuple(part for part in every.sets if part[-1] >= public)  # not of public axes alone
-    family = LogLinear(Interactions(shape, ordered, kept), reports.masses(axes[:public]))
-    return Likelihood.of(family, reports.measurements(axes))
+    return Interactions(shape, ordered, tuple(p for p in every.sets if p[-1] >= public))
+
+
+class Joined(NamedTuple):
+    """What was learned of two axes: where their law lies, and how far its coefficients may go."""
+
+    theta: Floats  # (size,)
+    variance: float  # of what joins them
+    roughness: float
+
+
+def pairs_of(reports: Reports) -> list[Axes]:
+    """Every pair of axes that has a private one."""
+    pairs = combinations(range(len(reports.shape)), 2)
+    return [pair for pair in pairs if pair[1] >= reports.public]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,22 +62,25 @@ class LocalFits:
     reports: Reports
     looser: float = 1.0
     tell: Telling = silent
+    known: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
 
     @cached_property
-    def pairs(self) -> dict[Axes, Fit]:
-        """The law of every pair of axes that has a private one."""
-        public, number = self.reports.public, len(self.reports.shape)
-        pairs = [pair for pair in combinations(range(number), 2) if pair[1] >= public]
+    def pairs(self) -> Mapping[Axes, Joined]:
+        """What is learned of every pair of axes that has a private one."""
+        if self.known is not None:
+            return self.known
+        pairs = pairs_of(self.reports)
         likelihoods = [likelihood_over(self.reports, pair, 2) for pair in pairs]
         fits = learn_together(likelihoods, self.tell)
-        return dict(zip(pairs, fits, strict=True))
+        found = [Joined(f.theta, float(f.variances[-1]), f.roughness) for f in fits]
+        return dict(zip(pairs, found, strict=True))
 
     def fit(self, axes: Axes) -> Fit:
         """The law of these axes."""
         likelihood = likelihood_over(self.reports, axes, 2)
         sets = likelihood.family.interactions.sets
         held = [tuple(axes[place] for place in part) for part in sets]
-        variances = [self.pairs[p].variances[-1] if len(p) == 2 else FIRST_ORDER for p in held]
+        variances = [self.pairs[p].variance if len(p) == 2 else FIRST_ORDER for p in held]
         start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
         found = refitted(likelihood, start, np.array(variances), roughness=self.roughness)
         return loosened(found, self.looser)
@@ -69,6 +93,5 @@ class LocalFits:
     def _known(self, part: Axes) -> Floats:
         """The coefficients of an axis, or of two together, in a pair that holds it."""
         pair = part if len(part) == 2 else next(pair for pair in self.pairs if part[0] in pair)
-        found = self.pairs[pair]
         own = tuple(pair.index(axis) for axis in part)
-        return found.theta[found.likelihood.family.interactions.places(own)]
+        return self.pairs[pair].theta[interactions_over(self.reports, pair, 2).places(own)]

@@ -21,7 +21,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence, far_out
 from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
-from sfumato.model.local import LocalFits, likelihood_over
+from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.reports import Reports
 from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
@@ -53,6 +53,7 @@ class Model(Source, Framed):
     order: int
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
+    joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
     _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
 
@@ -89,7 +90,12 @@ class Model(Source, Framed):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.looser, self.tell)
+        return LocalFits(self.reports, self.looser, self.tell, self.joined)
+
+    @property
+    def pairs(self) -> Mapping[Axes, Joined]:
+        """What is learned of every two columns, where laws are fitted set by set."""
+        return self._local.pairs
 
     @cached_property
     def law(self) -> Laplace:

@@ -32,6 +32,7 @@ from sfumato.model.model import Model
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
 OPEN = 0.5  # the largest error of a part
+SURE = 2.0  # standard errors above a share which it does not exceed
 DOUBT = 1.0  # of what the cells beside tell of where people lie within a cell, as its error
 WITHIN = "numbers that are independent within the cells asked about"
 
@@ -188,13 +189,19 @@ class NumberModel(Model):
 
     why_left_out: ClassVar[str] = "public, and no number asked about"
     looser: ClassVar[float] = 4.0
-    unheld: ClassVar[float] = 0.1
+    unheld: ClassVar[float] = 0.2
     reports: NumberReports
 
     @classmethod
-    def of(cls, reports: NumberReports, fitted_to: dict[str, Any], known: Any = None) -> Model:
+    def of(
+        cls,
+        reports: NumberReports,
+        fitted_to: dict[str, Any],
+        known: Any = None,
+        joined: Any = None,
+    ) -> Model:
         """The model of what was counted."""
-        return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known)
+        return cls(reports.mechanism, reports.columns, reports, 2, fitted_to, known, joined)
 
     @cached_property
     def dense(self) -> bool:
@@ -226,9 +233,15 @@ class NumberModel(Model):
         parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
         known = spread.shape[-1] - TRIALS - seen.shape[1]
         slanted = Slanted.of(law, parts)
-        moved, open_ = np.split(slanted.of_table(spread), [known], axis=-1)
+        moved, bends, alone = np.split(slanted.of_table(spread), [known, known + TRIALS], axis=-1)
+        open_ = np.concatenate([bends, _no_longer(alone, self._most(cells) / 2)], axis=-1)
         doubt = [DOUBT * slanted.slant[..., None], *_together(law, parts)]
-        columns = [moved, *_own(law, parts), *doubt, open_]
+        columns = [
+            moved,
+            *LawOfCells(law, spread, seen.shape[1], self.rows).own(parts),
+            *doubt,
+            open_,
+        ]
         evidence = LawEvidence(
             slanted.of_table(law[..., None])[..., 0] * self.rows,
             np.concatenate(columns, axis=-1) * self.rows,
@@ -237,6 +250,18 @@ class NumberModel(Model):
             seen.shape[1],
         )
         return Estimate(cells, self.rows, evidence)
+
+    def _most(self, cells: tuple[Cells, ...]) -> Floats:  # (*asked cells)
+        """The share that each asked cell may have by those of two numbers among its own: no more
+        people are in it than in any of these.
+        """
+        most = np.ones([part.size for part in cells])
+        for pair in combinations(range(len(cells)), 2) if len(cells) > 2 else ():
+            two = self._estimate(tuple(cells[place] for place in pair))
+            rest = [place for place in range(len(cells)) if place not in pair]
+            found = (two.value + SURE * two.stderr) / self.rows
+            most = np.minimum(most, np.expand_dims(found, rest))
+        return most
 
     def supposed(self, axes: Axes) -> str | None:
         found = super().supposed(axes)
@@ -286,6 +311,10 @@ def _spread_out(
     return WithinCells(*found)
 
 
+def _no_longer(rows: Floats, most: Floats) -> Floats:  # (..., n), (...) -> (..., n)
+    return rows * np.minimum(most / np.maximum(_length(rows), FAINT), 1.0)[..., None]
+
+
 def _length(rows: Floats) -> Floats:  # (..., n) -> (...)
     return np.asarray(np.sqrt((rows**2).sum(axis=-1)))
 
@@ -303,15 +332,32 @@ def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
     return table
 
 
-def _own(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
-    """How the counts move with what is not known of where each number lies within its cells."""
-    found = []
-    for axis, part in enumerate(parts):
-        others = [np.eye(law.shape[axis]) if p is part else p.inside for p in parts]
-        table = _within(law[..., None], others)[..., 0]
-        moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
-        found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))
-    return found
+@dataclass(frozen=True, eq=False)
+class LawOfCells:
+    """A law over cells, and columns whose products are its covariances, with as many bends and
+    columns of sight as `LawEvidence` has.
+    """
+
+    law: Floats  # (*cells)
+    spread: Floats  # (*cells, n)
+    sight: int
+    rows: int
+
+    def own(self, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
+        """How the counts move with what is not known of where each number lies within its cells:
+        by the people of the cells, and by those whom the law may not see there. Slopes do not show
+        the second, the product of two errors, where nobody seems to be.
+        """
+        found = []
+        for axis, part in enumerate(parts):
+            others = [np.eye(self.law.shape[axis]) if p is part else p.inside for p in parts]
+            people = _within(self.law[..., None], others)[..., 0]
+            counts, spread = people * self.rows, _within(self.spread, others) * self.rows
+            seen = LawEvidence(counts, spread, None, TRIALS, self.sight)
+            for table in (people, np.sqrt(seen.squares) / self.rows):
+                moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
+                found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))
+        return found
 
 
 def _together(law: Floats, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, 1) each

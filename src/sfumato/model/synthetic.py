@@ -14,11 +14,13 @@ from sfumato.bits import Bits
 from sfumato.channels.contrasts import Axes, Floats
 from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
 from sfumato.errors import ParameterError
+from sfumato.memory import check_room
 from sfumato.model.model import Model
 from sfumato.randomness import Keystream, drawing
 from sfumato.table import Table
 
 PARENTS = 3  # columns on which the next one may depend, where no law of all was fitted
+DRAWN = 8  # bytes of a cell, and of each number that it is drawn with
 MOST_CELLS = 2000  # of a column and those it depends on
 
 
@@ -37,6 +39,7 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
     """
     if rows < 1:
         raise ParameterError(f"rows={rows}; draw at least one record")
+    check_room(rows, DRAWN * (len(model.columns) + 4))
     draws = drawing(rng)
     cells = _jointly(model, rows, draws) if model.dense else _in_turn(model, rows, draws)
     domain = Domain(

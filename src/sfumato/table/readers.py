@@ -714,7 +714,8 @@ def _ragged(where: str, row: Any, delimiter: str) -> FileError:
     at = f"line {row.number} of {where}" if row.number else f"a line of {where}"
     return FileError(
         f"{at} has {row.actual_columns} fields where the header has {row.expected_columns}",
-        hint=f"a field that holds {DELIMITER_NAMES[delimiter]} needs quotes around it",
+        hint=f"a field that holds {DELIMITER_NAMES[delimiter]} needs quotes around it; baskets, a "
+        "line of names each, are read with --form lines",
         line=row.number,
     )
 

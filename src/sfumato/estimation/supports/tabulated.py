@@ -17,6 +17,9 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.supports.base import Floats, Integers, Measured
 from sfumato.telling import Telling, silent
 
+Errors = dict[tuple[int, ...], Floats]  # of the cells of some columns
+BLOCK = 1 << 22  # entries of the sums that are worked out together
+
 
 @dataclass(frozen=True, eq=False)
 class TabulatedSupports:
@@ -88,22 +91,40 @@ class TabulatedSupports:
         with_whole, with_rest = np.zeros((len(itemsets), size)), np.zeros((len(itemsets), size))
         if self.exact:
             return with_whole, with_rest
+        errors: Errors = {}
         for attributes, places in self._by_attributes(itemsets):
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
-            for place in places:
-                values = self._values[itemsets[place]]
-                indicators = self._indicators(estimate, values)
-                whole = np.broadcast_to(indicators[..., -1:], indicators.shape)
-                part = self._precision(estimate, indicators, attributes, values)
-                each = estimate.evidence.covariances(indicators, whole)
-                with_whole[place] = part * each / estimate.copies**2
-                each = estimate.evidence.covariances(indicators, indicators[..., ::-1])
-                with_rest[place] = part * part[::-1] * each / estimate.copies**2
+            step = max(1, BLOCK // (estimate.value.size * size))
+            for start in range(0, len(places), step):
+                block = places[start : start + step]
+                values = self._values[itemsets[block]]
+                found = self._crossed(estimate, attributes, values, errors)
+                with_whole[block], with_rest[block] = found
         return with_whole, with_rest
 
+    def _crossed(
+        self, estimate: Estimate, attributes: Integers, values: Integers, errors: Errors
+    ) -> tuple[Floats, Floats]:  # (itemsets, 2^k) each
+        """What `covariances` says of itemsets over the same columns."""
+        indicators = _indicators(estimate.value.shape, values)
+        flat = indicators.reshape(*estimate.value.shape, -1)
+        whole = np.broadcast_to(indicators[..., -1:], indicators.shape).reshape(flat.shape)
+        rest = indicators[..., ::-1].reshape(flat.shape)
+        part = self._precision(estimate, flat, attributes, values, errors)
+        with_whole, with_rest = (
+            estimate.evidence.covariances(flat, other).reshape(part.shape) / estimate.copies**2
+            for other in (whole, rest)
+        )
+        return part * with_whole, part * part[:, ::-1] * with_rest
+
     def _precision(
-        self, estimate: Estimate, indicators: Floats, attributes: Integers, values: Integers
-    ) -> Floats:  # (2^k,)
+        self,
+        estimate: Estimate,
+        indicators: Floats,
+        attributes: Integers,
+        values: Integers,
+        errors: Errors,
+    ) -> Floats:  # (itemsets, 2^k)
         """For each subset of an itemset, the variance of its own estimate as a share of that of the
         table's sum.
 
@@ -111,30 +132,39 @@ class TabulatedSupports:
         the better one and that is what is mined. An estimate of least variance is uncorrelated with
         what others are off from it, so its covariance with a cell is the sum's times this share.
         """
+        subsets = 1 << values.shape[1]
         if estimate.evidence.nested:
-            return np.ones(indicators.shape[-1])
-        sums = np.maximum(estimate.variances(indicators), 0.0)
-        own = np.zeros(len(sums))
-        for subset in range(1, len(sums)):
-            held = [place for place in range(len(values)) if subset >> place & 1]
-            alone = self.marginal([self.columns[attributes[place]] for place in held])
-            own[subset] = alone.stderr[tuple(values[held])] ** 2
-        return np.divide(own, sums, out=np.ones(len(sums)), where=sums > 0).clip(0.0, 1.0)
+            return np.ones((len(values), subsets))
+        sums = np.maximum(estimate.variances(indicators), 0.0).reshape(-1, subsets)
+        own = np.zeros(sums.shape)
+        for subset in range(1, subsets):
+            held = [place for place in range(values.shape[1]) if subset >> place & 1]
+            table = self._errors_of(tuple(attributes[held].tolist()), errors)
+            own[:, subset] = table[tuple(values[:, held].T)] ** 2
+        return np.divide(own, sums, out=np.ones(sums.shape), where=sums > 0).clip(0.0, 1.0)
 
-    def _indicators(self, estimate: Estimate, cells: Integers) -> Floats:  # (*table, 2^k)
-        """For each subset of the itemset, 1 in the cells of the table where all of the subset's
-        items hold.
-        """
-        shape, subsets = estimate.value.shape, np.arange(1 << len(cells))
-        weights = np.ones((*shape, len(subsets)))
-        for position, cell in enumerate(cells):
-            axis = np.ones((shape[position], len(subsets)))
-            axis[:, subsets >> position & 1 == 1] = 0
-            axis[cell] = 1
-            weights *= axis.reshape(
-                [shape[position] if other == position else 1 for other in range(len(shape))] + [-1]
-            )
-        return weights
+    def _errors_of(self, attributes: tuple[int, ...], errors: Errors) -> Floats:
+        """The error of each cell of some columns, worked out once."""
+        if attributes not in errors:
+            errors[attributes] = self.marginal([self.columns[a] for a in attributes]).stderr
+        return errors[attributes]
+
+
+def _indicators(
+    shape: tuple[int, ...], values: Integers
+) -> Floats:  # (itemsets, k) -> (*table, itemsets, 2^k)
+    """For each subset of an itemset, 1 in the cells of the table where all of the subset's items
+    hold.
+    """
+    number, subsets = len(values), np.arange(1 << len(shape))
+    weights = np.ones((*shape, number, len(subsets)))
+    for position, size in enumerate(shape):
+        axis = np.ones((size, number, len(subsets)))
+        axis[:, :, subsets >> position & 1 == 1] = 0
+        axis[values[:, position], np.arange(number)] = 1
+        others = [size if other == position else 1 for other in range(len(shape))]
+        weights *= axis.reshape(*others, number, len(subsets))
+    return weights
 
 
 def _item_names(part: Cells) -> tuple[str, ...]:
