@@ -312,7 +312,40 @@ WRONG = {
     "category": lambda: sf.Category("smoker", 3),
     "cuts": lambda: sf.Numeric("age", 0, 99, cuts=30),
     "domain": lambda: sf.Domain(["smoker"]),
+    "seed": lambda: sf.seeded(None),
+    "seed of no number": lambda: sf.seeded(math.inf),
+    "read schema": lambda: sf.read({"a": ["x", "y"]}, "schema.toml"),
+    "sample rows": lambda: sf.sample(results()["Model"], "ten"),
+    "sample a release": lambda: sf.sample(results()["Release"], 10),
+    "save a list": lambda: sf.save_model(BASKETS, "baskets.json"),
+    "fit a list": lambda: sf.fit_release(BASKETS),
+    "errors of lists": lambda: sf.itemset_errors(BASKETS, BASKETS),
+    "plan guarantee": lambda: sf.plan_release(PEOPLE, 9, guarantee="gamma 19"),
+    "plan domain": lambda: sf.plan_release(None, 9, guarantee=sf.Guarantee(19)),
+    "pram gamma": lambda: sf.pram(OWNED, "ill", gamma=math.inf),
+    "perturb copies beyond reason": lambda: sf.perturb(TRUTH, gamma=19, copies=10**30),
 }
+
+
+MISSPELT = {
+    "perturb": lambda: sf.perturb(TRUTH, gama=19),
+    "plan": lambda: sf.plan(PEOPLE, 9, gama=19),
+    "query": lambda: sf.query(TRUTH, "SELECT COUNT(*) FROM t", metod="em"),
+    "fit": lambda: sf.fit(results()["Release"], ordr=2),
+    "audit": lambda: sf.audit(results()["Release"], results()["Exact"], oder=None),
+    "identify": lambda: sf.identify(OWNED, confidental="ill"),
+    "swap": lambda: sf.swap(OWNED, 0.2, confidental="ill"),
+    "suppress": lambda: sf.suppress(OWNED, 2, key=["ill"]),
+    "pram": lambda: sf.pram(OWNED, "ill", gama=19),
+    "hide": lambda: sf.hide(BASKETS, [[EVIL]], min_cout=3),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_argument_is_told_with_its_near_miss(name: str) -> None:
+    with pytest.raises(sf.SfumatoError, match=rf"^{name} has no option .*did you mean") as told:
+        MISSPELT[name]()
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("name", WRONG)

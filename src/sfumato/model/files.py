@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sfumato.channels.contrasts import Axes
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells
-from sfumato.errors import FileError, Unanswerable
+from sfumato.errors import FileError, Unanswerable, check_kind
 from sfumato.files import write_whole
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
@@ -41,6 +41,8 @@ MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else
 
 def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write a model; `open_model` reads it back."""
+    check_kind("model", model, (Model, NumberModel), "a model, as sf.fit makes")
+    check_kind("path", path, (str, Path), "the name of a file")
     text = json.dumps(model_to_dict(model), separators=(",", ":"))
     try:
         write_whole(Path(path), text.encode(), force=force)

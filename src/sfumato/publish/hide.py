@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
-from sfumato.errors import DataError, ParameterError, SfumatoError
+from sfumato.errors import DataError, ParameterError, SfumatoError, spelt
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
@@ -251,6 +251,7 @@ class _Hiding:
             )
 
 
+@spelt
 def hide(
     baskets: Any,
     patterns: Any,

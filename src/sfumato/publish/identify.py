@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spelt
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
@@ -166,6 +166,7 @@ class Identification(Framed):
         }
 
 
+@spelt
 def identify(
     data: Any,
     *,

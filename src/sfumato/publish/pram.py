@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spelt
 from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -190,6 +190,7 @@ class PramRelease(Framed):
         write_records(self.table, path, force=force)
 
 
+@spelt
 def pram(
     data: Any,
     columns: str | Sequence[str],
@@ -222,6 +223,8 @@ def pram(
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
+    if gamma is not None and not np.isfinite(float(gamma)):
+        raise ParameterError(f"gamma={gamma} promises nothing", hint="19 is usual")
     microdata = _microdata(data, columns, within, bins, nulls)
     names = [column.name for column in microdata.confidential]
     strata = [column for column in microdata.keys if column.name in _listed(within)]
