@@ -181,7 +181,7 @@ def privacy_curve(
     """How the error of what is asked falls as epsilon grows, for every mechanism: what
     `plots.error_by_privacy` draws.
     """
-    _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
+    _check(domain, rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     errors = {
