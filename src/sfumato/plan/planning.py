@@ -16,6 +16,7 @@ from sfumato.errors import (
     ParameterError,
     PrivacyError,
     SfumatoError,
+    check_kind,
     listing,
     near_miss,
 )
@@ -71,7 +72,7 @@ def plan_release(
     >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
     'gamma-diagonal'
     """
-    _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
+    _check(domain, rows, guarantee, wanted_error, at_support, purpose, rho1)
     _check_pairs(pairs)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
@@ -180,7 +181,7 @@ def privacy_curve(
     """How the error of what is asked falls as epsilon grows, for every mechanism: what
     `plots.error_by_privacy` draws.
     """
-    _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
+    _check(domain, rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     errors = {
@@ -424,6 +425,7 @@ def _check_pairs(pairs: Any) -> None:
 
 
 def _check(
+    domain: Domain,
     rows: int,
     guarantee: Guarantee | None,
     wanted_error: float | None,
@@ -431,6 +433,9 @@ def _check(
     purpose: str,
     rho1: float,
 ) -> None:
+    check_kind("domain", domain, Domain, "an sf.Domain")
+    if guarantee is not None:
+        check_kind("guarantee", guarantee, Guarantee, "an sf.Guarantee, such as sf.Guarantee(19)")
     check_count("rows", rows, least=1)
     check_strictly_between("at_support", at_support)
     check_strictly_between("rho1", rho1)
