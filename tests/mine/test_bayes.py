@@ -10,12 +10,15 @@ import pytest
 
 import sfumato as sf
 from sfumato.datasets.loaders import health
-from sfumato.domain import Category, Domain, Items
+from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mine.bayes import NaiveBayes, noise_factor
 from sfumato.mine.reconstructed import Reconstructed, by_class
+from sfumato.mine.tree import DecisionTree
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
 DOMAIN = Domain(
@@ -254,3 +257,24 @@ def test_reports_that_are_no_whole_number_of_people_are_refused() -> None:
     assert len(classifier.predict_proba(reports)) == 60
     with pytest.raises(sf.SfumatoError, match="179 reports are no whole number of people"):
         classifier.predict_proba(reports.slice(0, 179))
+
+
+@pytest.mark.parametrize("classifier", [NaiveBayes, DecisionTree])
+def test_a_public_column_with_too_small_a_group_is_left_out_and_said(classifier) -> None:
+    """One person alone in a town once kept a release from being learned from at all."""
+    rng = np.random.default_rng(2)
+    wide = tuple(map(str, range(9)))
+    town = Category("town", ("north", "south", "isle"), public=True)
+    age = Numeric("age", 0, 99, cuts=(50,), public=True)
+    domain = Domain((Category("y", wide), Category("a", wide), town, age))
+    y = rng.integers(0, 9, 20_000)
+    a = np.where(rng.random(20_000) < 0.7, y, rng.integers(0, 9, 20_000))
+    lives = np.where(np.arange(20_000) < 1, 2, rng.integers(0, 2, 20_000))
+    old = np.where(np.arange(20_000) < 1, 99, rng.integers(0, 90, 20_000))
+    table = Table(domain, tuple(column.astype(np.uint8) for column in (y, a, lives, old)))
+    release = perturb(table, Questionnaire.promising(Guarantee(3), domain), seeded(1))
+    model = classifier("y").fit(release)
+    assert model.notes_[0].endswith("too few people were asked in some group of theirs: town")
+    assert list(model.feature_names_in_) == ["a", "age"]
+    found = model.predict({"a": [wide[4]], "age": [20]})
+    assert classifier is DecisionTree or found[0] == "4"

@@ -83,7 +83,7 @@ class Classifier(ABC):
         )
         self.n_features_in_ = len(problem.features)
         self._domain, self._target_cells = problem.source.domain, problem.target
-        self.notes_, self._progress = (), progress
+        self.notes_, self._progress = problem.notes, progress
         self._learn(problem)
         self._progress = None
         return self

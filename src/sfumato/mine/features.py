@@ -17,12 +17,13 @@ from sfumato.errors import (
     DataError,
     ParameterError,
     SchemaError,
+    Unanswerable,
     listing,
     near_miss,
 )
 from sfumato.estimation.adjust import project_simplex
 from sfumato.estimation.estimate import Estimate
-from sfumato.source import Exact, Release, Source, source_of
+from sfumato.source import Exact, Release, Source, default_cells, source_of
 from sfumato.table import Table
 
 FINE_CELLS = 1 << 10  # cells of a number from which its bins are chosen
@@ -72,6 +73,7 @@ class Problem:
     target: Cells
     features: tuple[Feature, ...]
     tables: tuple[Estimate, ...]  # feature × target, one a feature
+    left_out: tuple[str, ...] = ()  # columns whose tables the reports do not determine
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -85,12 +87,19 @@ class Problem:
         source = as_source(source)
         classes = _classes(source, target)
         names = _feature_names(source.domain, target, features)
-        grids = [_fine_cells(source.domain, name) for name in names]
-        fine = source.marginals([(grid, classes) for grid in grids])
-        tables = [_binned(estimate, most_cells) for estimate in fine]
+        tables = [_binned(estimate, most_cells) for estimate in _tables(source, names, classes)]
         _check_classes(tables[0], target)
         found = tuple(Feature(table.cells[0], _margin(table)) for table in tables)
-        return cls(source, classes, found, tuple(tables))
+        left_out = tuple(name for name in names if name not in {part.name for part in found})
+        return cls(source, classes, found, tuple(tables), left_out)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the features before anything is learned."""
+        if not self.left_out:
+            return ()
+        why = "too few people were asked in some group of theirs"
+        return (f"left out, for {why}: {listing(self.left_out)}",)
 
 
 def as_source(source: Any) -> Source:
@@ -154,6 +163,45 @@ def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) 
     if not names:
         raise SchemaError(f"there is no column to predict '{target}' from")
     return names
+
+
+def _tables(source: Source, names: Sequence[str], classes: Cells) -> list[Estimate]:
+    """Each feature by class, from one scan; each on its own where one cannot be told so, for a
+    public number may have more values than there are groups of people whose classes are known.
+    """
+    grids = [_fine_cells(source.domain, name) for name in names]
+    try:
+        return _told(source.marginals([(grid, classes) for grid in grids]))
+    except Unanswerable as error:
+        found = [_table(source, name, classes) for name in names]
+        tables = [table for table in found if table is not None]
+        if not tables:
+            raise error
+        return tables
+
+
+def _table(source: Source, name: str, classes: Cells) -> Estimate | None:
+    """A feature by class, as fine as can be told; nothing where it cannot."""
+    for grid in (_fine_cells(source.domain, name), _own_cells(source.domain, name)):
+        try:
+            return _told([source.marginal([grid, classes])])[0]
+        except Unanswerable:
+            continue
+    return None
+
+
+def _told(tables: list[Estimate]) -> list[Estimate]:
+    """The tables, once it is known that their reports determine them."""
+    for table in tables:
+        _ = table.value
+    return tables
+
+
+def _own_cells(domain: Domain, name: str) -> Cells:
+    """The cells that the schema has of a column; a number without cuts as fine as can be."""
+    attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
+    uncut = isinstance(attribute, Numeric) and not attribute.cuts
+    return _fine_cells(domain, name) if uncut else default_cells(domain, name)
 
 
 def _fine_cells(domain: Domain, name: str) -> Cells:

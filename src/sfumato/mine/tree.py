@@ -320,7 +320,7 @@ class DecisionTree(Classifier):
         tree = grow(problem, self._rule, self.max_depth, self._progress)
         self.tree_ = replace(tree, root=pruned(tree.root)) if self.prune else tree
         if self.tree_.root.split is None:
-            self.notes_ = (
+            self.notes_ += (
                 f"no split is significant in {problem.source.rows:,} rows under this noise; "
                 f"every record is labelled '{self.classes_[self.tree_.root.label]}'",
             )

@@ -14,6 +14,7 @@ from sfumato.channels.contrasts import Axes, Floats
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
+from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of, usual_evidence
@@ -77,6 +78,7 @@ class Answers:
     questions: tuple[Question, ...]
     counts: Floats  # (*public cells, questions, answers)
     _kept: dict[tuple[int, Axes], Floats] = field(default_factory=dict, init=False, repr=False)
+    _unbiased: dict[Axes, Floats | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def people(self) -> float:
@@ -100,9 +102,19 @@ class Answers:
             for own, question in zip(bits, self.questions, strict=True)
         ]
 
-    def measurements(self, axes: Axes) -> tuple[Measurement, ...]:
-        wanted, found = sum(1 << axis for axis in axes), []
-        pooled: dict[tuple[int, int], list[int]] = {}  # questions that say the same of the axes
+    def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
+        """What questions say of these axes. Folded ones that hold others too say nothing of them
+        alone, and much by least squares over all questions: where that is known, it is all.
+        """
+        wanted = sum(1 << axis for axis in axes)
+        beyond = any(folded and own & wanted not in (0, own) for own, _, folded in self._asked)
+        whole = self._reconstructed(axes) if beyond else None
+        return self._answered(axes, wanted) if whole is None else (whole,)
+
+    def _answered(self, axes: Axes, wanted: int) -> tuple[Measurement, ...]:
+        """The answers to questions about these axes, as bits, those together that say the same."""
+        found = []
+        pooled: dict[tuple[int, int], list[int]] = {}
         for number, (own, answers, folded) in enumerate(self._asked):
             inside = own & wanted
             if folded and inside == own:
@@ -112,6 +124,17 @@ class Answers:
         for (inside, _), numbers in pooled.items():
             found.append(self._measured(axes, inside, numbers))
         return tuple(found)
+
+    def _reconstructed(self, axes: Axes) -> Reconstruction | None:
+        """The shares of the cells of these axes by least squares over all questions."""
+        fixed = self.unbiased(axes)
+        if fixed is None:
+            return None
+        counts = self._least_squares(axes).total.ravel()
+        share = clip_and_scale(counts, 1.0)
+        chance = (np.diag(share) - np.outer(share, share)) / self.people
+        every = tuple(range(len(axes)))
+        return Reconstruction(every, counts / self.people, fixed + chance, self.people)
 
     @cached_property
     def _all_people(self) -> Floats:  # (questions, answers)
@@ -126,17 +149,24 @@ class Answers:
         ones that hold more than these axes speak there too. Beside public columns it would be
         solved within each of their cells, for every question anew: minutes of mining.
         """
-        if axes[0] < self.public or not self.held(axes):
+        cells = math.prod(self.shape[axis] for axis in axes)
+        if axes[0] < self.public or cells > RECONSTRUCTED or not self.held(axes):
             return None
+        if axes not in self._unbiased:
+            evidence = self._least_squares(axes)
+            try:
+                found = evidence.cell_covariance(np.arange(cells)) / self.people**2
+            except Unanswerable:  # too few people were asked
+                found = None
+            self._unbiased[axes] = found
+        return self._unbiased[axes]
+
+    def _least_squares(self, axes: Axes) -> CountEvidence:
         own = tuple(axis - self.public for axis in axes)
         sizes = tuple(self.shape[axis] for axis in axes)
         every = np.arange(math.prod(sizes))
         channel = Questions(self._system.about(own), own, every, sizes)
-        evidence = CountEvidence(self._all_people, channel)
-        try:
-            return evidence.cell_covariance(every) / self.people**2
-        except Unanswerable:  # too few people were asked
-            return None
+        return CountEvidence(self._all_people, channel)
 
     def _measured(
         self,
