@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("lazy",),
     ("errors",),
-    ("interruption", "memory", "printable", "received", "telling"),
+    ("glance", "interruption", "memory", "printable", "received", "telling"),
     ("address",),
     ("files", "notebook", "plots"),
     ("bits",),

@@ -1,6 +1,10 @@
 """Every result shows itself in a notebook: its numbers, and nothing that a label smuggles in."""
 
 import json
+import math
+import re
+import subprocess
+import sys
 from functools import cache
 from html.parser import HTMLParser
 
@@ -9,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.glance import around, spans
 from sfumato.notebook import MOST_LINES, html_table
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -33,6 +38,10 @@ TRUTH = Table(
 )
 
 
+TABLE = {"table", "thead", "tbody", "tr", "th", "td", "p", "b"}
+TAGS = TABLE | {"svg", "path", "circle"}
+
+
 class Read(HTMLParser):
     """The cells of a page and its tags."""
 
@@ -41,11 +50,16 @@ class Read(HTMLParser):
         self.cells: list[str] = []
         self.tags: set[str] = set()
         self.open: list[str] = []
+        self.dots: list[float] = []
+        self.seen: list[str] = []
         self.feed(html)
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.open.append(tag)
+        told = dict(attrs)
+        self.dots += [float(told["cx"])] if tag == "circle" else []
+        self.seen += [told["aria-label"]] if tag == "svg" else []
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -61,7 +75,7 @@ def release() -> sf.Release:
 
 def shown(result: object) -> Read:
     read = Read(result._repr_html_())
-    assert read.open == [] and read.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "b"}
+    assert read.open == [] and read.tags <= TAGS
     assert "\u202e" not in "".join(read.cells)
     return read
 
@@ -129,6 +143,47 @@ def test_owners_see_what_was_done() -> None:
     baskets = [["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2
     hidden = sf.hide(baskets, ["tea milk"], min_count=3)
     assert "entries removed" in shown(hidden).cells
+
+
+PICTURED = ("Estimate", "Answer", "CubeResult", "Itemsets", "Rules", "Plan", "HideReport")
+
+
+@pytest.mark.parametrize("name", (*PICTURED, "PramReport"))
+def test_numbers_stand_beside_a_small_picture_of_them(name: str) -> None:
+    read = shown(results()[name])
+    assert len(read.seen) == len(read.dots) > 0 and all(read.seen)
+    assert all(0 <= dot <= 150 for dot in read.dots)
+
+
+def test_the_pictures_are_true_to_scale(release: sf.Release) -> None:
+    found = release.marginal(["smoker", "town"])
+    value, dots = found.value.ravel(), np.array(shown(found).dots)
+    slope, foot = np.polyfit(value, dots, 1)
+    np.testing.assert_allclose(dots, foot + slope * value, atol=0.06)  # one axis for all lines
+    low, high = (value + side * 1.96 * found.stderr.ravel() for side in (-1, 1))
+    html = found._repr_html_()
+    for ends in zip(*(foot + slope * end for end in (low, high)), strict=True):
+        assert min(abs(start - ends[0]) + abs(stop - ends[1]) for start, stop in lines(html)) < 0.2
+
+
+def lines(html: str) -> list[tuple[float, float]]:
+    """Where the drawn intervals begin and end."""
+    found = re.findall(r'd="M([\d.-]+) 7H([\d.-]+)', html)
+    return [(float(start), float(stop)) for start, stop in found]
+
+
+def test_what_is_undefined_is_not_drawn() -> None:
+    known, unknown = spans([(2.0, 1.0, 3.0), (math.nan, 0.0, 1.0)])
+    assert "<circle" in known and unknown == ""
+    assert spans(around([1.0, 2.0], [math.inf, 0.5]))[0] == ""
+    (alone,) = spans(around([2.0], [math.nan]))
+    assert 'aria-label="2"' in alone
+
+
+def test_looking_at_a_result_loads_no_drawing_library() -> None:
+    look = "import sfumato as sf, sys; sf.Answer(3.0, 1.0)._repr_html_(); print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert "matplotlib" not in ended.stdout.split()
 
 
 def test_long_tables_are_cut_and_say_so() -> None:
@@ -257,7 +312,40 @@ WRONG = {
     "category": lambda: sf.Category("smoker", 3),
     "cuts": lambda: sf.Numeric("age", 0, 99, cuts=30),
     "domain": lambda: sf.Domain(["smoker"]),
+    "seed": lambda: sf.seeded(None),
+    "seed of no number": lambda: sf.seeded(math.inf),
+    "read schema": lambda: sf.read({"a": ["x", "y"]}, "schema.toml"),
+    "sample rows": lambda: sf.sample(results()["Model"], "ten"),
+    "sample a release": lambda: sf.sample(results()["Release"], 10),
+    "save a list": lambda: sf.save_model(BASKETS, "baskets.json"),
+    "fit a list": lambda: sf.fit_release(BASKETS),
+    "errors of lists": lambda: sf.itemset_errors(BASKETS, BASKETS),
+    "plan guarantee": lambda: sf.plan_release(PEOPLE, 9, guarantee="gamma 19"),
+    "plan domain": lambda: sf.plan_release(None, 9, guarantee=sf.Guarantee(19)),
+    "pram gamma": lambda: sf.pram(OWNED, "ill", gamma=math.inf),
+    "perturb copies beyond reason": lambda: sf.perturb(TRUTH, gamma=19, copies=10**30),
 }
+
+
+MISSPELT = {
+    "perturb": lambda: sf.perturb(TRUTH, gama=19),
+    "plan": lambda: sf.plan(PEOPLE, 9, gama=19),
+    "query": lambda: sf.query(TRUTH, "SELECT COUNT(*) FROM t", metod="em"),
+    "fit": lambda: sf.fit(results()["Release"], ordr=2),
+    "audit": lambda: sf.audit(results()["Release"], results()["Exact"], oder=None),
+    "identify": lambda: sf.identify(OWNED, confidental="ill"),
+    "swap": lambda: sf.swap(OWNED, 0.2, confidental="ill"),
+    "suppress": lambda: sf.suppress(OWNED, 2, key=["ill"]),
+    "pram": lambda: sf.pram(OWNED, "ill", gama=19),
+    "hide": lambda: sf.hide(BASKETS, [[EVIL]], min_cout=3),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_argument_is_told_with_its_near_miss(name: str) -> None:
+    with pytest.raises(sf.SfumatoError, match=rf"^{name} has no option .*did you mean") as told:
+        MISSPELT[name]()
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("name", WRONG)

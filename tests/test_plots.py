@@ -120,6 +120,21 @@ def test_lines_that_run_together_stay_in_sight() -> None:
     assert widths == sorted(widths, reverse=True) and len(set(widths)) == 3
 
 
+def test_a_line_below_another_is_wider_only_where_they_run_together() -> None:
+    names = ("alone", "inversion", "iterative")
+    values = ([9.0, 8.0, 7.0], [1.0, 2.0, 3.0], [1.5, 2.0, 3.01])
+    lines = [plots.Series(*pair) for pair in zip(names, values, strict=True)]
+    axes = plots.curves([1, 2, 3], lines, across="", up="")
+    alone, below, above = (line.lines[0].get_linewidth() for line in axes.containers)
+    assert below > above == alone
+
+
+def test_a_cost_of_nothing_is_drawn_from_zero() -> None:
+    nothing = [plots.Series(name, [0.0, 0.0]) for name in ("a", "b")]
+    (axes,) = plots.trade_off([0.1, 0.2], {"cost": nothing}, across="p")
+    assert axes.get_ylim()[0] == 0
+
+
 def test_no_two_lines_look_the_same() -> None:
     axes = plots.curves([1], [plots.Series(str(n), [n]) for n in range(12)], across="", up="")
     looks = {
@@ -210,6 +225,8 @@ def test_error_by_privacy_is_on_logarithmic_axes() -> None:
 
 def test_risk_shows_before_and_after_with_figures() -> None:
     axes = rendered(plots.risk(["unique", "collective"], [1200, 40], [3, 0]))
+    own = plots.risk(["age"], [3], [1], called=("with", "without"))
+    assert [text.get_text() for text in own.get_legend().get_texts()] == ["with", "without"]
     assert [bar.get_height() for bar in axes.patches] == [1200, 40, 3, 0]
     assert [text.get_text() for text in axes.texts] == ["1,200", "40", "3", "0"]
 

@@ -4,10 +4,15 @@ would do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONG_WORD = 80  # letters; a longer word is cut short in messages, and has no near miss
 MOST_COMPARED = 5000  # words that a near miss is looked for among
@@ -116,6 +121,39 @@ class MissingExtraError(SfumatoError, ImportError):
 
 class ConvergenceWarning(UserWarning):
     """An iteration stopped before it reached its stated tolerance."""
+
+
+def check_kind(name: str, value: object, kind: type | tuple[type, ...], wanted: str) -> None:
+    """Raise unless an argument is of a kind that will do; `wanted` says what would.
+
+    >>> check_kind("rows", "many", int, "a whole number")
+    Traceback (most recent call last):
+    sfumato.errors.ParameterError: rows='many' will not do; give a whole number
+    """
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        shown = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+        raise ParameterError(f"{name}={shown[:LONG_WORD]} will not do", hint=f"give {wanted}")
+
+
+def spelt(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says in our words where an argument is called as none of its own is.
+
+    >>> spelt(lambda rows: rows)(row=3)
+    Traceback (most recent call last):
+    sfumato.errors.ParameterError: <lambda> has no option 'row' (rows); did you mean 'rows'?
+    """
+    known = inspect.signature(function).parameters
+    free = any(each.kind is each.VAR_KEYWORD for each in known.values())
+
+    @wraps(function)
+    def called(*given: P.args, **named: P.kwargs) -> R:
+        for name in named if not free else ():
+            if name not in known:
+                what = f"{function.__name__} has no option '{name}' ({listing(known, most=20)})"
+                raise ParameterError(what, hint=near_miss(name, known))
+        return function(*given, **named)
+
+    return called
 
 
 def near_miss(word: object, known: Iterable[str]) -> str | None:

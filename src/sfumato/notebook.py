@@ -1,6 +1,6 @@
 """Notebook: results as small HTML tables where they are looked at, and as frames where they go on.
 
-Every label is escaped: it comes from a file, and files may hold anything.
+Every label is escaped: it comes from a file, and files may hold anything. Only a `Glance` is not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from sfumato.errors import MissingExtraError
+from sfumato.glance import Glance
 from sfumato.printable import json_number, plain
 
 MOST_LINES = 40  # of a table in a notebook
@@ -129,4 +130,4 @@ def _json_value(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return escape(plain(str(value)))
+    return value if isinstance(value, Glance) else escape(plain(str(value)))

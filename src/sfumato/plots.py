@@ -305,10 +305,11 @@ def trade_off(
     with _style():
         figure, grid = _stacked(len(panels))
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
-            _lines(place, places, lines, stacked=True)
+            _lines(place, places, lines)
             place.set_title(title)
             place.margins(y=0.1)
-            place.set_ylim(bottom=min(0.0, place.get_ylim()[0]))
+            if all(np.nanmin(line.value, initial=0.0) >= 0 for line in lines):
+                place.set_ylim(bottom=0.0)  # no cost is below nothing
         grid[-1].set_xlabel(across)
         _legend_of_panels(figure, grid)
     return grid
@@ -369,6 +370,7 @@ def risk(
     *,
     quantity: str = "records at risk",
     stderr: ArrayLike | None = None,
+    called: tuple[str, str] = ("before", "after"),
     axes: Axes | None = None,
 ) -> Axes:
     """Paired bars: each risk before the release and after it, with the figures written on them and
@@ -376,14 +378,14 @@ def risk(
     one below the other, so that a narrow screen can hold them.
     """
     sideways = len(labels) > UPRIGHT or _slanted(labels, WIDTH - 1)
-    pairs = (("before", before, TRUTH), ("after", after, BLUE))
+    pairs = tuple(zip(called, (before, after), (TRUTH, BLUE), strict=True))
     with _style():
         axes, _ = _on(axes, WIDTH, 1.1 + 0.55 * len(labels) if sideways else 3.4)
         for shift, (name, values, colour) in zip((-0.2, 0.2), pairs, strict=True):
             heights = _column(name, values, labels)
             places = np.arange(len(labels)) + shift
             draw = axes.barh if sideways else axes.bar
-            told = stderr if name == "after" else None
+            told = stderr if name == called[1] else None
             reach = _whiskers(told, labels, sideways)
             bars = draw(places, heights, 0.38, color=colour, label=name, **reach)
             axes.bar_label(
@@ -627,11 +629,9 @@ def _points(
     )
 
 
-def _lines(
-    axes: Axes, places: Sequence[float], lines: Iterable[Series], *, stacked: bool = False
-) -> None:
-    """The lines with their error bars; stacked, the earlier ones are drawn wider, so that lines
-    that run together all stay in sight.
+def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None:
+    """The lines with their error bars; where lines run together the earlier ones are drawn wider,
+    so that all stay in sight.
     """
     drawn = list(lines)
     for number, line in enumerate(drawn):
@@ -642,12 +642,18 @@ def _lines(
             "marker": MARKERS[number % len(MARKERS)],
             "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
         }
-        if stacked:
-            behind = len(drawn) - 1 - number
-            look |= {"linewidth": 1.8 + 1.8 * behind, "markersize": 5.5 + 2.2 * behind}
+        behind = sum(_run_together(line, later) for later in drawn[number + 1 :])
+        look |= {"linewidth": 1.8 + 1.8 * behind, "markersize": 5.5 + 2.2 * behind}
         axes.errorbar(
             places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look
         )
+
+
+def _run_together(line: Series, other: Series) -> bool:
+    """Whether one line hides the other at a third of the places or more."""
+    first, second = (np.asarray(each.value, dtype=float) for each in (line, other))
+    near = np.isclose(first, second, rtol=0.02, atol=1e-12)
+    return bool(near.sum() * 3 >= max(1, np.isfinite(first).sum()))
 
 
 def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:

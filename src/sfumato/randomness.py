@@ -8,12 +8,13 @@ import hashlib
 import hmac
 import os
 import threading
+from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, check_kind
 
 CHUNK = (
     1 << 15
@@ -214,6 +215,7 @@ def seeded(seed: int) -> Keystream:
     """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is
     marked as not private.
     """
+    check_kind("seed", seed, Integral, "a whole number")
     return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
 
 

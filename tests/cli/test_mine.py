@@ -139,7 +139,7 @@ def test_pictures_and_files(folder, tmp_path):
     [
         (["--min-support", 0], "min_support=0"),
         (["--min-support", 1.5], "min_support=1.5"),
-        ([], "say what is frequent"),
+        ([], "say what is frequent: --min-support, --min-count or --top"),
         (["--min-support", 0.1, "--min-count", 5], "not both"),
         (["--min-support", 0.1, "--maximal", "--closed"], "not both"),
         (["--min-support", 0.1, "--truth", "nowhere.csv"], "nowhere.csv"),

@@ -773,3 +773,20 @@ def test_a_group_is_called_by_its_keys_and_not_by_its_estimates():
     sql = "SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) ORDER BY sex"
     found = query(Exact(table), sql)
     assert [found.labels_of(row) for row in found.rows] == [["f"], ["m"], ["all"]]
+
+
+def test_a_text_that_was_read_is_not_read_again_and_asks_the_same(truth, monkeypatch):
+    source = Exact(truth)
+    first = [answers(source, sql) for sql in QUERIES]
+    monkeypatch.setattr("sqlglot.parse", None)  # whoever reads a text again fails
+    assert [answers(source, sql) for sql in QUERIES[-40:]] == first[-40:]
+
+
+def test_a_number_grouped_by_value_says_how_a_release_groups_it(truth, database):
+    found = query(Exact(truth), "SELECT age, COUNT(*) FROM t GROUP BY age")
+    (note,) = found.notes
+    asked = note.partition("GROUP BY ")[2]
+    sql = f"SELECT {asked} AS bin, COUNT(*) FROM t GROUP BY bin"
+    assert_same(answers(Exact(truth), sql), database.execute(sql).fetchall())
+    assert {row[0] for row in answers(Exact(truth), sql)} == set(DOMAIN["age"].bins().labels)
+    assert not query(Exact(truth), sql).notes

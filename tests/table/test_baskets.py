@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, SchemaError
+from sfumato.table import reader_of
 from sfumato.table.baskets import (
     BasketBatch,
     Universe,
@@ -113,3 +114,17 @@ def test_splitting_keeps_every_basket():
 def test_one_item_that_is_no_number_is_enough_to_refuse_a_basket_file(labels):
     with pytest.raises(SchemaError, match="whole-number item ids and nothing else"):
         Universe.of(Domain((Items("items", labels),)))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("shop.dat", "1 2 3\n"), ("shop.csv", "tea,milk,jam\ntea\n")]
+)
+def test_the_first_pass_tells_how_far_it_has_come(tmp_path, name, line) -> None:
+    path = tmp_path / name
+    path.write_text(line * 300_000)
+    reader, told = reader_of(path, form="lines" if name.endswith("csv") else None), []
+    reader.tell = lambda words, share: told.append((words, share))
+    assert reader.found.attributes[0].size == 3
+    shares = [share for _, share in told]
+    assert len(shares) > 1 and shares == sorted(shares) and 0 < shares[0] < shares[-1] <= 1
+    assert all(name in words for words, _ in told)

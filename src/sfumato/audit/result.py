@@ -16,6 +16,7 @@ from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.sight import Sight
 from sfumato.errors import ParameterError
+from sfumato.glance import spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
@@ -176,12 +177,15 @@ class Audit(Framed):
                 for attack in shown
             ],
             quantity="guessed right (%)",
+            called=("without a report", "with a report"),
             axes=axes,
         )
 
     def _repr_html_(self) -> str:
         """The attacks as notebooks show them, with the findings in words."""
-        return html_table(self.header(), self.table(), notes=self.sentences())
+        pictures = spans([(a.right, a.baseline, a.right) for a in self.attacks], words=_percent)
+        lines = [(*line, seen) for line, seen in zip(self.table(), pictures, strict=True)]
+        return html_table((*self.header(), ""), lines, notes=self.sentences())
 
     def to_arrow(self) -> Any:
         """A table with one row a check: what should hold, the p-value, where it was least, and

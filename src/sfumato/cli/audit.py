@@ -164,8 +164,8 @@ def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
     verdict, *others = found.sentences()
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     caption = (
-        "What the best guess gets right, in per cent: from the true distribution alone (before), "
-        "and from a report too (after)"
+        "What the best guess gets right, in per cent: from the true distribution alone, and "
+        "from a report too"
     )
     blocks: list[Block] = [
         Note(verdict),

@@ -154,7 +154,7 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
         [found.risk.identifiable] * len(drawn),
         [role.identifiable_if_dropped for role in drawn],
     )
-    caption = "Identifiable records with every key (before) and without one of them (after)"
+    caption = "Identifiable records with every key, and without one of them"
     blocks: list[Block] = [Picture.of(axes, caption, alt=alt)]
     for name, risk in zip(found.confidential, found.risks, strict=True):
         facts = [(what.replace("_", " "), value) for what, value in risk.to_dict().items()]

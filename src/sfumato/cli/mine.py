@@ -164,14 +164,11 @@ def mine(
     Example: sfumato mine census.parquet --min-support 0.02 --rules --min-confidence 0.6
     """
     _check_asked(maximal and closed, min_confidence, sort, rules, (plot, output), force)
+    _check_threshold(min_support, min_count, top)
     called = None if names is None else read_names(names)
     how: dict[str, Any] = {"cache": not no_cache, "form": None if truth else form, "fit": fit}
-    wanted: dict[str, Any] = {
-        "min_count": min_count,
-        "max_length": max_length,
-        "top": top,
-        "max_candidates": max_candidates,
-    }
+    limits = {"max_length": max_length, "max_candidates": max_candidates}
+    wanted: dict[str, Any] = {"min_count": min_count, "top": top, **limits}
     with telling() as tell:
         source = mined_source(files, schema, items, engine, **how, tell=tell)
         exact = None if truth is None else _truth_beside(files[0], truth, source, form, tell)
@@ -242,6 +239,14 @@ def _check_asked(
     _check_sort(sort, rules)
     for path in targets:
         check_drawing_target(path, force)
+
+
+def _check_threshold(*asked: float | None) -> None:
+    if all(each is None for each in asked):
+        raise ParameterError(
+            "say what is frequent: --min-support, --min-count or --top",
+            hint="--top 20 finds the twenty of largest support",
+        )
 
 
 def _check_sort(by: str | None, rules: bool) -> None:

@@ -28,6 +28,7 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
+from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number
@@ -91,9 +92,12 @@ class Answer(Framed):
         known = math.isfinite(self.stderr) and self.stderr > 0
         form = f",.{decimals(self.stderr)}f" if known else ",.12g"
         value, low, high = (format(part, form) for part in (self.value, *self.interval()))
-        line = (value, f"{self.stderr:,.3g}", f"{low} to {high}")
+        picture = spans(
+            around([self.value], [self.stderr]), words=lambda number: format(number, form)
+        )
+        line = (value, f"{self.stderr:,.3g}", f"{low} to {high}", *picture)
         notes = () if self.assumes is None else (f"assumes {self.assumes}",)
-        return html_table(("value", "± stderr", "95 % interval"), [line], notes=notes)
+        return html_table(("value", "± stderr", "95 % interval", ""), [line], notes=notes)
 
 
 def decimals(stderr: float) -> int:
@@ -291,11 +295,14 @@ class Estimate(Framed):
 
     def _repr_html_(self) -> str:
         """The cells as notebooks show them."""
+        pictures = spans(around(self.value.ravel(), self.stderr.ravel()), words="{:,.0f}".format)
         lines = (
-            (*labels.values(), f"{count:,.0f}", f"{stderr:,.3g}", f"{low:,.0f} to {high:,.0f}")
-            for labels, count, stderr, low, high in map(_parted, self.to_dicts())
+            (*labels.values(), f"{count:,.0f}", f"{error:,.3g}", f"{low:,.0f} to {high:,.0f}", seen)
+            for (labels, count, error, low, high), seen in zip(
+                map(_parted, self.to_dicts()), pictures, strict=True
+            )
         )
-        heads = (*self.names, "count", "± stderr", "95 % interval")
+        heads = (*self.names, "count", "± stderr", "95 % interval", "")
         return html_table(heads, lines, title=repr(self))
 
 

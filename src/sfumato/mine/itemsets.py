@@ -20,6 +20,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_number
@@ -713,18 +714,22 @@ class Itemsets(Framed):
         return f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
 
     def _repr_html_(self) -> str:
-        """The itemsets as notebooks show them, strongest first."""
+        """The itemsets as notebooks show them, strongest first; dashed is the least support."""
+        rows = sorted(self, key=lambda row: -row.support)
+        around_each = around([row.support for row in rows], [row.stderr for row in rows])
+        pictures = spans(around_each, mark=self.min_support)
         lines = (
             (
                 ", ".join(row.items),
                 f"{row.support:.4f}",
                 f"{row.stderr:.4f}",
+                picture,
                 f"{row.probability:.2f}",
                 row.status,
             )
-            for row in sorted(self, key=lambda row: -row.support)
+            for row, picture in zip(rows, pictures, strict=True)
         )
-        heads = ("itemset", "support", "± stderr", "P(frequent)", "")
+        heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
         return html_table(heads, lines, title=repr(self))
 
     def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
+from sfumato.glance import Glance, around, spans
 from sfumato.mine.itemsets import Itemsets, Tier
 from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
@@ -178,12 +179,19 @@ class Rules(Framed):
 
     def _repr_html_(self) -> str:
         """The rules as notebooks show them, the surest first."""
+        best = self.strongest()
         shown = ("support", "confidence", "lift")
         lines = (
-            (", ".join(line["if"]), ", ".join(line["then"]), *_with_errors(line, shown))
-            for line in self.strongest().to_dicts()
+            (", ".join(line["if"]), ", ".join(line["then"]), *_with_errors(line, shown), seen)
+            for line, seen in zip(best.to_dicts(), best._glances(), strict=True)
         )
-        return html_table(("if", "then", *shown), lines, title=f"{len(self)} rules")
+        heads = ("if", "then", *shown, "confidence, 0 to 1")
+        return html_table(heads, lines, title=f"{len(self)} rules")
+
+    def _glances(self) -> list[Glance]:
+        """A picture of each rule's confidence, cut to where a confidence can lie."""
+        ends = around(self.metrics["confidence"], self.stderr["confidence"])
+        return spans([(c, max(low, 0.0), min(high, 1.0)) for c, low, high in ends], mark=1.0)
 
     @property
     def names(self) -> list[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sfumato.channels.contrasts import Axes
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells
-from sfumato.errors import FileError, Unanswerable
+from sfumato.errors import FileError, Unanswerable, check_kind
 from sfumato.files import write_whole
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
@@ -41,6 +41,8 @@ MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else
 
 def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write a model; `open_model` reads it back."""
+    check_kind("model", model, (Model, NumberModel), "a model, as sf.fit makes")
+    check_kind("path", path, (str, Path), "the name of a file")
     text = json.dumps(model_to_dict(model), separators=(",", ":"))
     try:
         write_whole(Path(path), text.encode(), force=force)
@@ -109,7 +111,17 @@ def _whole_numbers(counts: NDArray[Any]) -> list[int]:
 
 
 def open_model(path: str | Path) -> Model:
-    """The model that a file holds."""
+    """The model that a file holds.
+
+    >>> import sfumato as sf, tempfile
+    >>> people = {"smoker": ["yes", "no", "no"] * 200, "sex": ["f", "m"] * 300}
+    >>> model = sf.fit(sf.perturb(people, gamma=19, rng=sf.seeded(1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.save_model(model, f"{folder}/crowd.model.json")
+    ...     opened = open_model(f"{folder}/crowd.model.json")
+    >>> opened.rows, bool((opened.marginal(["sex"]).value == model.marginal(["sex"]).value).all())
+    (600, True)
+    """
     where = f"'{path}'"
     with slips_told(where):
         return model_from(read_model(path), where)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import ParameterError, Unanswerable
+from sfumato.errors import ParameterError, Unanswerable, check_kind
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.model.model import Model, is_dense, is_ordered
@@ -37,6 +37,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
+    check_kind("release", release, Release, "a release, as sf.perturb or sf.open makes")
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if isinstance(release.mechanism, Ranges):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.channels.contrasts import Axes, Floats
 from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, check_kind
 from sfumato.memory import check_room
 from sfumato.model.model import Model
 from sfumato.randomness import Keystream, drawing
@@ -29,7 +30,16 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
 
     Where laws are fitted set by set, columns are drawn one after the other, each from its law given
     the three before it that tell most about it.
+
+    >>> import sfumato as sf
+    >>> people = {"smoker": ["yes", "no", "no"] * 200, "sex": ["f", "m"] * 300}
+    >>> model = sf.fit(sf.perturb(people, gamma=19, rng=sf.seeded(1)))
+    >>> made = sample(model, 5, sf.seeded(2))
+    >>> made.rows, made.domain.names
+    (5, ('smoker', 'sex'))
     """
+    check_kind("model", model, Model, "a model, as sf.fit makes")
+    check_kind("rows", rows, Integral, "a whole number")
     if rows < 1:
         raise ParameterError(f"rows={rows}; draw at least one record")
     check_room(rows, DRAWN * (len(model.columns) + 4))

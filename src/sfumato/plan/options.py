@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sfumato import plots
 from sfumato.errors import listing
+from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.plan.outlook import Outlook
@@ -307,7 +308,17 @@ class Plan(Framed):
 
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""
-        return html_table(self.header(), self.table(), notes=self.sentences())
+        places = [math.log10(o.error) if o.error > 0 else math.nan for o in self.options]
+        pictures = spans(
+            [(place, place, place) for place in places],
+            zero=False,
+            mark=math.log10(USELESS),
+            words=lambda place: f"{10**place:.3g}",
+        )
+        lines = [(*line, seen) for line, seen in zip(self.table(), pictures, strict=True)]
+        dashed = f"dashed: above a relative error of {100 * USELESS:g} % an answer tells nothing"
+        notes = (*self.sentences(), f"{dashed} (logarithmic)")
+        return html_table((*self.header(), ""), lines, notes=notes)
 
     def to_arrow(self) -> Any:
         """A table with one row a mechanism, best first: its promise, the relative error of what is

@@ -16,6 +16,8 @@ from sfumato.errors import (
     ParameterError,
     PrivacyError,
     SfumatoError,
+    Unanswerable,
+    check_kind,
     listing,
     near_miss,
 )
@@ -71,7 +73,7 @@ def plan_release(
     >>> plan_release(coins, 10_000, guarantee=Guarantee(9)).best.name
     'gamma-diagonal'
     """
-    _check(rows, guarantee, wanted_error, at_support, purpose, rho1)
+    _check(domain, rows, guarantee, wanted_error, at_support, purpose, rho1)
     _check_pairs(pairs)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
@@ -180,7 +182,7 @@ def privacy_curve(
     """How the error of what is asked falls as epsilon grows, for every mechanism: what
     `plots.error_by_privacy` draws.
     """
-    _check(rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
+    _check(domain, rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
     questions = Demand(domain, at_support, target, tuple(pairs))
     asking = _Asking(questions, purpose, _length(questions, length))
     errors = {
@@ -259,6 +261,8 @@ class _Asking:
     def spread(self, mechanism: Mechanism) -> float:
         """√N times the relative error."""
         questions = self.questions
+        if self._together > 1 and mechanism.joins_by_model:
+            raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
         if self.purpose == "itemsets":
             return questions.itemset_spread(mechanism, self.length) / questions.at_support
         if self.purpose == "pairs":
@@ -277,6 +281,11 @@ class _Asking:
     @property
     def _joined(self) -> bool:
         return self.questions.joins_numbers
+
+    @property
+    def _together(self) -> int:
+        """How many columns an answer is about that is not one of numbers."""
+        return {"itemsets": self.length, "pairs": 2, "classes": 2}.get(self.purpose, 1)
 
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)
@@ -424,6 +433,7 @@ def _check_pairs(pairs: Any) -> None:
 
 
 def _check(
+    domain: Domain,
     rows: int,
     guarantee: Guarantee | None,
     wanted_error: float | None,
@@ -431,6 +441,9 @@ def _check(
     purpose: str,
     rho1: float,
 ) -> None:
+    check_kind("domain", domain, Domain, "an sf.Domain")
+    if guarantee is not None:
+        check_kind("guarantee", guarantee, Guarantee, "an sf.Guarantee, such as sf.Guarantee(19)")
     check_count("rows", rows, least=1)
     check_strictly_between("at_support", at_support)
     check_strictly_between("rho1", rho1)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
-from sfumato.errors import DataError, ParameterError, SfumatoError
+from sfumato.errors import DataError, ParameterError, SfumatoError, spelt
 from sfumato.estimation.supports.flipped import FlippedSupports
+from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.privacy.probability import check_number
@@ -134,10 +135,12 @@ class HideReport(Framed):
         return self._patterns_html() + html_facts("Baskets to hand out", facts, self.notes)
 
     def _patterns_html(self) -> str:
+        ends = [(one.count_after, one.count_after, one.count_before) for one in self.patterns]
         lines = (
-            (one.pattern, f"{one.count_before:,}", f"{one.count_after:,}") for one in self.patterns
+            (one.pattern, f"{one.count_before:,}", f"{one.count_after:,}", seen)
+            for one, seen in zip(self.patterns, spans(ends, words="{:,.0f}".format), strict=True)
         )
-        return html_table(("pattern", "baskets before", "after"), lines)
+        return html_table(("pattern", "baskets before", "after", ""), lines)
 
     def to_arrow(self) -> Any:
         """A table with one row a pattern: the baskets that hold it, whether it is found, and its
@@ -248,6 +251,7 @@ class _Hiding:
             )
 
 
+@spelt
 def hide(
     baskets: Any,
     patterns: Any,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spelt
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
@@ -128,6 +128,7 @@ class Identification(Framed):
             [self.risk.identifiable] * len(shown),
             [role.identifiable_if_dropped for role in shown],
             quantity="identifiable records",
+            called=("with all keys", "without this one"),
             axes=axes,
         )
 
@@ -165,6 +166,7 @@ class Identification(Framed):
         }
 
 
+@spelt
 def identify(
     data: Any,
     *,

@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spelt
+from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
@@ -110,16 +111,18 @@ class PramReport(Framed):
             [one.true for one in self.counts],
             [one.shown for one in self.counts],
             quantity="records",
+            called=("true", "shown"),
             axes=axes,
         )
 
     def _repr_html_(self) -> str:
         """The records that have each value and that show it, as notebooks show them."""
+        ends = around([one.shown for one in self.counts], [one.stderr for one in self.counts])
         lines = (
-            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}")
-            for one in self.counts
+            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}", seen)
+            for one, seen in zip(self.counts, spans(ends, words="{:,.0f}".format), strict=True)
         )
-        heads = (self.column, "true", "shown", "± by chance")
+        heads = (self.column, "true", "shown", "± by chance", "")
         return html_table(heads, lines, notes=self.notes)
 
 
@@ -161,6 +164,7 @@ class PramRelease(Framed):
             [100 * report.baseline for report in self.reports],
             [100 * report.informed for report in self.reports],
             quantity="guessed right (%)",
+            called=("without the release", "with it"),
             axes=axes,
         )
 
@@ -186,6 +190,7 @@ class PramRelease(Framed):
         write_records(self.table, path, force=force)
 
 
+@spelt
 def pram(
     data: Any,
     columns: str | Sequence[str],
@@ -218,6 +223,8 @@ def pram(
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
+    if gamma is not None and not np.isfinite(float(gamma)):
+        raise ParameterError(f"gamma={gamma} promises nothing", hint="19 is usual")
     microdata = _microdata(data, columns, within, bins, nulls)
     names = [column.name for column in microdata.confidential]
     strata = [column for column in microdata.keys if column.name in _listed(within)]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import DataError, ParameterError
+from sfumato.errors import DataError, ParameterError, spelt
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
 from sfumato.publish.blanking import blanked
@@ -124,6 +124,7 @@ class SuppressRelease(Framed):
         write_records(self.table, path, force=force)
 
 
+@spelt
 def suppress(
     data: Any,
     k: int = 3,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError, PrivacyError, listing
+from sfumato.errors import ParameterError, PrivacyError, listing, spelt
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
@@ -225,6 +225,7 @@ class _Settings:
         return PosteriorCap.of(self.limit, views, holders, fewest)
 
 
+@spelt
 def swap(
     data: Any,
     proportion: float,

@@ -36,7 +36,7 @@ class LineReader(TextReader):
     def found(self) -> Domain:
         """The items of the baskets, by a first pass over the file."""
         names: set[str] = set()
-        for baskets in self._baskets(BATCH_ROWS):
+        for baskets in self.passing(self._baskets(BATCH_ROWS)):
             names.update(*baskets)
             if len(names) > MOST_LABELS:
                 raise DataError(
@@ -61,9 +61,10 @@ class LineReader(TextReader):
 
     def _baskets(self, most: int) -> Iterator[list[list[str]]]:
         """The names in each line, so many lines at a time."""
+        delimiter = self.delimiter  # by a look at the head, which must not come between
         with self._opened() as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            lines = csv.reader(text, delimiter=self.delimiter, skipinitialspace=True)
+            lines = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
             try:
                 while part := list(islice(lines, most)):
                     yield [

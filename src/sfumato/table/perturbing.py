@@ -17,6 +17,7 @@ from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, drawing
+from sfumato.received import MOST_COPIES
 from sfumato.table.groups import AskedPeople
 from sfumato.table.opening import reader_of
 from sfumato.table.order import OrderWriter, order_to
@@ -213,6 +214,8 @@ def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenan
         raise ParameterError(
             f"copies={copies!r}; a record is reported at least once, a whole number of times"
         )
+    if copies > MOST_COPIES:
+        raise ParameterError(f"copies={copies:,}; at most {MOST_COPIES:,} reports of a record")
     return Provenance(mechanism, rng.secure, copies, release=new_release())
 
 

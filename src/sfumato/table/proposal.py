@@ -56,6 +56,10 @@ class Proposal:
 def propose_schema(data: Any) -> Domain:
     """A domain that the records of a file or data frame fit; its bounds and values come from the
     data, so look it over.
+
+    >>> proposed = propose_schema({"smoker": ["yes", "no"] * 50, "age": list(range(18, 118))})
+    >>> [(each.name, each.size) for each in proposed]
+    [('smoker', 2), ('age', 100)]
     """
     return propose(data).domain
 

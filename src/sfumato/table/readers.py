@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,8 @@ from sfumato.table.table import (
     join_columns,
 )
 from sfumato.telling import Telling, silent
+
+P = TypeVar("P")  # a part of a file
 
 BATCH_ROWS = 1 << 16
 CSV_BLOCK_BYTES = 1 << 20
@@ -150,6 +152,12 @@ class Reader(ABC):
     def told(self) -> None:
         """Tell who listens how much of the file the batches drawn so far took."""
         self.tell(f"reading {self.where}", self.fraction)
+
+    def passing(self, parts: Iterable[P]) -> Iterator[P]:
+        """The parts of a pass over the file; who listens is told how far it has come."""
+        for part in parts:
+            self.told()
+            yield part
 
     @contextmanager
     def _no_true_value_told(self) -> Iterator[None]:
@@ -728,7 +736,7 @@ class BasketReader(TextReader):
     def found(self) -> Domain:
         """The items of the baskets, by a first pass over the file."""
         with self._opened() as stream:
-            ids = ids_in(iterate_baskets(stream, self.where))
+            ids = ids_in(self.passing(iterate_baskets(stream, self.where)))
         if not len(ids):
             raise FileError(
                 f"{self.where} is empty; a basket file has one basket of item ids a line"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.domain import Domain
-from sfumato.errors import FileError, ParameterError
+from sfumato.errors import FileError, ParameterError, check_kind
 from sfumato.table.opening import reader_of
 from sfumato.table.proposal import propose
 from sfumato.table.readers import Reader
@@ -22,6 +22,8 @@ def read(source: Any, schema: Domain | None = None) -> Table:
     >>> table.rows, table.domain["smoker"].values
     (3, ('no', 'yes'))
     """
+    if schema is not None:
+        check_kind("schema", schema, Domain, "an sf.Domain; sf.Domain.load(path) reads one")
     reader = reader_of(source)
     if reader.provenance is None:
         return read_truth(reader, schema)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +21,7 @@ from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.filters import flattened
 
 LONGEST = 1_000_000  # letters of a question
+REMEMBERED_QUESTIONS, REMEMBERED_LETTERS = 64, 5_000  # that were read, and how long at most
 DEEPEST = 2000  # expressions inside each other, or one after the other with OR between
 MOST_CUBED = 12  # columns: 4,096 groupings
 TOO_DEEP = "this SQL is nested too deep"
@@ -69,6 +71,15 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     >>> parsed = parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"])
     >>> [output.name for output in parsed.outputs]
     ['sex', 'count']
+    """
+    short = len(sql) <= REMEMBERED_LETTERS
+    return (_read if short else _read.__wrapped__)(sql, tuple(names))
+
+
+@lru_cache(REMEMBERED_QUESTIONS)
+def _read(sql: str, names: tuple[str, ...]) -> Query:
+    """The question of a text: remembered, since to read it costs as much as to answer it from
+    counts that are known. Nobody changes a tree once it is read.
     """
     select = _spelt(flattened(_parsed(sql), names), names)
     _check_clauses(select)

@@ -216,6 +216,7 @@ class _Answering:
             yield "quantiles are those of the inversion, whose errors are known"
         yield from self._assumed()
         yield from self._rounding()
+        yield from self._by_value(groups)
         yield from self._comparison(groups)
 
     def _assumed(self) -> Iterator[str]:
@@ -235,6 +236,17 @@ class _Answering:
                 yield (
                     f"'{number.name}' is read in steps of {number.grid_step:.4g}; state a step in "
                     "the schema if its values lie closer"
+                )
+
+    def _by_value(self, groups: Sequence[Group]) -> Iterator[str]:
+        """How to group a number as a release in its bins does, whose groups have other names."""
+        known = {each.name: each for each in self.source.domain if isinstance(each, Numeric)}
+        for key in self.plan.asked.keys:
+            number = known.get(key.name) if isinstance(key, exp.Column) else None
+            if number is not None and 0 < len(number.cuts) < len(groups) - 1:
+                yield (
+                    f"'{number.name}' is grouped value by value; by the bins of its schema: GROUP "
+                    f"BY {_by_bins(number)}"
                 )
 
     def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
@@ -267,6 +279,17 @@ class _Answering:
                 f"{plain.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were estimated "
                 "below 0 (try --method em)"
             )
+
+
+def _by_bins(number: Numeric) -> str:
+    """The CASE that puts a number into the bins of its cuts, called as a release calls them."""
+    name, labels = (
+        exp.column(number.name, quoted=not number.name.isidentifier()),
+        number.bins().labels,
+    )
+    pairs = zip(number.cuts, labels, strict=False)
+    cases = " ".join(f"WHEN {name.sql()} < {cut:.12g} THEN '{label}'" for cut, label in pairs)
+    return f"CASE {cases} ELSE '{labels[-1]}' END"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 from sfumato import plots
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer, decimals
+from sfumato.glance import Glance, around, spans
 from sfumato.notebook import Framed, as_polars, free_name, html_table
 from sfumato.privacy.samples import retention_rows
 
@@ -85,9 +86,19 @@ class CubeResult(Framed):
         """The table as notebooks show it."""
         heads: list[str] = []
         for name in self.columns:
-            heads += [name, "95 % interval"] if name in self.estimates else [name]
-        lines = ([text for name in self.columns for text in _cells(row[name])] for row in self.rows)
+            heads += [name, "95 % interval", ""] if name in self.estimates else [name]
+        columns = [self._column(name) for name in self.columns]
+        lines = ([text for cells in line for text in cells] for line in zip(*columns, strict=True))
         return html_table(heads, lines, notes=self.notes)
+
+    def _column(self, name: str) -> list[list[str | Glance]]:
+        """The cells of an output, row by row: an estimate has three, the last a picture of it."""
+        values = [row[name] for row in self.rows]
+        if name not in self.estimates:
+            return [["all" if value is None else str(value)] for value in values]
+        ends = around([value.value for value in values], [value.stderr for value in values])
+        pictures = spans(ends, zero=name in self.counts)
+        return [[*shown(value), seen] for value, seen in zip(values, pictures, strict=True)]
 
     def plot(self) -> list[Any]:
         """One panel an estimate, the groups across, with 95 % intervals; the axes, a panel each."""
@@ -163,13 +174,6 @@ def _plain(value: Any, level: float) -> Any:
         return value
     known = value.to_dict(level)
     return known if value.assumes is None else known | {"assumes": value.assumes}
-
-
-def _cells(value: Any) -> list[str]:
-    """A value as text; an estimate as two, with its error and its interval."""
-    if not isinstance(value, Answer):
-        return ["all" if value is None else str(value)]
-    return list(shown(value))
 
 
 def shown(answer: Answer, level: float = 0.95) -> tuple[str, str]:
