@@ -115,6 +115,17 @@ def test_merged_evidence_is_the_sum_over_its_cells(example: Example) -> None:
             assert np.allclose(coarse.value, own.total / estimate.copies)
 
 
+@every_example
+def test_columns_in_another_order_have_the_same_errors_at_no_cost(example: Example) -> None:
+    """Beside a public column, minutes: the error of every cell was worked out on its own."""
+    for estimate in estimates(example):
+        if len(estimate.cells) == 2:
+            own = [part.within(part) for part in estimate.cells]
+            turned = MergedEvidence.over(estimate.evidence, [1, 0], own[::-1])
+            check_law(turned)
+            assert np.allclose(turned.squares, estimate.evidence.squares.T)
+
+
 def halves(cells: Cells) -> Cells:
     """The same column in two cells, the first value alone."""
     group = (

@@ -336,6 +336,8 @@ class MergedEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
+        if (self.gather(np.ones(self.fine.total.shape)) == 1).all():  # no cells are merged
+            return self.gather(self.fine.squares)
         units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
         return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
 
