@@ -74,8 +74,8 @@ coverage are of seeds from 200 on, which nothing was chosen on, without the peer
 together, each counting as much as the next. What other sections say is covered was measured before
 errors counted once, and not twice, how far each support is drawn to others; supports themselves are
 worked out as before. That form of the errors was chosen among some eight on seeds 100 to 104, the
-next best of which differed little. That a mean over cells is within 93 to 97 does not make each cell so: most are
-not, some hold too much and some too little.
+next best of which differed little. A mean over cells within 93 to 97 does not make each cell so:
+most are not, some hold too much and some too little.
 
 What a cap takes is one unknown of a file and not of a perturbation. Worked out from the true
 baskets (seeds 100 to 102, 13 cells), what all itemsets were off together was 0.92 times its stated
