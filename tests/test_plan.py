@@ -487,9 +487,10 @@ def test_a_number_that_fewer_are_asked_about_is_foretold_less_well() -> None:
 
 def test_what_bins_cannot_tell_is_not_offered() -> None:
     plan = plan_release(PEOPLE, 3000, guarantee=NINETEEN, purpose="quantiles")
-    assert {option.name for option in plan.options} == {"retention"}
+    assert {option.name for option in plan.options} == {
+        *("square-wave", "piecewise", "ranges", "retention")
+    }
     assert "'age' in bins, of which nothing tells a quantile" in plan.refused["gamma-diagonal"]
-    assert "are none" in plan.refused["square-wave"]  # pet and sex
     with pytest.raises(ParameterError, match="a range cannot be planned"):
         plan_release(Domain((PET, SEX)), 1000, guarantee=NINETEEN, purpose="ranges")
 
@@ -510,7 +511,7 @@ def test_ranges_of_two_numbers_are_best_asked_about_two_at_once() -> None:
     plan = plan_release(numbers, 50_000, guarantee=NINETEEN, purpose="ranges")
     assert plan.best.name == "ranges"
     assert "two numbers' ranges at once" in plan.asked
-    assert "2 numbers at once" in plan.refused["square-wave"]
+    assert "2 columns at once" in plan.refused["square-wave"]
     assert "--mechanism ranges --gamma 19" in plan.best.command(NINETEEN)
 
 
@@ -571,7 +572,7 @@ def test_columns_that_no_question_joins_are_not_promised_together() -> None:
 
 def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
     pay, age = Numeric("pay", 0, 99_999, cuts=(30_000,)), Numeric("age", 16, 99, cuts=(40,))
-    mixed = Domain((pay, age, Category("dept", ("sales", "research"))))
+    mixed = Domain((pay, age, Category("dept", tuple(map(str, range(4_097))))))
     for purpose in ("means", "quantiles", "ranges"):
         found = plan_release(mixed, 60_000, guarantee=Guarantee(19), purpose=purpose)
         alone = plan_release(Domain((pay, age)), 60_000, guarantee=Guarantee(19), purpose=purpose)
@@ -579,6 +580,17 @@ def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
         assert found.aside.others == ("dept",) and found.aside.best.error == alone.best.error
         assert "leave dept out of the schema" in found.sentences()[2]
         assert alone.aside is None and alone.best.error < 0.1
+
+
+def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
+    pay, age = Numeric("pay", 0, 99_999, cuts=(30_000,)), Numeric("age", 16, 99, cuts=(40,))
+    mixed = Domain((pay, age, Category("dept", ("sales", "research"))))
+    best = {"means": "piecewise", "quantiles": "square-wave", "ranges": "ranges"}
+    for purpose, name in best.items():
+        plan = plan_release(mixed, 60_000, guarantee=NINETEEN, purpose=purpose)
+        assert plan.best.name == name and plan.best.error < 0.05 and plan.aside is None
+    itemsets = plan_release(mixed, 60_000, guarantee=NINETEEN, purpose="itemsets")
+    assert "a model" in itemsets.refused["ranges"]  # nothing tells two columns without one
 
 
 def test_a_column_with_one_value_is_not_asked_about() -> None:

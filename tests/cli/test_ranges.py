@@ -58,7 +58,7 @@ def test_a_plan_without_cuts_says_how_several_numbers_are_asked(folder: Path) ->
 
 REFUSED = [
     ("fit {f}/one.parquet {f}/one.parquet {f}/two.parquet -o {f}/x.json", "given twice"),
-    ("fit {f}/one.parquet -o {f}/x.json", "numbers at once"),
+    ("fit {f}/one.parquet -o {f}/x.json", "columns at once"),
     ('query {f}/two.parquet "' + SQL + '"', "fit a model"),
     (
         "perturb {f}/people.csv --schema {f}/people.toml --round 2 --after {f}/two.parquet "

@@ -430,6 +430,20 @@ EXAMPLES += [
         answers=USES - {"two", "all", "itemsets", "likelihood", "classify"},
     ),
     Example(
+        "square-wave, a number and words",
+        SquareWave.promising(Guarantee(4), Domain((PET, HOURS))),
+        4,
+        oracle=window_oracle,
+        answers=USES - {"two", "all", "itemsets", "likelihood", "classify"},
+    ),
+    Example(
+        "ranges, a number and words",
+        Ranges.promising(Guarantee(5), Domain((KIDS, SEX, PET))),
+        5,
+        oracle=ranges_oracle,
+        answers=USES - {"two", "all", "itemsets", "classify"},
+    ),
+    Example(
         "ranges",
         Ranges.promising(Guarantee(4), Domain((KIDS, Numeric("cars", 0, 5, cuts=(1, 2, 4))))),
         4,

@@ -35,7 +35,7 @@ class Question:
     """Some axes (ascending) asked at once, and how their cells are answered.
 
     `groups` is the public map from cells to answers; without it every cell is an answer. Cells are
-    numbered with the last axis changing fastest.
+    numbered with the last axis changing fastest. A question without axes is about something else.
     """
 
     axes: Axes
@@ -387,8 +387,8 @@ class Questions(Channel):
         fine = len(set(self.view.tolist())) == len(self.view)
         own = np.zeros((len(self.system.questions), self.system.answers), dtype=bool)
         for place, question in enumerate(self.system.questions):
-            inside = fine and set(question.axes) <= set(self.axes)
-            own[place] = inside or np.arange(self.system.answers) >= question.answers
+            inside = fine and question.axes and set(question.axes) <= set(self.axes)
+            own[place] = bool(inside) or np.arange(self.system.answers) >= question.answers
         return np.broadcast_to(own, self.outputs)
 
     def beside(self, shape: tuple[int, ...]) -> Questions:

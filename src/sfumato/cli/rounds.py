@@ -135,7 +135,7 @@ class RoundOptions:
 def _check_several(domain: Domain) -> None:
     if len(domain.private) < 2:
         raise SchemaError(
-            "ranges asks about two numbers at once, and this schema has one",
+            "ranges asks about two columns at once, and this schema has one",
             hint="use --mechanism square-wave, without rounds",
         )
 

@@ -130,6 +130,11 @@ class Mechanism(ABC):
         """The most private columns of which any can be asked about together; None where all can."""
         return None
 
+    @property
+    def joins_by_model(self) -> bool:
+        """Whether what it says of columns together is told by a fitted model alone."""
+        return False
+
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:

@@ -1,5 +1,5 @@
-"""Ranges: each person is asked about one number or about two together, so that ranges of several
-numbers can be counted.
+"""Ranges: each person is asked about one column or about two together, so that ranges of several
+numbers can be counted, alone and beside words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric,
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.questions import ONE, Asked, folds, whole_weights
-from sfumato.mechanisms.shares import answers_of
+from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.steps import Kary
 from sfumato.mechanisms.steps.base import Action
@@ -37,11 +37,12 @@ MOST_COLUMNS = 32
 
 @dataclass(frozen=True)
 class Ranges(SquareWave):
-    """One question a person: a number in a square wave, or of two numbers the cell they lie in, or
+    """One question a person: a number in a square wave, or of two columns the cell they lie in, or
     only whether both are in the upper or both in the lower cells.
 
     The cells of a number begin at public codes, `starts`: at the schema's cuts, or at quantiles of
-    what another group of people reported. A question about two numbers has one of g answers, the
+    what another group of people reported; words have a cell each. A question about two columns
+    has one of g answers, the
     cell of both or what a public map makes of it. With γ = a/b in integers, u below a + b(g−1) is
     drawn: u < a reports the true answer t, any other u reports (t + 1 + ⌊(u−a)/b⌋) mod g. That
     about one number is the square wave's.
@@ -61,7 +62,7 @@ class Ranges(SquareWave):
     """
 
     name = "ranges"
-    summary = "one or two numbers a person, for ranges of several numbers at once"
+    summary = "one or two columns a person, for ranges of several numbers at once"
     starts: tuple[tuple[int, ...], ...]  # where the cells of each private column begin
     upper: tuple[int, ...]  # the first cell of each column's upper side
     waves: int  # of 2^32, how many are asked about one number
@@ -71,16 +72,16 @@ class Ranges(SquareWave):
         names = self._private.names
         if not 2 <= len(names) <= MOST_COLUMNS:
             raise SchemaError(
-                f"{self.name} asks about two numbers at once, and this schema has {len(names)}; "
+                f"{self.name} asks about two columns at once, and this schema has {len(names)}; "
                 f"use 2 to {MOST_COLUMNS}",
                 hint="use square-wave for one number",
             )
         if not len(self.starts) == len(self.upper) == len(names):
-            raise ParameterError(f"cells of {len(self.starts)} columns for {len(names)} numbers")
+            raise ParameterError(f"cells of {len(self.starts)} columns for {len(names)}")
         for number, starts, upper in zip(self._private, self.starts, self.upper, strict=True):
             _check_cells(number, starts, upper)
         if not len(names) <= self.waves < ONE:
-            raise ParameterError("some people must be asked about one number, and some about two")
+            raise ParameterError("some people must be asked about one column, and some about two")
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
@@ -93,7 +94,10 @@ class Ranges(SquareWave):
                 hint="give cuts = […] in the schema, or ask in rounds (--round 1 --mechanism "
                 "ranges), which finds them",
             )
-        starts = tuple(starts_at(a, a.cuts) for a in domain.private if isinstance(a, Numeric))
+        starts = [
+            starts_at(a, a.cuts) if isinstance(a, Numeric) else tuple(range(a.size))
+            for a in domain.private
+        ]
         return cls.at(guarantee, domain, starts)
 
     @classmethod
@@ -139,7 +143,7 @@ class Ranges(SquareWave):
 
     @cached_property
     def pairs(self) -> tuple[Asked, ...]:
-        """The questions about two numbers: for each pair whether both lie on the same side, then
+        """The questions about two columns: for each pair whether both lie on the same side, then
         their cell, folded where there are many.
         """
         columns = list(combinations(range(len(self.starts)), 2))
@@ -157,19 +161,28 @@ class Ranges(SquareWave):
     def _about(
         self, pair: tuple[int, int]
     ) -> Iterator[tuple[tuple[int, int], int, tuple[int, ...] | None, float]]:
-        """The questions about two numbers: their columns, answers, map and share."""
-        first, second = (np.arange(self.cells[axis]) >= self.upper[axis] for axis in pair)
-        same = np.equal.outer(first, second).astype(int).ravel()
-        yield pair, 2, tuple(same.tolist()), BITS
+        """The questions about two columns: their columns, answers, map and share."""
+        sides = BITS if self._sided(pair) else 0.0
+        if sides:
+            first, second = (np.arange(self.cells[axis]) >= self.upper[axis] for axis in pair)
+            same = np.equal.outer(first, second).astype(int).ravel()
+            yield pair, 2, tuple(same.tolist()), sides
         cells = math.prod(self.cells[axis] for axis in pair)
         answers = answers_of(cells, float(self.gamma))
         maps = (None,) if answers == cells else folds(cells, answers)
         for each in maps:
-            yield pair, answers, each, (1 - BITS) / len(maps)
+            yield pair, answers, each, (1 - sides) / len(maps)
+
+    def _sided(self, pair: Sequence[int]) -> bool:
+        """Whether two columns each have an upper and a lower side: many words have none."""
+        return all(
+            isinstance(self._private.attributes[axis], Numeric) or self.cells[axis] == 2
+            for axis in pair
+        )
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """How many cells each number has in the questions about two."""
+        """How many cells each column has in the questions about two."""
         return tuple(map(len, self.starts))
 
     @cached_property
@@ -187,12 +200,16 @@ class Ranges(SquareWave):
     def at_once(self) -> int:
         return 1
 
+    @property
+    def joins_by_model(self) -> bool:
+        return True
+
     def described(self) -> dict[str, Any]:
         names = self._private.names
         return {
             "asked": {
-                "one number": self.waves / ONE,
-                "two numbers": 1 - self.waves / ONE,
+                "one column": self.waves / ONE,
+                "two columns": 1 - self.waves / ONE,
             },
             "cells": dict(zip(names, self.cells, strict=True)),
         }
@@ -203,7 +220,8 @@ class Ranges(SquareWave):
         names, seen = self._private.names, dict[tuple[int, ...], int]()
         labels = list(names)
         for each in self.pairs:
-            seen[each.columns] = seen.get(each.columns, -1) + 1
+            first = 0 if self._sided(each.columns) else 1
+            seen[each.columns] = seen.get(each.columns, first - 1) + 1
             pair = " × ".join(names[axis] for axis in each.columns)
             labels.append(f"{pair} #{seen[each.columns]}" if seen[each.columns] else f"{pair} side")
         assert isinstance(answer, Numeric)
@@ -227,7 +245,7 @@ class Ranges(SquareWave):
     def _answered(
         self, place: int, codes: Sequence[NDArray[Any]], here: NDArray[np.intp], rng: Keystream
     ) -> NDArray[np.int64]:
-        """What some people report of two numbers."""
+        """What some people report of two columns."""
         question, (a, b) = self.pairs[place], self._parts
         cell = np.zeros(len(here), dtype=np.int64)
         for axis in question.columns:
@@ -266,7 +284,7 @@ class Ranges(SquareWave):
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         if len(cells) > 1:
             raise Unanswerable(
-                f"a report says little of {len(cells)} numbers at once",
+                f"a report says little of {len(cells)} columns at once",
                 hint="fit a model (sfumato fit, or --fit): it joins what all the reports say",
             )
         return super().observe_private(cells)
@@ -274,8 +292,8 @@ class Ranges(SquareWave):
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
-        """Of two numbers what each adds alone, and what their interaction does: its energy, were it
-        the sides of both, over what a bit about them tells.
+        """Of two columns what each adds alone, and what their interaction does: its energy, were it
+        the sides of both, over what a bit about them tells, or their cell where they have no sides.
         """
         if len(cells) != 2 or any(map(self._is_public, cells)):
             return super().foretold(cells, weights, shares)
@@ -285,17 +303,23 @@ class Ranges(SquareWave):
             super(Ranges, self).foretold([part], main, law)
             for part, main, law in zip(cells, mains, laws, strict=True)
         ]
-        mean = float(mains[0] @ laws[0])
-        left = weights - mains[0][:, None] - mains[1] + mean
+        left = weights - mains[0][:, None] - mains[1] + float(mains[0] @ laws[0])
         energy = float((np.outer(*laws) * left**2).sum())
-        gamma = float(self.gamma)
-        told = BITS * (1 - self.waves / ONE) / math.comb(len(self.starts), 2)
-        return sum(each or 0.0 for each in alone) + energy * ((gamma + 1) / (gamma - 1)) ** 2 / told
+        told = self._tells(tuple(self._private.index(part.name) for part in cells))
+        return sum(each or 0.0 for each in alone) + energy / told
+
+    def _tells(self, pair: tuple[int, ...]) -> float:
+        """What a person tells of how two columns go together."""
+        asked = (1 - self.waves / ONE) / math.comb(len(self.starts), 2)
+        gamma, cells = float(self.gamma), math.prod(self.cells[axis] for axis in pair)
+        if self._sided(pair):
+            return asked * BITS * ((gamma - 1) / (gamma + 1)) ** 2
+        return asked * information(gamma, answers_of(cells, gamma), cells)
 
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
     ) -> NDArray[Any]:
-        """What a report says of the number that was dealt, or of two where both are asked about;
+        """What a report says of the column that was dealt, or of two where both are asked about;
         of others nothing.
         """
         logs = super().private_likelihood(reports, cells, within, margins)

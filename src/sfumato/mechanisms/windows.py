@@ -1,4 +1,6 @@
-"""Windows: numbers reported in the window that begins at them, more often than elsewhere."""
+"""Windows: numbers reported in the window that begins at them, more often than elsewhere; words
+beside them as they are, more often than not.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Windowed
+from sfumato.channels import Channel, Windowed
+from sfumato.channels.questions import Question, Questions, System
 from sfumato.channels.window import Shape
-from sfumato.domain import Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
+from sfumato.domain import Attribute, Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.questions import whole_weights
@@ -33,20 +36,21 @@ MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_GAMMA = 10_000
 TYPICAL = 10_000  # people of a plan: how much is smoothed depends on it
 MOST_NUMBERS = 256  # columns, one of which each person is asked about
+MOST_WORDS = 4096  # values of a column of words
 
 
 @dataclass(frozen=True)
 class Windows(Mechanism):
     """One number of each person, reported in a window: c values, L reports from each on, weight a
-    inside the window and b outside.
+    inside the window and b outside. Words have a window of one report: the word itself.
 
     A number lies on a grid of c values; where its column has more, it is rounded to one of its two
     neighbours by chance so that its mean is right. With γ = a/b and Ω = L·a + (c−1)·b, u below Ω is
-    drawn: u < L(a−b) reports x + ⌊u/(a−b)⌋, any other ⌊(u − L(a−b))/b⌋. Of several numbers each
+    drawn: u < L(a−b) reports x + ⌊u/(a−b)⌋, any other ⌊(u − L(a−b))/b⌋. Of several columns each
     person is dealt one, by chance that no record moves.
 
     **Proof of the guarantee.** Every report has weight a or b, and all numbers the same total Ω, so
-    for two numbers and any report the ratio is at most a/b = γ. Which number was dealt, and how it
+    for two numbers and any report the ratio is at most a/b = γ. Which column was dealt, and how it
     was rounded before, are mixtures of such reports: a ratio of mixtures is at most the largest of
     the ratios mixed. ∎
     """
@@ -56,7 +60,7 @@ class Windows(Mechanism):
     lengths: tuple[int, ...]  # L of each private column
 
     def __post_init__(self) -> None:
-        numbers = self._numbers
+        columns = self._columns
         if not 1 < self.gamma <= MOST_GAMMA:
             raise ParameterError(
                 f"gamma={float(self.gamma):g} is not above 1 and at most {MOST_GAMMA:,}"
@@ -65,28 +69,34 @@ class Windows(Mechanism):
         if gamma != Fraction(self.gamma):
             raise ParameterError(f"gamma must be a fraction with a denominator up to {FINENESS:,}")
         object.__setattr__(self, "gamma", gamma)
-        if len(self.lengths) != len(numbers):
-            raise ParameterError(f"{len(self.lengths)} windows for {len(numbers)} numbers")
-        for number, length in zip(numbers, self.lengths, strict=True):
-            if not 1 <= length <= 2 * values_of(number):
+        if len(self.lengths) != len(columns):
+            raise ParameterError(f"{len(self.lengths)} windows for {len(columns)} columns")
+        for column, length in zip(columns, self.lengths, strict=True):
+            most = 2 * values_of(column) if isinstance(column, Numeric) else 1
+            if not 1 <= length <= most:
                 raise ParameterError(
-                    f"a window of {length} reports for '{number.name}', which has "
-                    f"{values_of(number)} values on its grid"
+                    f"a window of {length} reports for '{column.name}', which has "
+                    f"{values_of(column)} values on its grid and takes 1 to {most}"
                 )
 
     @property
-    def _numbers(self) -> tuple[Numeric, ...]:
-        found = tuple(a for a in self._private if isinstance(a, Numeric))
-        strange = [a.name for a in self._private if not isinstance(a, Numeric)]
+    def _columns(self) -> tuple[Attribute, ...]:
+        """The private columns: numbers, and words beside them."""
+        if not any(isinstance(a, Numeric) for a in self._private):
+            raise SchemaError(
+                f"{self.name} reports numbers, and none of {listing(self._private.names)} is one",
+                hint="use questionnaire",
+            )
+        strange = [a.name for a in self._private if not _is_asked(a)]
         if strange:
             raise SchemaError(
-                f"{self.name} reports numbers, and {listing(strange)} "
-                f"{'is none' if len(strange) == 1 else 'are none'}",
+                f"{self.name} reports numbers, and words of 2 to {MOST_WORDS:,} values; "
+                f"{listing(strange)} {'is' if len(strange) == 1 else 'are'} neither",
                 hint="make it public, leave it out of the schema, or use questionnaire",
             )
-        if len(found) > MOST_NUMBERS:
-            raise SchemaError(f"{self.name} takes at most {MOST_NUMBERS} numbers")
-        return found
+        if len(self._private) > MOST_NUMBERS:
+            raise SchemaError(f"{self.name} takes at most {MOST_NUMBERS} columns")
+        return tuple(self._private)
 
     @cached_property
     def _private(self) -> Domain:
@@ -106,8 +116,10 @@ class Windows(Mechanism):
         kept = simple_below(bounded, FINENESS)
         if kept <= 1:
             raise ParameterError(f"gamma={gamma:g} is too close to 1 for {cls.name}")
-        private = [a for a in domain.private if isinstance(a, Numeric)]
-        lengths = tuple(cls.length(values_of(a), float(kept)) for a in private)
+        lengths = tuple(
+            cls.length(values_of(a), float(kept)) if isinstance(a, Numeric) else 1
+            for a in domain.private
+        )
         mechanism = cls(domain, kept, lengths)
         check_kept(mechanism, guarantee)
         return mechanism
@@ -138,8 +150,8 @@ class Windows(Mechanism):
         """The window of each private column."""
         gamma = Fraction(self.gamma)
         return tuple(
-            Shape(values_of(number), length, gamma.numerator, gamma.denominator)
-            for number, length in zip(self._numbers, self.lengths, strict=True)
+            Shape(values_of(column), length, gamma.numerator, gamma.denominator)
+            for column, length in zip(self._columns, self.lengths, strict=True)
         )
 
     @property
@@ -196,7 +208,7 @@ class Windows(Mechanism):
         return (deal,)
 
     def _questions(self) -> tuple[Action, ...]:
-        """What may be asked; those about single numbers come first."""
+        """What may be asked; those about single columns come first."""
         answer = 1 if self._dealt else 0
         return tuple(
             Window(
@@ -206,44 +218,68 @@ class Windows(Mechanism):
                 length=shape.length,
                 a=shape.a,
                 b=shape.b,
-                round=number.size if number.size > shape.values else None,
+                round=column.size if column.size > shape.values else None,
             )
-            for place, (number, shape) in enumerate(zip(self._numbers, self.shapes, strict=True))
+            for place, (column, shape) in enumerate(zip(self._columns, self.shapes, strict=True))
         )
 
     @property
     def _weights(self) -> tuple[int, ...]:
-        """How often each question is dealt, of 2^32; those about single numbers come first."""
+        """How often each question is dealt, of 2^32; those about single columns come first."""
         return tuple(whole_weights([1.0] * len(self.shapes)))
 
     # What it says.
 
     @property
-    def private_channel(self) -> Windowed:
+    def private_channel(self) -> Channel:
         number = self._private.attributes[0]
         if self._dealt or number.size > self.shapes[0].values:
-            return super().private_channel  # type: ignore[return-value]
+            return super().private_channel
         return Windowed(self.shapes[0], np.eye(number.size))
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         if len(cells) > 1:
             raise Unanswerable(
-                f"a report says nothing of {len(cells)} numbers at once",
+                f"a report says nothing of {len(cells)} columns at once",
                 hint="ask about one, or use questionnaire",
             )
-        place = self._private.index(cells[0].attribute.name)
-        shape, weights = self.shapes[place], self._weights
-        channel = Windowed(
+        number = isinstance(cells[0].attribute, Numeric)
+        channel = self._of_number(cells[0]) if number else self._of_words(cells[0])
+        tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
+        return Observation(tuple(cells), tally, channel)
+
+    def _of_number(self, part: Cells) -> Channel:
+        """What the answers say of a number: a law that is as smooth as they make likely."""
+        place, weights = self._private.index(part.attribute.name), self._weights
+        shape = self.shapes[place]
+        return Windowed(
             shape,
-            shares_of(cells[0], shape.values),
+            shares_of(part, shape.values),
             questions=len(weights),
             place=place,
             answers=self.private_reports.attributes[-1].size,
-            points=points_of(cells[0], shape.values),
+            points=points_of(part, shape.values),
             share=weights[place] / ONE,
         )
-        tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
-        return Observation(tuple(cells), tally, channel)
+
+    def _of_words(self, part: Cells) -> Channel:
+        """What the answers say of words, which have no order: k-ary response undone."""
+        place = self._private.index(part.attribute.name)
+        view = part.assign(np.arange(part.attribute.size)).astype(np.intp)
+        return Questions(self._words.within((place,)), (place,), view, (part.size,))
+
+    @cached_property
+    def _words(self) -> System:
+        """The questions about words; any other says nothing of them."""
+        words = [place for place, a in enumerate(self._private) if isinstance(a, Category)]
+        most = self.private_reports.attributes[-1].size
+        asked = tuple(
+            Question((place,), self._private.shape[place], weight / ONE)
+            if place in words
+            else Question((), most, weight / ONE)
+            for place, weight in enumerate(self._weights)
+        )
+        return System(self._private.shape, asked, float(self.gamma))
 
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
@@ -254,6 +290,8 @@ class Windows(Mechanism):
         if len(cells) > 1 or self._is_public(cells[0]):
             return None
         place = self._private.index(cells[0].attribute.name)
+        if not isinstance(cells[0].attribute, Numeric):
+            return self._foretold_of_words(place, cells[0], weights, shares)
         shape, people = self.shapes[place], TYPICAL * self._weights[place] / ONE
         masses = np.maximum(shares @ shares_of(cells[0], shape.values, evenly=True), 1e-12)
         spread = np.diag(masses) - np.outer(masses, masses)
@@ -265,10 +303,21 @@ class Windows(Mechanism):
         seen = float(weights**2 @ shares) - float(weights @ shares) ** 2
         return max(0.0, TYPICAL * float(wanted @ law @ wanted) - seen)
 
+    def _foretold_of_words(
+        self, place: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float:
+        """The variance of k-ary response, less what holding the people fixed takes away."""
+        gamma, size = float(self.gamma), cells.attribute.size
+        keep = (gamma - 1) / (gamma + size - 1)
+        seen = keep * shares + (1 - keep) * cells.counts() / size
+        noise = (float(seen @ weights**2) - float(seen @ weights) ** 2) / keep**2
+        known = float(shares @ weights**2) - float(shares @ weights) ** 2
+        return max(0.0, noise * ONE / self._weights[place] - known)
+
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
     ) -> NDArray[Any]:
-        """What a report says of the number that was dealt; of others nothing."""
+        """What a report says of the column that was dealt; of others nothing."""
         names = [part.attribute.name for part in cells]
         groups = within if within is not None else every_cell(cells)
         columns = [
@@ -288,9 +337,16 @@ class Windows(Mechanism):
         return logs
 
 
-def values_of(number: Numeric) -> int:
-    """The values of a number's grid: its own, where they are few."""
-    return min(number.size, FINEST)
+def values_of(column: Attribute) -> int:
+    """The values of a number's grid: its own, where they are few, as those of words always are."""
+    return min(column.size, FINEST) if isinstance(column, Numeric) else column.size
+
+
+def _is_asked(column: Attribute) -> bool:
+    """Whether a column can be asked about: a number, or words that are not too many."""
+    return isinstance(column, Numeric) or (
+        isinstance(column, Category) and 2 <= column.size <= MOST_WORDS
+    )
 
 
 def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any]:

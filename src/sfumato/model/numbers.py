@@ -1,15 +1,15 @@
-"""Numbers: the law of several numbers behind reports about one or two of them, so that any ranges
-can be counted.
+"""Numbers: the law of several numbers, and words beside them, behind reports about one or two of
+them, so that any ranges can be counted.
 
 The law of the cells is log-linear like any other; within a cell each number is spread as its own
-reports show it, whatever the others are.
+reports show it, whatever the others are. Words have a cell each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.window import Windowed
-from sfumato.domain import Cells, Domain, Numeric
+from sfumato.domain import Attribute, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
@@ -39,15 +39,15 @@ WITHIN = "numbers that are independent within the cells asked about"
 
 @dataclass(frozen=True, eq=False)
 class NumberReports:
-    """The counts of answers about one number and about two, which are all that the reports say."""
+    """The counts of answers about one column and about two, which are all that the reports say."""
 
     mechanism: Ranges
     counts: Floats  # (questions, answers)
 
-    @property
-    def numbers(self) -> tuple[Numeric, ...]:
-        """The numbers that are asked about."""
-        return tuple(a for a in self.mechanism.domain.private if isinstance(a, Numeric))
+    @cached_property
+    def asked(self) -> tuple[Attribute, ...]:
+        """The columns that are asked about."""
+        return tuple(self.mechanism.domain.private)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class NumberReports:
 
     @property
     def ordered(self) -> tuple[bool, ...]:
-        return (True,) * len(self.shape)
+        return tuple(isinstance(column, Numeric) for column in self.asked)
 
     @property
     def public(self) -> int:
@@ -73,9 +73,11 @@ class NumberReports:
 
     @cached_property
     def columns(self) -> tuple[Cells, ...]:
-        """The cells of each number that two are asked about."""
-        pairs = zip(self.numbers, self.mechanism.starts, strict=True)
-        return tuple(cells_from(number, starts) for number, starts in pairs)
+        """The cells of each column that two are asked about."""
+        return tuple(
+            cells_from(column, starts) if isinstance(column, Numeric) else column.cells()
+            for column, starts in zip(self.asked, self.mechanism.starts, strict=True)
+        )
 
     def alone(self, cells: Cells) -> tuple[Floats, Floats]:
         """The shares of the cells of one number by the answers about it alone, and their
@@ -90,18 +92,20 @@ class NumberReports:
         return shares, spread + (np.diag(kept) - np.outer(kept, kept)) / self.people
 
     @cached_property
-    def _singles(self) -> tuple[Reconstruction, ...]:
-        """What the answers about each number alone say of its cells."""
-        found = map(self.alone, self.columns)
-        return tuple(Reconstruction((axis,), *each, self.people) for axis, each in enumerate(found))
+    def _singles(self) -> tuple[Measurement | Reconstruction, ...]:
+        """What the answers about each column alone say of its cells."""
+        return tuple(map(self._single, range(len(self.columns))))
+
+    def _single(self, axis: int) -> Measurement | Reconstruction:
+        if self.ordered[axis]:
+            return Reconstruction((axis,), *self.alone(self.columns[axis]), self.people)
+        words, gamma = self.shape[axis], float(self.mechanism.gamma)
+        gain, base = (gamma - 1) / (gamma + words - 1), 1 / (gamma + words - 1)
+        return Measurement.answered((axis,), self.counts[axis, :words], gain=gain, base=base)
 
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
-        alone = [self._singles[axis] for axis in axes]
-        found: list[Measurement | Reconstruction] = [
-            Reconstruction((place,), each.shares, each.covariance, each.people)
-            for place, each in enumerate(alone)
-        ]
-        first = len(self.numbers)
+        found = [replace(self._singles[axis], axes=(place,)) for place, axis in enumerate(axes)]
+        first = len(self.asked)
         for question, counts in zip(self.mechanism.pairs, self.counts[first:], strict=True):
             inside = tuple(axis for axis in question.columns if axis in axes)
             told = self._told(question, counts[: question.answers], inside)
@@ -114,7 +118,7 @@ class NumberReports:
         return None  # the measurements of any numbers are all that the reports say of them
 
     def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
-        """What the answers about two numbers say of those that are asked about; None for
+        """What the answers about two columns say of those that are asked about; None for
         nothing.
         """
         gamma, answers = float(self.mechanism.gamma), question.answers
@@ -131,11 +135,19 @@ class NumberReports:
 
 @dataclass(frozen=True, eq=False)
 class WithinCells:
-    """How the people of each cell of a number are spread over the cells of a question."""
+    """How the people of each cell of a column are spread over the cells of a question."""
 
     inside: Floats  # (asked cells, cells): each column sums to 1
     slant: Floats  # (asked cells, cells): what a density adds that rises by 1 over the cell
     roots: Floats  # (asked cells, cells, n): columns whose products are their covariances
+
+    @classmethod
+    def of_words(cls, part: Cells) -> WithinCells:
+        """Whole cells: each word is one."""
+        inside = np.zeros((part.size, part.attribute.size))
+        codes = np.arange(part.attribute.size)
+        inside[part.assign(codes).astype(np.intp), codes] = 1.0
+        return cls(inside, np.zeros_like(inside), np.zeros((*inside.shape, 1)))
 
     def slanted(self, shares: Floats) -> Floats:  # (cells,) -> (asked cells, cells)
         """Which part of each cell's people lies in each asked cell where their density follows that
@@ -185,9 +197,9 @@ class Slanted:
 
 @dataclass(frozen=True, eq=False)
 class NumberModel(Model):
-    """The law of several numbers: that of their cells, and within a cell each number's own."""
+    """The law of several columns: that of their cells, and within a cell each number's own."""
 
-    why_left_out: ClassVar[str] = "public, and no number asked about"
+    why_left_out: ClassVar[str] = "public, and not asked about"
     looser: ClassVar[float] = 4.0
     unheld: ClassVar[float] = 0.2
     reports: NumberReports
@@ -265,13 +277,15 @@ class NumberModel(Model):
 
     def supposed(self, axes: Axes) -> str | None:
         found = super().supposed(axes)
-        if len(axes) < 2:
+        if len(axes) < 2 or not any(self.reports.ordered[axis] for axis in axes):
             return found
         return WITHIN if found is None else f"{WITHIN}; {found}"
 
     def _parts(self, axis: int, part: Cells) -> WithinCells:
         """Which part of each cell's people lies in each asked cell, and how sure that is."""
-        number, starts = self.reports.numbers[axis], self.mechanism.starts[axis]  # type: ignore[attr-defined]
+        number, starts = self.reports.asked[axis], self.reports.mechanism.starts[axis]
+        if not isinstance(number, Numeric):
+            return WithinCells.of_words(part)
         firsts = joined_starts(part, starts)
         asked = part.assign(firsts).astype(np.intp)
         cell = np.searchsorted(starts, firsts, side="right") - 1

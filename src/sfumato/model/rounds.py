@@ -23,14 +23,14 @@ from sfumato.source import Release, check_alike
 SPARSE = 0.2  # the part of an even share of people below which what is left is no cell
 
 
-def cells_for(people: float, numbers: int, gamma: float) -> int:
-    """How many cells of each number suit so many people: even, and growing with the fourth root of
-    what they tell of a pair.
+def cells_for(people: float, columns: int, gamma: float) -> int:
+    """How many cells of each number suit so many people and columns: even, and growing with the
+    fourth root of what they tell of a pair.
 
     >>> cells_for(29_000, 6, 2.718), cells_for(29_000, 6, 19), cells_for(1_000_000, 4, 19)
     (4, 6, 20)
     """
-    pairs = numbers * (numbers - 1) / 2
+    pairs = columns * (columns - 1) / 2
     told = people / pairs * most_information(gamma)
     return int(np.clip(2 * round(told**0.25 / 3), 2, 32))
 
@@ -45,9 +45,11 @@ def asked_after(first: Release, people: float) -> Ranges:
             f"the first round of ranges is asked by square-wave, not by {wave.name}",
             hint="begin with sfumato perturb … --round 1 --mechanism ranges",
         )
-    numbers = [a for a in first.domain.private if isinstance(a, Numeric)]
-    wanted = cells_for(people, len(numbers), float(wave.gamma))
-    found = [_cut(first, number, wanted) for number in numbers]
+    wanted = cells_for(people, len(first.domain.private), float(wave.gamma))
+    found = [
+        _cut(first, a, wanted) if isinstance(a, Numeric) else (tuple(range(a.size)), a.size // 2)
+        for a in first.domain.private
+    ]
     starts, upper = zip(*found, strict=True)
     weight = round(WAVES_LATER * ONE)
     return Ranges(first.domain, wave.gamma, wave.lengths, starts, upper, weight)

@@ -16,6 +16,7 @@ from sfumato.errors import (
     ParameterError,
     PrivacyError,
     SfumatoError,
+    Unanswerable,
     check_kind,
     listing,
     near_miss,
@@ -260,6 +261,8 @@ class _Asking:
     def spread(self, mechanism: Mechanism) -> float:
         """√N times the relative error."""
         questions = self.questions
+        if self._together > 1 and mechanism.joins_by_model:
+            raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
         if self.purpose == "itemsets":
             return questions.itemset_spread(mechanism, self.length) / questions.at_support
         if self.purpose == "pairs":
@@ -278,6 +281,11 @@ class _Asking:
     @property
     def _joined(self) -> bool:
         return self.questions.joins_numbers
+
+    @property
+    def _together(self) -> int:
+        """How many columns an answer is about that is not one of numbers."""
+        return {"itemsets": self.length, "pairs": 2, "classes": 2}.get(self.purpose, 1)
 
     def error(self, mechanism: Mechanism, rows: int) -> float:
         return self.spread(mechanism) / math.sqrt(rows)

@@ -293,10 +293,8 @@ class Demand:
 
     @property
     def joins_numbers(self) -> bool:
-        """Whether ranges are of two numbers at once: where there is nothing else but numbers, cut
-        into cells.
-        """
-        return len(self.numbers) == len(self.columns) > 1 and all(n.cuts for n in self.numbers)
+        """Whether ranges are of two numbers at once: where there are several, cut into cells."""
+        return len(self.numbers) > 1 and all(n.cuts for n in self.numbers)
 
     def _both_variance(
         self, mechanism: Mechanism, pair: tuple[Numeric, Numeric], low: float, high: float
