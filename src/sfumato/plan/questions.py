@@ -42,7 +42,7 @@ ASSUMPTIONS = (
     "columns together are foretold for a questionnaire as if their cells were equally likely: a "
     "rarer itemset comes out up to a third better, a more common one worse",
     "a table of more cells than a question has answers is asked in parts: unbiased errors there "
-    "may be half as large again as foretold, a model's are not",
+    "may be up to two or three times those foretold (a model's came out smaller)",
     "records are independent: what one person reports says nothing about another",
 )
 
