@@ -24,6 +24,7 @@ from sfumato.engines import save_release
 from sfumato.engines.duckdb import DuckDatabase, DuckRelation, file_relation
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
+from sfumato.mine.cube.grammar import _read
 from sfumato.randomness import secure
 from sfumato.source import Release
 from sfumato.table import Table, perturb_table, reader_of
@@ -38,11 +39,14 @@ DOMAIN = Domain((*NUMBERS, GROUPS))
 
 @dataclass(frozen=True)
 class Line:
-    """One query: its CPU milliseconds, asked first and again, and those of the plain count."""
+    """One query: its CPU milliseconds, asked first, again in other words (so that its text is read
+    anew) and again in the same words, and those of the plain count.
+    """
 
     what: str
     columns: int
     ours: float
+    reworded: float
     again: float
     plain: float
 
@@ -51,7 +55,8 @@ class Line:
         met = "yes" if ratio <= target else "NO"
         return (
             f"{self.what:<38}{self.ours:>9.0f} ms{self.plain:>9.0f} ms{ratio:>8.2f}  "
-            f"{target:<8}{met:<5}{self.again:>6.1f} ms{self.again / self.plain:>8.2f}"
+            f"{target:<8}{met:<5}{self.reworded:>6.1f} ms{self.reworded / self.plain:>8.2f}"
+            f"{self.again:>6.1f} ms{self.again / self.plain:>8.2f}"
         )
 
 
@@ -87,6 +92,10 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
 
         def ours(sql: str = sql) -> None:
             counter._asked.clear()  # remembers nothing
+            reworded(sql)
+
+        def reworded(sql: str = sql) -> None:
+            _read.cache_clear()
             query(Release(counter, release.provenance), sql)
 
         def again(sql: str = sql) -> None:
@@ -95,7 +104,7 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
         def plain(sql: str = sql) -> None:
             relation.fetch(sql)
 
-        yield Line(f"{where}, {what}", k, *best_of(ours, again, plain))
+        yield Line(f"{where}, {what}", k, *best_of(ours, reworded, again, plain))
 
 
 def best_of(*works: Callable[[], None]) -> list[float]:
@@ -148,7 +157,7 @@ def run(rows: int) -> None:
     """Print every comparison in one table."""
     print(
         f"{f'{rows:,} rows':<38}{'ours':>12}{'plain':>12}{'ratio':>8}  {'at most':<8}{'met':<5}"
-        f"{'again':>9}{'ratio':>8}"
+        f"{'reworded':>9}{'ratio':>8}{'again':>9}{'ratio':>8}"
     )
     release = released(rows)
     with tempfile.TemporaryDirectory() as folder:

@@ -591,6 +591,7 @@ def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
         assert plan.best.name == name and plan.best.error < 0.05 and plan.aside is None
     itemsets = plan_release(mixed, 60_000, guarantee=NINETEEN, purpose="itemsets")
     assert "a model" in itemsets.refused["ranges"]  # nothing tells two columns without one
+    assert "tells nothing of an itemset" in itemsets.refused["square-wave"]
 
 
 def test_a_column_with_one_value_is_not_asked_about() -> None:

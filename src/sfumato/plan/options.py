@@ -40,7 +40,7 @@ class Offer:
     count: float  # standard error of a range count, in people
     means: Mapping[str, float]  # standard error of each number's mean, in its unit
     error: float  # of what is asked for, as a share
-    people: float  # how many it takes for the wanted error; infinite where no number would do
+    people: float  # how many it takes for the wanted error
     options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
 
     @property

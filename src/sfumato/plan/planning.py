@@ -300,6 +300,8 @@ class _Asking:
     ) -> Offer:
         questions, root = self.questions, math.sqrt(rows)
         spread = self.spread(mechanism)
+        if not math.isfinite(spread):
+            raise Unanswerable(f"tells nothing of {self.words.rstrip(',')}")
         lengths = range(1, min(LENGTHS, questions.longest) + 1)
         figures = [questions.itemset_figures(mechanism, length) for length in lengths]
         return Offer(
@@ -315,7 +317,7 @@ class _Asking:
                 if has_mean(mechanism, column)
             },
             error=spread / root,
-            people=float(math.ceil((spread / wanted) ** 2)) if math.isfinite(spread) else math.inf,
+            people=float(math.ceil((spread / wanted) ** 2)),
             options=options or {},
         )
 

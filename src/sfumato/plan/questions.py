@@ -41,6 +41,8 @@ ASSUMPTIONS = (
     "a range is taken to hold half of the people, and a number to be spread evenly over its range",
     "columns together are foretold for a questionnaire as if their cells were equally likely: a "
     "rarer itemset comes out up to a third better, a more common one worse",
+    "a table of more cells than a question has answers is asked in parts: unbiased errors there "
+    "may be up to two or three times those foretold (a model's came out smaller)",
     "records are independent: what one person reports says nothing about another",
 )
 
