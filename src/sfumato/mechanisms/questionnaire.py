@@ -31,9 +31,16 @@ from sfumato.mechanisms.questions import (
     asked,
     by_order,
     cover,
+    free_column,
     stated,
 )
-from sfumato.mechanisms.shares import Workload, information, mean_squares
+from sfumato.mechanisms.shares import (
+    Workload,
+    information,
+    kary_variance,
+    mean_squares,
+    scattered,
+)
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
@@ -193,8 +200,8 @@ class Questionnaire(Mechanism):
         answers = tuple(map(str, range(self._most_answers)))
         return Domain(
             (
-                Category(_free("question", taken), tuple(labels)),
-                Category(_free("answer", taken), answers),
+                Category(free_column("question", taken), tuple(labels)),
+                Category(free_column("answer", taken), answers),
             )
         )
 
@@ -343,12 +350,9 @@ class Questionnaire(Mechanism):
         for each in self.questions:
             if axis not in each.columns or each.map is not None:
                 continue
-            keep = (gamma - 1) / (gamma + each.answers - 1)
-            seen = keep * shares + (1 - keep) * even
-            variance = float(seen @ weights**2) - float(seen @ weights) ** 2
-            told += each.weight / ONE * keep**2 / max(variance, 1e-300)
-        known = float(shares @ weights**2) - float(shares @ weights) ** 2
-        return max(0.0, 1 / told - known) if told else None
+            variance = kary_variance(gamma, each.answers, even, weights, shares)
+            told += each.weight / ONE / max(variance, 1e-300)
+        return max(0.0, 1 / told - scattered(weights, shares)) if told else None
 
     def _told(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
@@ -534,11 +538,6 @@ def _simple(gamma: Fraction, answers: int) -> Fraction:
     bounded = min(gamma, Fraction(MOST_TOTAL // 2))
     scale = max(1, min(FINENESS, MOST_TOTAL // math.ceil(bounded + answers)))
     return Fraction(math.floor(bounded * scale), scale)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name for a column of the reports that no public column has."""
-    return name if name not in taken else _free(f"{name}_", taken)
 
 
 def _read(domain: Domain, entry: Received) -> Asked:

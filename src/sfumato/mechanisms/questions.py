@@ -260,3 +260,8 @@ def _maximal(shape: Sequence[int], gamma: float, start: Axes) -> set[Axes]:
         cells[fits] *= sizes[axis[fits]]
     held = np.unique(held[(cells <= limit) & held.any(axis=1)], axis=0)
     return {tuple(np.flatnonzero(row).tolist()) for row in held}
+
+
+def free_column(name: str, taken: set[str]) -> str:
+    """A name for a column of the reports that no public column has."""
+    return name if name not in taken else free_column(f"{name}_", taken)

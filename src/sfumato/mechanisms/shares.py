@@ -46,6 +46,21 @@ def information(gamma: float, answers: int, cells: int) -> float:
     return whole / (cells - 1)
 
 
+def scattered(weights: Floats, shares: Floats) -> float:
+    """The variance of the weight of one person, cells having these shares."""
+    return float(shares @ weights**2) - float(shares @ weights) ** 2
+
+
+def kary_variance(
+    gamma: float, answers: int, even: Floats, weights: Floats, shares: Floats
+) -> float:
+    """What one answer of k-ary response adds to the variance of Σ weights·shares, `even` being the
+    shares of the cells were all answers equally likely.
+    """
+    keep = (gamma - 1) / (gamma + answers - 1)
+    return scattered(weights, keep * shares + (1 - keep) * even) / keep**2
+
+
 def most_information(gamma: float) -> float:
     """The most that one report under this guarantee can tell of all features together."""
     return (gamma - 1) ** 2 / (4 * gamma)

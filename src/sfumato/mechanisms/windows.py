@@ -21,7 +21,8 @@ from sfumato.channels.window import Shape
 from sfumato.domain import Attribute, Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
-from sfumato.mechanisms.questions import whole_weights
+from sfumato.mechanisms.questions import free_column, whole_weights
+from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
 from sfumato.mechanisms.steps.base import ONE, Action
 from sfumato.mechanisms.weights import simple_below
@@ -169,11 +170,13 @@ class Windows(Mechanism):
         taken = {attribute.name for attribute in self.domain if attribute.public}
         most = max(shape.reports for shape in self.shapes)
         if not self._dealt:
-            return Domain((Numeric(_free(f"{self._private.names[0]} report", taken), 0, most - 1),))
+            return Domain(
+                (Numeric(free_column(f"{self._private.names[0]} report", taken), 0, most - 1),)
+            )
         return Domain(
             (
-                Category(_free("question", taken), self._private.names),
-                Numeric(_free("answer", taken), 0, most - 1),
+                Category(free_column("question", taken), self._private.names),
+                Numeric(free_column("answer", taken), 0, most - 1),
             )
         )
 
@@ -300,19 +303,15 @@ class Windows(Mechanism):
         told = people * slope.T @ (slope / (shape.matrix @ masses)[:, None]) + steps.T @ steps
         law = spread @ np.linalg.pinv(told, hermitian=True) @ spread
         wanted = weights @ shares_of(cells[0], shape.values)
-        seen = float(weights**2 @ shares) - float(weights @ shares) ** 2
-        return max(0.0, TYPICAL * float(wanted @ law @ wanted) - seen)
+        return max(0.0, TYPICAL * float(wanted @ law @ wanted) - scattered(weights, shares))
 
     def _foretold_of_words(
         self, place: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
     ) -> float:
         """The variance of k-ary response, less what holding the people fixed takes away."""
-        gamma, size = float(self.gamma), cells.attribute.size
-        keep = (gamma - 1) / (gamma + size - 1)
-        seen = keep * shares + (1 - keep) * cells.counts() / size
-        noise = (float(seen @ weights**2) - float(seen @ weights) ** 2) / keep**2
-        known = float(shares @ weights**2) - float(shares @ weights) ** 2
-        return max(0.0, noise * ONE / self._weights[place] - known)
+        size = cells.attribute.size
+        noise = kary_variance(float(self.gamma), size, cells.counts() / size, weights, shares)
+        return max(0.0, noise * ONE / self._weights[place] - scattered(weights, shares))
 
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
@@ -394,8 +393,3 @@ def _rounded_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:
     risen = np.clip(away, -1, 0)
     fallen = np.clip(away, 0, 1)
     return width * ((1 + risen) ** 2 / 2 + fallen - fallen**2 / 2)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name for a column of the reports that no public column has."""
-    return name if name not in taken else _free(f"{name}_", taken)

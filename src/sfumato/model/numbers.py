@@ -99,9 +99,14 @@ class NumberReports:
     def _single(self, axis: int) -> Measurement | Reconstruction:
         if self.ordered[axis]:
             return Reconstruction((axis,), *self.alone(self.columns[axis]), self.people)
-        words, gamma = self.shape[axis], float(self.mechanism.gamma)
-        gain, base = (gamma - 1) / (gamma + words - 1), 1 / (gamma + words - 1)
+        words = self.shape[axis]
+        gain, base = self._response(words)
         return Measurement.answered((axis,), self.counts[axis, :words], gain=gain, base=base)
+
+    def _response(self, answers: int) -> tuple[float, float]:
+        """What k-ary response of so many answers adds to the true one, and what any has."""
+        total = float(self.mechanism.gamma) + answers - 1
+        return (float(self.mechanism.gamma) - 1) / total, 1 / total
 
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         found = [replace(self._singles[axis], axes=(place,)) for place, axis in enumerate(axes)]
@@ -121,9 +126,8 @@ class NumberReports:
         """What the answers about two columns say of those that are asked about; None for
         nothing.
         """
-        gamma, answers = float(self.mechanism.gamma), question.answers
-        total = gamma + answers - 1
-        gain, base = (gamma - 1) / total, 1 / total
+        answers = question.answers
+        gain, base = self._response(answers)
         if len(inside) == 2:
             return {"counts": counts, "gain": gain, "base": base, "groups": question.map}
         if not inside or question.map is not None:
