@@ -39,8 +39,8 @@ DOMAIN = Domain((*NUMBERS, GROUPS))
 
 @dataclass(frozen=True)
 class Line:
-    """One query: its CPU milliseconds, asked first, again in other words (so that its text is read
-    anew) and again in the same words, and those of the plain count.
+    """One query: its CPU milliseconds, asked first, again in other words (its conditions in another
+    order, its text read anew) and again in the same words, and those of the plain count.
     """
 
     what: str
@@ -71,40 +71,64 @@ def released(rows: int) -> Release:
     )
 
 
-def questions() -> Iterator[tuple[str, int, str]]:
-    """What is asked: k ranges, and k - 1 ranges grouped by town."""
+@dataclass(frozen=True)
+class Question:
+    """k ranges, or k - 1 ranges grouped by town."""
+
+    k: int
+    by_town: bool
+
+    @property
+    def what(self) -> str:
+        return f"{self.k - 1} ranges by town" if self.by_town else f"{self.k} ranges"
+
+    @property
+    def sql(self) -> str:
+        return self._text(list(range(self.by_town, self.k)))
+
+    @property
+    def reworded(self) -> str:
+        """The same, its conditions from the last to the first."""
+        return self._text(list(range(self.by_town, self.k))[::-1]).replace("SELECT", "select")
+
+    def _text(self, places: list[int]) -> str:
+        ranges = " AND ".join(f"n{place} BETWEEN 20 AND 55" for place in places)
+        where = f" WHERE {ranges}" if places else ""
+        if self.by_town:
+            return f"SELECT town, COUNT(*) FROM release{where} GROUP BY town"
+        return f"SELECT COUNT(*) FROM release{where}"
+
+
+def questions() -> Iterator[Question]:
+    """What is asked."""
     for k in TARGETS:
-        ranges = [f"n{place} BETWEEN 20 AND 55" for place in range(k)]
-        yield f"{k} ranges", k, f"SELECT COUNT(*) FROM release WHERE {' AND '.join(ranges)}"
-        where = f" WHERE {' AND '.join(ranges[1:])}" if k > 1 else ""
-        yield (
-            f"{k - 1} ranges by town",
-            k,
-            f"SELECT town, COUNT(*) FROM release{where} GROUP BY town",
-        )
+        yield from (Question(k, False), Question(k, True))
 
 
 def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[Line]:
     """Every question, asked of this relation, whose rows were looked at when it was opened."""
     counter = SqlCounter(release.mechanism.reports, relation, release.table.rows)
     counter.count([])
-    for what, k, sql in questions():
+    for question in questions():
+        asked = Release(counter, release.provenance)  # whoever asks twice holds it
 
-        def ours(sql: str = sql) -> None:
+        def ours(question: Question = question) -> None:
             counter._asked.clear()  # remembers nothing
-            reworded(sql)
-
-        def reworded(sql: str = sql) -> None:
             _read.cache_clear()
-            query(Release(counter, release.provenance), sql)
+            query(Release(counter, release.provenance), question.sql)
 
-        def again(sql: str = sql) -> None:
-            query(Release(counter, release.provenance), sql)
+        def reworded(question: Question = question, asked: Release = asked) -> None:
+            _read.cache_clear()
+            query(asked, question.reworded)
 
-        def plain(sql: str = sql) -> None:
-            relation.fetch(sql)
+        def again(question: Question = question, asked: Release = asked) -> None:
+            query(asked, question.reworded)
 
-        yield Line(f"{where}, {what}", k, *best_of(ours, reworded, again, plain))
+        def plain(question: Question = question) -> None:
+            relation.fetch(question.sql)
+
+        query(asked, question.sql)
+        yield Line(f"{where}, {question.what}", question.k, *best_of(ours, reworded, again, plain))
 
 
 def best_of(*works: Callable[[], None]) -> list[float]:

@@ -17,12 +17,14 @@ from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
 from sfumato.domain import Category, Domain, Items, Numeric, schema
 from sfumato.interruption import INTERRUPTED
+from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.mine.cube.accepted import ACCEPTED, NAMES
 from sfumato.mine.cube.aggregates import AGGREGATES
 from sfumato.privacy.guarantee import Guarantee
 
 ASKED = Guarantee(19)
+REFUSED = "no γ"
 DOMAINS = {
     "records": Domain(
         (
@@ -36,6 +38,58 @@ DOMAINS = {
         (Numeric("age", 18, 90, cuts=(40, 60)), Numeric("systolic", 80, 220, cuts=(120, 140)))
     ),
     "baskets": Domain((Items("basket", tuple(str(item) for item in range(1, 51))),)),
+}
+
+WISHES = {
+    "The commands": [
+        "plan",
+        "perturb",
+        "query",
+        "mine",
+        "fit",
+        "classify",
+        "audit",
+        "identify",
+        "swap",
+        "suppress",
+        "pram",
+        "hide",
+    ],
+    "Read, open, save": [
+        "read",
+        "propose_schema",
+        "open",
+        "open_source",
+        "save_release",
+        "open_model",
+        "save_model",
+        "combine",
+        "join",
+        "sample",
+    ],
+    "Describe columns": ["Domain", "Category", "Numeric", "Bins", "Items"],
+    "Promise, and draw": ["Guarantee", "Ledger", "secure", "seeded"],
+    "Ask": ["Release", "Exact", "Model", "Estimate", "Answer", "Table"],
+    "Go on from a result": ["association_rules", "frequent_itemsets", "itemset_errors"],
+    "Classifiers": ["DecisionTree", "NaiveBayes", "Reconstructed"],
+    "Mechanisms": [
+        "GammaDiagonal",
+        "Questionnaire",
+        "SubsetSelection",
+        "HadamardResponse",
+        "UnaryEncoding",
+        "RandomizedGamma",
+        "Retention",
+        "Combined",
+        "BitFlip",
+        "CutAndPaste",
+        "UserMatrix",
+        "Permuting",
+        "FrequencyFlip",
+    ],
+    "For owners of records": ["Microdata", "Binning", "read_restrictions"],
+    "Beneath the commands": ["plan_release", "fit_release", "audit_release"],
+    "Errors": ["SfumatoError"],
 }
 
 RESULTS = {
@@ -126,16 +180,16 @@ def mechanisms() -> str:
     return table(
         ("mechanism", "for", "can be told"),
         [
-            (f"[`{name}`](#{name})", kept.summary, told(kept))
+            (f"[`{name}`](#{name})", kept.summary, told(name, kept))
             for name, kept in ((name, mechanism_class(name)) for name in MECHANISMS)
         ],
     )
 
 
-def told(mechanism: Any) -> str:
-    """The options of a mechanism."""
-    given = ", ".join(f"`{option.flag}`" for option in mechanism.options)
-    return given or "a guarantee"
+def told(name: str, mechanism: Any) -> str:
+    """A guarantee, where a mechanism takes one, and its options."""
+    asked = [] if _promise(name)[1] == REFUSED else ["a guarantee"]
+    return ", ".join([*asked, *(f"`{option.flag}`" for option in mechanism.options)])
 
 
 def mechanism_details() -> str:
@@ -170,8 +224,9 @@ def _promise(name: str) -> tuple[str, str, str]:
             refused = refused or error.message
             continue
         gamma = float(kept.guarantee.gamma)
-        return kind, f"γ = {gamma:.4g}, ε = {kept.guarantee.epsilon:.3f}", "; ".join(kept.caveats)
-    return "", "no γ", refused
+        promised = f"γ = {gamma:.4g}, ε = {kept.guarantee.epsilon:.3f}"
+        return kind, promised.replace(" ", "\N{NO-BREAK SPACE}"), "; ".join(kept.caveats)
+    return "", REFUSED, refused
 
 
 def _prose(docstring: str) -> str:
@@ -186,6 +241,28 @@ def python() -> str:
     return "\n\n".join(
         f"## `sf.{name}`\n\n{signature(name)}\n\n::: {source(where)}" for name, where in found
     )
+
+
+def python_index() -> str:
+    """The public names by what one wants of them, each with its first sentence."""
+    return "\n\n".join(
+        f"**{wish}**\n\n{table(('', ''), [(entry(name), first(name)) for name in names])}"
+        for wish, names in WISHES.items()
+    )
+
+
+def entry(name: str) -> str:
+    """A name that leads to its section."""
+    return f"[`sf.{name}`](#sf{name.lower()})"
+
+
+def first(name: str) -> str:
+    """What one gets, in a sentence; of a mechanism what it is for."""
+    named = getattr(sfumato, name)
+    if issubclass(type(named), type) and issubclass(named, Mechanism):
+        return str(named.summary)
+    words = " ".join((inspect.getdoc(named) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[a-z0-9)])[.:;] ", words)[0].rstrip(".").replace("|", "&#124;")
 
 
 def results() -> str:
@@ -350,6 +427,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "promises": promises,
     "python": python,
+    "python-index": python_index,
     "results": results,
     "speed": speed,
     "sql-aggregates": sql_aggregates,

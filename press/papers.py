@@ -22,11 +22,11 @@ from sfumato.reproduce.registry import PAPERS, parts_of, reproduce
 FIGURES = DOCS / "figures"
 SHORTER = (
     (re.compile(r"<!--.*?-->|<metadata>.*?</metadata>", re.S), ""),
-    (re.compile(r"(\d\.\d)\d+"), r"\1"),  # a tenth of a point is not seen
     (re.compile(r"\n\s*"), " "),
-    (re.compile(r' ?clip-path="[^"]*"'), ""),
     (re.compile(r"font-family: [^;\"]*sans-serif"), "font-family: sans-serif"),
 )
+TAG = re.compile(r"<[^>]*>")
+TENTHS = re.compile(r"(\d\.\d)\d+")
 SECTION = re.compile(r"^## .*?\{#([\w-]+)\}$", re.M)
 VERDICT = re.compile(r"Verdict: \*\*(.*?)\*\*")
 HEADING = f"""# {{title}}: the figures
@@ -117,7 +117,9 @@ def cell(text: str) -> str:
 
 
 def small_svg(figure: Any) -> str:
-    """A figure as an SVG of a few kilobytes: letters stay letters."""
+    """A figure as an SVG of a few kilobytes: letters stay letters, and places are rounded to a
+    tenth of a point, which is not seen; the numbers that are written in it stay as they are.
+    """
     from matplotlib import rc_context
 
     written = io.StringIO()
@@ -126,6 +128,7 @@ def small_svg(figure: Any) -> str:
     text = written.getvalue()
     for wordy, short in SHORTER:
         text = wordy.sub(short, text)
+    text = TAG.sub(lambda tag: TENTHS.sub(r"\1", tag[0]), text)
     return f"{text.strip()}\n"
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import base64
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 from press.blocks import FENCE, Block, blocks
-from press.running import Outcome, outcomes
+from press.running import WIDTH, Outcome, outcomes
 
 PLACE = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
+COLUMNS = re.compile(r"\S {2,}\S|^\s*[\"{}\[\]#@|]")  # a line of a table, or of JSON and the like
+KEPT = re.compile(r"^```\n.*?^```$", re.M | re.S)  # what a benchmark printed
+SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
+TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
+OPTION = re.compile(r' (?=(?:--[a-z]|-o )(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')  # outside of quotes
+NARROW = 6.5  # inches up to which the letters of a picture can be read on a telephone
+ROOM = 5  # letters at the end of a command, for the button that copies it
 Place = Callable[[str, bytes], str]  # puts a picture beside the page and gives its address
 
 
@@ -21,20 +29,23 @@ def printed(page: Path, place: Place, lists: dict[str, Callable[[], str]]) -> st
         [rendered(*pair, place) for pair in zip(blocks(text), outcomes(page), strict=True)]
     )
     text = FENCE.sub(lambda _: next(shown), text)
-    return PLACE.sub(lambda found: lists[found[1]](), text)
+    text = PLACE.sub(lambda found: lists[found[1]](), text)
+    text = KEPT.sub(lambda kept: folded(kept[0]), text)
+    return SPREAD.sub(lambda line: TOGETHER.sub("\N{NO-BREAK SPACE}", line[0]), text)
 
 
 def rendered(block: Block, outcome: Outcome, place: Place) -> str:
     """A block as readers see it: what was run, what it printed, the picture that it drew."""
     if "hide" in block.flags:
         return ""
-    parts = [fenced(block.kind, block.text.strip("\n"))]
+    text = block.text.strip("\n")
+    parts = [fenced(block.kind, continued(text) if block.kind == "sh" else text)]
     if outcome.output and "quiet" not in block.flags:
-        parts.append(fenced("text", shortened(outcome.output, block.settings.get("lines"))))
+        shown = shortened(outcome.output, block.settings.get("lines"))
+        parts.append(fenced("text", folded(shown)))
     if outcome.picture is not None:
-        wanted = block.settings["picture"]
-        address = place(wanted, base64.b64decode(outcome.picture))
-        parts.append(embedded(wanted, address, block.seen))
+        wanted, drawn = block.settings["picture"], base64.b64decode(outcome.picture)
+        parts.append(embedded(wanted, place(wanted, drawn), block.seen, wide=is_wide(drawn)))
     return "\n\n".join(re.sub(r"^(?=.)", block.indent, part, flags=re.M) for part in parts)
 
 
@@ -45,13 +56,20 @@ def fenced(kind: str, text: str) -> str:
     return f"```{kind}\n{text}\n```"
 
 
-def embedded(name: str, address: str, seen: str) -> str:
+def embedded(name: str, address: str, seen: str, *, wide: bool = False) -> str:
     """A picture in the page, which opens alone and larger where it is touched, or a link to a page
     of its own.
     """
     if name.endswith((".svg", ".png")):
-        return f"[![{seen}]({address})]({address})"
+        look = "{ .wide }" if wide else ""
+        return f"[![{seen}]({address}){look}]({address})"
     return f"[{seen or name}]({address})"
+
+
+def is_wide(picture: bytes) -> bool:
+    """Whether the letters of an SVG could not be read on a telephone that shows all of it."""
+    width = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', picture)
+    return width is not None and float(width[1]) > 72 * NARROW
 
 
 def shortened(output: str, most: str | None) -> str:
@@ -61,3 +79,45 @@ def shortened(output: str, most: str | None) -> str:
         return output
     left = len(lines) - int(most)
     return "\n".join([*lines[: int(most)], f"… and {left} more {'line' if left == 1 else 'lines'}"])
+
+
+def folded(output: str) -> str:
+    """Output with its sentences folded at the width of a page, as a terminal would; tables and data
+    stay as they are.
+    """
+    return "\n".join(part for line in output.split("\n") for part in _fold(line))
+
+
+def _fold(line: str) -> list[str]:
+    if len(line) <= int(WIDTH) or COLUMNS.search(line):
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    parts = textwrap.wrap(
+        line.strip().replace(" %", "\0%"),
+        int(WIDTH),
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace("\0", " ") for part in parts]
+
+
+def continued(text: str) -> str:
+    """Commands of ours that are longer than a line, continued before an option on the next, as one
+    would type them.
+    """
+    return "\n".join(_continue(line) for line in text.split("\n"))
+
+
+def _continue(line: str) -> str:
+    if len(line) <= int(WIDTH) - ROOM or not line.startswith("sfumato "):
+        return line
+    first, *parts = OPTION.split(line)
+    lines = [first]
+    for part in parts:
+        if len(lines[-1]) + len(part) < int(WIDTH) - ROOM:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return " \\\n".join(lines)

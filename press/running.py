@@ -23,8 +23,8 @@ DOCS = ROOT / "docs"
 KEPT = ROOT / "build" / "press"  # outcomes by content: the same page and sources are run once
 SECONDS = 240  # that one block may take
 QUIET_SECONDS = 1.0  # after its address in which a server has said all that it says first
-WIDTH = "100"
-SOURCES = ("src/sfumato/**/*.py", "press/*.py")
+WIDTH = "86"  # letters of a line: what fits beside both lists of contents on a small screen
+SOURCES = ("src/sfumato/**/*.py", *(f"press/{n}.py" for n in ("blocks", "running", "interpreter")))
 
 
 class BlockError(Exception):

@@ -376,4 +376,4 @@ def records(domain: Domain, rows: int, seed: int) -> Columns:
                     code_dtype(attribute.size)
                 )
             )
-    return tuple(columns)  # type: ignore[arg-type]
+    return tuple(columns)

@@ -365,7 +365,7 @@ def test_every_thousandth_row_is_too_little_to_see_and_the_audit_says_so() -> No
     """20 of 20,000 rows: among 8 million classes of rows chance makes such a one."""
     truth = table(PEOPLE)
     broken = raw_where(GammaDiagonal, "Every1000th", lambda rows: slice(999, rows, 1000))
-    audit = audit_release(released(truth, broken(PEOPLE, 19)), truth, rng=seeded(5))  # type: ignore[call-arg]
+    audit = audit_release(released(truth, broken(PEOPLE, 19)), truth, rng=seeded(5))
     assert audit.clean and audit.sight is not None and audit.sight.every is not None
     assert audit.sight.every < 1000
 

@@ -190,7 +190,7 @@ def test_the_schema_of_the_interface_is_read() -> None:
         """
     )
     assert domain.title == "Census" and domain.names == ("age", "country", "income")
-    assert domain["age"].bins().labels == ("[15,35)", "[35,55)", "[55,75)", "[75,95]")  # type: ignore[attr-defined]
+    assert domain["age"].bins().labels == ("[15,35)", "[35,55)", "[55,75)", "[75,95]")
     assert domain.private.names == ("age", "country") and domain.binned().private.shape == (4, 2)
 
 

@@ -15,6 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 LAYERS = (
     ("lazy",),
     ("errors",),
+    ("arguments",),
     ("glance", "interruption", "memory", "printable", "received", "telling"),
     ("address",),
     ("files", "notebook", "plots"),
@@ -171,7 +172,6 @@ def test_importing_the_package_loads_nothing_but_itself() -> None:
     assert not loaded_by("import sfumato") & (HEAVY | {"numpy", "pyarrow"})
 
 
-@pytest.mark.skipif(not list(SOURCE.glob("cli*")), reason="no command line yet")
 def test_help_loads_no_heavy_library() -> None:
     script = """
 import sfumato.cli

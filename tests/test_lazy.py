@@ -13,9 +13,9 @@ from sfumato.lazy import loading
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     parent, child = ModuleType("lazily"), ModuleType("lazily.inner")
-    child.noun = object()  # type: ignore[attr-defined]
+    child.noun = object()
     parent.__path__ = []
-    parent.__getattr__ = loading("lazily", {"word": "inner:noun"})  # type: ignore[method-assign]
+    parent.__getattr__ = loading("lazily", {"word": "inner:noun"})
     monkeypatch.setitem(sys.modules, "lazily", parent)
     monkeypatch.setitem(sys.modules, "lazily.inner", child)
     return parent

@@ -9,6 +9,7 @@ import pytest
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.plan.outlook import SAID, USABLE, Outlook, _rounded
+from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 
 NINETEEN = Guarantee(19)
@@ -20,7 +21,7 @@ def columns(number: int, values: int) -> Domain:
 
 
 def outlook(domain: Domain, people: int) -> Outlook:
-    return Outlook(Questionnaire.promising(NINETEEN, domain), people, 0.02)
+    return Outlook(Questionnaire.promising(NINETEEN, domain), Demand(domain), people)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +37,12 @@ def test_the_errors_of_the_first_lengths_are_said() -> None:
     said = found.sentences()[0]
     held = found.mechanism.largest  # of more columns a model answers, which is not unbiased
     assert f"at lengths 1 to {held}: " in said and held < SAID < len(found.errors)
-    numbers = re.search(r"lengths 1 to \d: ([\d., ]+) %;", said)[1].split(", ")
+    numbers = re.search(r"lengths 1 to \d: ([\d., ]+) %$", said)[1].split(", ")
     assert numbers == [f"{100 * found.error(length):.1f}" for length in range(1, held + 1)]
-    assert f"more than {held} columns at once a model answers" in found.sentences()[1]
-    assert f"below {100 * found.least:.1f} % at length 2" in said
+    even, beyond = found.sentences()[1:3]
+    assert f"it would be {100 * found.even:.1f} % at length 2" in even
+    assert f"below {100 * found.least:.1f} %" in even and found.least < found.even
+    assert f"more than {held} columns at once a model answers" in beyond
 
 
 def test_one_column_has_one_length() -> None:
@@ -66,7 +69,7 @@ def test_as_many_people_as_are_asked_for_make_it_usable() -> None:
 def test_fewer_columns_are_a_remedy_only_if_enough() -> None:
     found = outlook(columns(8, 4), 3000)
     said = [each for each in found.remedies() if "columns instead of 8" in each]
-    held = [number for number, error in found.by_columns() if error <= USABLE]
+    held = [number for number, error in found.by_columns if error <= USABLE]
     assert said == [f"ask {max(held)} columns instead of 8"] if held else not said
 
 
@@ -74,5 +77,6 @@ def test_the_promise_named_is_the_strictest_that_would_do() -> None:
     found = outlook(columns(6, 8), 3000)
     (said,) = [each for each in found.remedies() if each.startswith("promise gamma")]
     gamma = int(said.split()[2])
-    enough = Outlook(Questionnaire.promising(Guarantee(gamma), columns(6, 8)), 3000, 0.02)
+    asked = columns(6, 8)
+    enough = Outlook(Questionnaire.promising(Guarantee(gamma), asked), Demand(asked), 3000)
     assert gamma > 19 and enough.usable and said.endswith("instead of 19")

@@ -208,7 +208,6 @@ def test_no_extra_is_in_the_clean_environment(clean_environment: Path, name: str
     assert name.replace("-", "_") not in installed
 
 
-@pytest.mark.skipif(not list(SOURCE.glob("cli*")), reason="no command line yet")
 def test_the_command_runs_in_a_clean_environment(clean_environment: Path) -> None:
     assert "perturb" in run_clean(clean_environment, "sfumato", "--help")
 

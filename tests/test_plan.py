@@ -233,9 +233,9 @@ def test_twelve_attributes_are_planned_in_two_seconds() -> None:
     columns = [Category(f"c{place}", tuple(map(str, range(2 + place % 6)))) for place in range(11)]
     wide = Domain((AGE, *columns))
     for wish in ({"guarantee": NINETEEN}, {"wanted_error": 0.05}):
-        start = time.process_time()
+        start = time.thread_time()  # a second thread of BLAS that waits for work is no work
         plan_release(wide, 1_000_000, **wish)
-        assert time.process_time() - start < 2
+        assert time.thread_time() - start < 2
 
 
 def test_a_guarantee_nothing_can_meet_names_what_would_do() -> None:
@@ -381,7 +381,7 @@ def test_a_questionnaire_asks_what_the_purpose_needs() -> None:
             "classes": demand.class_spread,
             "counts": demand.range_spread,
             "pairs": demand.pair_spread,
-            "itemsets": partial(demand.itemset_spread, length=2),
+            "itemsets": partial(demand.support_spread, length=2),
         }
         spread = ways[wish.get("purpose", "itemsets")]
         assert spread(best.mechanism) < 0.99 * spread(usual)
@@ -407,12 +407,12 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
         found = perturb(table, mechanism, seeded(seed)).marginal(names)
         off.append(np.abs(found.value - truth.marginal(names).value).mean() / (40_000 / cells))
     axes = tuple(sorted(CENSUS.private.index(name) for name in names))
-    foreseen = plan.outlook.design.error(axes, 40_000, 1 / cells)
-    assert np.mean(off) == pytest.approx(foreseen, rel=0.25)
-    assert plan.outlook.least < plan.outlook.error(2)
+    alone = replace(plan.outlook, sets=(axes,))
+    assert np.mean(off) == pytest.approx(alone.even * 0.02 * cells, rel=0.15)
+    assert plan.outlook.least < plan.outlook.even
     fewer, more = plan.outlook.by_people()[0], plan.outlook.by_people()[-1]
     assert fewer[1] == pytest.approx(10 * more[1], rel=1e-6)
-    errors = [error for _, error in plan.outlook.by_columns()]
+    errors = [error for _, error in plan.outlook.by_columns]
     assert errors == sorted(errors)
 
 

@@ -5,6 +5,7 @@ behind.
 from __future__ import annotations
 
 import builtins
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,32 @@ def test_rules_are_dots_coloured_by_lift() -> None:
     assert dots.get_array().tolist() == [1, 3]
     assert [text.get_text() for text in axes.texts] == ["1"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1  a → b"]
+
+
+def test_numbers_of_rules_cover_neither_each_other_nor_a_dot() -> None:
+    support, confidence = [0.30, 0.302, 0.31, 0.30, 0.5], [0.60, 0.602, 0.61, 0.60, 0.9]
+    axes = plots.rules(support, confidence, [2, 1.9, 1.8, 1.7, 1], names=list("abcde"))
+    axes.figure.canvas.draw()
+    boxes = [words.get_window_extent() for words in axes.texts]
+    assert len(boxes) == 5
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    dots = axes.transData.transform(list(zip(support, confidence, strict=True)))
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+
+
+def test_the_highest_lift_is_the_darkest_dot() -> None:
+    dots = plots.rules([0.1, 0.2], [0.5, 0.6], [1.0, 2.0]).collections[0]
+    dots.update_scalarmappable()
+    low, high = (colour[:3].sum() for colour in dots.get_facecolor())
+    assert high < low
+
+
+def test_what_is_exact_is_not_called_an_estimate() -> None:
+    exact = plots.marginal(plots.Marginal("sex", ["f", "m"], [10, 20], [0, 0]))
+    assert exact.get_legend_handles_labels()[1] == ["exact"]
+    assert plots.supports(["a"], [0.5], [0.0]).get_legend_handles_labels()[1] == ["exact"]
+    doubted = plots.marginal(plots.Marginal("sex", ["f", "m"], [10, 20], [0, 1]))
+    assert doubted.get_legend_handles_labels()[1] == ["estimate, 95 % interval"]
 
 
 def test_rules_have_both_error_bars_where_they_are_known() -> None:

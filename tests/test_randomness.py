@@ -369,7 +369,7 @@ def test_a_seeded_stream_stays_repeatable_in_a_child() -> None:
 def test_a_lock_that_was_held_at_the_fork_does_not_hold_up_the_child() -> None:
     for stream in (secure(), seeded(1)):
         with stream._lock, _Process.lock:
-            assert len(in_child(lambda own=stream: own.words(2).tobytes())) == 16  # type: ignore[misc]
+            assert len(in_child(lambda own=stream: own.words(2).tobytes())) == 16
 
 
 def test_a_fork_that_python_was_not_told_of_is_seen_by_the_process_id(
@@ -427,7 +427,7 @@ def test_a_stream_is_not_copied(again: Callable[[Keystream], Any], stream: Keyst
 
 def test_a_stream_is_not_replaced() -> None:
     with pytest.raises(TypeError):
-        replace(secure(), secure=False)  # type: ignore[type-var]
+        replace(secure(), secure=False)
 
 
 @pytest.mark.parametrize("length", [0, 16, 31, 33])

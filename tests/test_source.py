@@ -8,7 +8,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import REMEMBERED, Exact, Release, check_alike, source_of
+from sfumato.source import REMEMBERED, UNDONE, Exact, Release, check_alike, source_of
 from sfumato.table import Table
 
 ROWS = 20_000
@@ -249,6 +249,20 @@ def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
     assert list(source._known) == list(range(4, 20))
     source._remember("large", np.zeros(size + 1))
     assert "large" not in source._known
+
+
+def test_what_answered_a_question_is_kept_and_the_oldest_gives_way():
+    values = tuple(map(str, range(UNDONE + 9)))
+    domain = Domain((Category("a", values),))
+    truth = Table(domain, (np.arange(400) % len(values),))
+    release = sf.perturb(truth, sf.GammaDiagonal(domain, 9), seeded(1))
+    asked = [[domain["a"].cells_by_values([value])] for value in values]
+    counts = [release.marginal(cells).value for cells in asked]
+    assert len(release._undone) == UNDONE
+    again = [release.marginal(cells) for cells in asked[::-1]][::-1]
+    assert all((one == other.value).all() for one, other in zip(counts, again, strict=True))
+    named = release.marginal([domain["a"].cells_by_values(["0"], rest="any other")])
+    assert named.cells[0].labels == ("0", "any other")  # the same cells by other names
 
 
 def test_rounds_that_promised_different_things_are_refused() -> None:

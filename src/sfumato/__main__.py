@@ -25,6 +25,7 @@ def main() -> None:
         code = end.code or 0
     if not isinstance(code, int):
         print(code, file=sys.stderr)
+    # What Python itself calls first on its way out; it has no other name.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

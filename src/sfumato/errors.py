@@ -4,17 +4,14 @@ would do.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import wraps
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from typing import Any
 
 LONG_WORD = 80  # letters; a longer word is cut short in messages, and has no near miss
+LONG_LINE = 400  # letters of a message in which words of any length may stand
+MOST_LETTERS = 1000  # of any message
 MOST_COMPARED = 5000  # words that a near miss is looked for among
 
 
@@ -26,9 +23,10 @@ class SfumatoError(Exception):
     kind = "error"
 
     def __init__(self, message: str, *, hint: str | None = None, **facts: Any) -> None:
+        message = one_line(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint and one_line(hint)
         self.facts = facts
 
     def __str__(self) -> str:
@@ -123,37 +121,19 @@ class ConvergenceWarning(UserWarning):
     """An iteration stopped before it reached its stated tolerance."""
 
 
-def check_kind(name: str, value: object, kind: type | tuple[type, ...], wanted: str) -> None:
-    """Raise unless an argument is of a kind that will do; `wanted` says what would.
+def one_line(message: str) -> str:
+    """A message in one line, whatever was found: a value may bring lines of its own, or a word that
+    fills the screen.
 
-    >>> check_kind("rows", "many", int, "a whole number")
-    Traceback (most recent call last):
-    sfumato.errors.ParameterError: rows='many' will not do; give a whole number
+    >>> one_line("no column 'a\\nb'")
+    "no column 'a b'"
     """
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        shown = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
-        raise ParameterError(f"{name}={shown[:LONG_WORD]} will not do", hint=f"give {wanted}")
-
-
-def spelt(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which says in our words where an argument is called as none of its own is.
-
-    >>> spelt(lambda rows: rows)(row=3)
-    Traceback (most recent call last):
-    sfumato.errors.ParameterError: <lambda> has no option 'row' (rows); did you mean 'rows'?
-    """
-    known = inspect.signature(function).parameters
-    free = any(each.kind is each.VAR_KEYWORD for each in known.values())
-
-    @wraps(function)
-    def called(*given: P.args, **named: P.kwargs) -> R:
-        for name in named if not free else ():
-            if name not in known:
-                what = f"{function.__name__} has no option '{name}' ({listing(known, most=20)})"
-                raise ParameterError(what, hint=near_miss(name, known))
-        return function(*given, **named)
-
-    return called
+    if len(message) > LONG_LINE:
+        words = " ".join(
+            word if len(word) <= LONG_WORD else word[:LONG_WORD] + "…" for word in message.split()
+        )
+        return words if len(words) <= MOST_LETTERS else words[:MOST_LETTERS] + " …"
+    return message if message.isprintable() else " ".join(message.split())
 
 
 def near_miss(word: object, known: Iterable[str]) -> str | None:

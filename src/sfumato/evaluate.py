@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import DataError, Unanswerable, check_kind, listing
+from sfumato.arguments import checked
+from sfumato.errors import DataError, Unanswerable, listing
 from sfumato.mine.itemsets import Itemsets
 from sfumato.source import Source
 
@@ -37,6 +38,7 @@ class LengthErrors:
         return asdict(self)
 
 
+@checked
 def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
     """Support and identity errors of mined itemsets by length.
 
@@ -47,8 +49,6 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
     >>> [(each.length, each.support_error) for each in itemset_errors(found, found)]
     [(1, 0.0)]
     """
-    check_kind("found", found, Itemsets, "what sf.mine returned")
-    check_kind("truth", truth, Itemsets, "what sf.mine returned of the true records")
     _check_known(found, set(truth.supports.names))
     reported, frequent = _by_name(found), _by_name(truth)
     lengths = sorted({len(items) for items in (*reported, *frequent)})

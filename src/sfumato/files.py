@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from sfumato.errors import FileError
+from sfumato.errors import FileError, SfumatoError
 
 STALE_SECONDS = 24 * 3600  # a temporary file that nobody wrote to for so long was left by a kill
 LONGEST_NAME = 255  # bytes of a file's name, on the file systems in use
@@ -57,6 +57,28 @@ def write_whole(path: Path, content: bytes, *, force: bool = True) -> None:
     """Write a small file, which is there whole or not at all."""
     with appearing(path, force=force) as stream:
         stream.write(content)
+
+
+def in_the_way(path: Path) -> FileError:
+    """The refusal to overwrite a file."""
+    return FileError(f"'{path}' exists already", hint="use --force to overwrite it")
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """A block that writes this file; what the system says against it becomes one clear error."""
+    try:
+        if not path.name:
+            raise FileError(f"'{path}' is a folder", hint="name the file to write")
+        yield
+    except FileExistsError as error:
+        raise in_the_way(Path(error.filename2 or error.filename or path)) from None
+    except OSError as error:
+        if isinstance(error, SfumatoError | BrokenPipeError):
+            raise
+        raise FileError(
+            f"cannot write '{path}': {error.strerror or error}", hint="nothing was changed"
+        ) from None
 
 
 def clear_stale(path: Path) -> None:

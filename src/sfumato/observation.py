@@ -239,7 +239,8 @@ class CutLaw:
 class SymbolLaw:
     """A report is one symbol for a whole basket: `decode` gives, of the tally, the estimated people
     who hold each of the itemsets asked about, and the variances; `kept` the same of those who hold
-    it and whose basket kept it under its cap.
+    it and whose basket kept it under its cap; `full` of those whose basket holds more than the cap,
+    tier by tier, where that is told.
     """
 
     tally: CellTally
@@ -248,6 +249,8 @@ class SymbolLaw:
     kept: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
     cap: int
     whole: bool  # whether any item of the universe could be told, by its hash
+    tiers: tuple[int, ...] = ()  # where each begins
+    full: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]] | None = None
 
 
 ItemLaw = FlipLaw | CutLaw

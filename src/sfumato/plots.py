@@ -41,6 +41,8 @@ INTERVAL = 1.959964  # standard errors in half a 95 % interval
 WIDTH = 5.0  # inches of a picture: its letters can then be read on a phone without scrolling
 UPRIGHT = 3  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
+# Where the number of a dot may stand, in points from its middle.
+AROUND = ((10, 8), (10, -8), (-10, 8), (-10, -8), (0, 13), (0, -13), (13, 0), (-13, 0))
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -129,7 +131,7 @@ def marginal(panel: Marginal, *, axes: Axes | None = None) -> Axes:
         if panel.truth is not None:
             truth = _column(panel.name, panel.truth, panel.labels)
             axes.bar(places, truth, width=0.72, color=TRUTH, label="truth")
-        _points(axes, places, value, stderr, BLUE, "estimate, 95 % interval")
+        _points(axes, places, value, stderr, BLUE, _meaning(stderr))
         if panel.from_zero or panel.truth is not None:
             axes.axhline(0, color="#8a8f99", linewidth=0.8)
         axes.set_title(panel.name)
@@ -167,7 +169,7 @@ def supports(
         if truth is not None:
             true = _column("truth", truth, itemsets)[:top]
             axes.barh(places, true, height=0.66, color=TRUTH, label="truth")
-        _points(axes, value, places, errors, BLUE, "estimate, 95 % interval", sideways=True)
+        _points(axes, value, places, errors, BLUE, _meaning(errors), sideways=True)
         if min_support is not None:
             axes.axvline(
                 min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support"
@@ -213,13 +215,14 @@ def rules(
             across[order],
             up[order],
             c=colour[order],
-            cmap="viridis",
+            cmap="viridis_r",  # high lift is dark on white, and bright where a page inverts it
             s=34,
             edgecolor="white",
             linewidth=0.5,
             zorder=3,
         )
         axes.margins(x=0.06, y=0.08)
+        # Axes that were drawn on belong to a figure; a subfigure has a colorbar too.
         bar = axes.get_figure().colorbar(dots, ax=axes, pad=0.02, aspect=30)  # type: ignore[union-attr]
         bar.set_label("lift")
         bar.outline.set_visible(False)
@@ -535,7 +538,7 @@ def _draw_branch(
             zorder=1,
         )
         axes.text(
-            level + 0.18, place - 0.08, _shortened(child.condition, 34), fontsize=7.5, va="bottom"
+            level + 0.18, place - 0.08, _shortened(child.condition, 30), fontsize=9.5, va="bottom"
         )
     axes.scatter(
         [level],
@@ -553,7 +556,7 @@ def _draw_branch(
             level + 0.08,
             height,
             words + (" …" if branch.children else ""),
-            fontsize=8,
+            fontsize=10,
             va="center",
             color=colour,
         )
@@ -629,6 +632,11 @@ def _points(
     )
 
 
+def _meaning(stderr: Floats) -> str:
+    """What points are: estimates, unless every one of them is known exactly."""
+    return "exact" if len(stderr) and not stderr.any() else "estimate, 95 % interval"
+
+
 def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None:
     """The lines with their error bars; where lines run together the earlier ones are drawn wider,
     so that all stay in sight.
@@ -675,15 +683,38 @@ def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -
     """A ring and a number at each named dot; the names in a list below, where they cover none."""
     if not names:
         return
+    taken = axes.transData.transform(np.column_stack([across, up]))
+    points = axes.get_figure().dpi / 72  # type: ignore[union-attr]
     for number, (name, x, y) in enumerate(zip(names, across, up, strict=False), 1):
         axes.scatter(x, y, s=90, facecolor="none", edgecolor=INK, linewidth=1.2, zorder=4)
+        step = _roomiest(taken[number - 1], taken, points)
+        taken = np.vstack([taken, taken[number - 1] + points * np.array(step)])
         axes.annotate(
-            str(number), (x, y), xytext=(6, 5), textcoords="offset points", fontsize=9, zorder=5
+            str(number),
+            (x, y),
+            xytext=step,
+            textcoords="offset points",
+            fontsize=9,
+            ha="center",
+            va="center",
+            zorder=5,
         )
         axes.plot([], [], " ", label=f"{number}  {name}")
     axes.legend(
         loc="upper left", bbox_to_anchor=(0, -0.14), fontsize=8, handlelength=0, handletextpad=0
     )
+
+
+def _roomiest(dot: Floats, taken: Floats, points: float) -> tuple[float, float]:
+    """The step from a dot, in points, to where a number is farthest from other dots and numbers; to
+    the upper right where it makes no difference.
+    """
+
+    def room(step: tuple[float, float]) -> float:
+        away = np.hypot(*(taken - (dot + points * np.array(step))).T) / points
+        return min(12.0, float(away.min()))  # beyond that nothing is covered
+
+    return max(AROUND, key=room)
 
 
 def _height(lines: Sequence[Series]) -> float:

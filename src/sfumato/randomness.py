@@ -8,13 +8,13 @@ import hashlib
 import hmac
 import os
 import threading
-from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError, check_kind
+from sfumato.arguments import checked
+from sfumato.errors import ParameterError
 
 CHUNK = (
     1 << 15
@@ -211,11 +211,11 @@ def secure() -> Keystream:
     return Keystream(os.urandom(32), secure=True)
 
 
+@checked
 def seeded(seed: int) -> Keystream:
     """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is
     marked as not private.
     """
-    check_kind("seed", seed, Integral, "a whole number")
     return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
 
 

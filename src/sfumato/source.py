@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.reading import evidence_of
 from sfumato.estimation.smooth import GridSums
@@ -34,6 +36,7 @@ from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
+from sfumato.privacy.probability import check_places
 from sfumato.randomness import Keystream
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
 
@@ -41,8 +44,10 @@ from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed
 MINED_TABLE = 1 << 16
 DRAWN_COLUMNS = 24  # in one picture, a panel each
 REMEMBERED = 1 << 20  # entries of tallies that a source keeps in memory
+UNDONE, UNDONE_CELLS = 64, 1 << 12  # questions whose estimates it keeps, and their cells at most
 
 
+@checked
 class Source(ABC):
     """Records that can be asked for marginals and for supports, each with its standard error."""
 
@@ -164,6 +169,7 @@ def default_cells(domain: Domain, name: str) -> Cells:
     return domain.cells_of(name)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Condensed(Source):
     """A table of reconstructed counts that answers as the source did from which it was counted."""
@@ -189,6 +195,7 @@ class Condensed(Source):
         return self.whole.cells[self.whole.names.index(name)]
 
 
+@checked
 class CountedSource(Source):
     """A source whose rows are counted and undone through a channel, wherever the rows are."""
 
@@ -209,12 +216,30 @@ class CountedSource(Source):
         return self._estimates([cells])[0]
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        seen = [self.observe(cells) for cells in questions]
-        asked = zip(questions, seen, self._tallies([each.tally for each in seen]), strict=True)
-        return [
-            Estimate(cells, self.rows, evidence_of(each, table, cells), self.copies)
-            for cells, each, table in asked
-        ]
+        keys = [tuple(part.key for part in cells) for cells in questions]
+        known = {key: self._undone[key] for key in keys if key in self._undone}
+        asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in known}
+        seen = [self.observe(cells) for cells in asked.values()]
+        tables = self._tallies([each.tally for each in seen])
+        for (key, cells), each, table in zip(asked.items(), seen, tables, strict=True):
+            known[key] = self._undo(key, evidence_of(each, table, cells))
+        pairs = zip(keys, questions, strict=True)
+        return [Estimate(cells, self.rows, known[key], self.copies) for key, cells in pairs]
+
+    @cached_property
+    def _undone(self) -> dict[Any, Evidence]:
+        """What answered earlier questions: of the same cells in other words nothing is worked out
+        anew.
+        """
+        return {}
+
+    def _undo(self, key: Any, evidence: Evidence) -> Evidence:
+        """Keep a small table and all that will be worked out from it; the oldest gives way."""
+        if evidence.nested and math.prod(part[1] for part in key) <= UNDONE_CELLS:
+            if len(self._undone) >= UNDONE:
+                self._undone.pop(next(iter(self._undone)))
+            self._undone[key] = evidence
+        return evidence
 
     def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
         """The tallies, those that were counted before from memory: many questions may have one."""
@@ -245,6 +270,7 @@ class CountedSource(Source):
         self._known[key] = table
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
+        check_places("axis", [axis], len(cells))
         seen = self.observe(cells)
         if isinstance(seen.channel, Windowed):
             counts = seen.tally.count(self.counter)
@@ -281,6 +307,7 @@ class CountedSource(Source):
         return TabulatedSupports(columns, self.rows, source.marginal, exact, longest)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Exact(CountedSource, Framed):
     """True records: every answer is a count, every standard error 0."""
@@ -343,6 +370,7 @@ class Exact(CountedSource, Framed):
         return FlippedSupports(self.counter.baskets(columns), names, attributes=attributes)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Release(CountedSource, Framed):
     """Perturbed records and how they were made: answers are reconstructed and carry their standard
@@ -543,6 +571,7 @@ def check_alike(rounds: Sequence[Release], parts: str) -> None:
             )
 
 
+@checked
 def perturb(
     records: Any,
     mechanism: Mechanism,
@@ -567,6 +596,7 @@ def source_of(table: Table) -> Source:
     return Exact(TableCounter.of(table)) if table.provenance is None else Release.of(table)
 
 
+@checked
 def open(path: str | Path) -> Release:
     """The release that a perturbed file holds.
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.errors import ParameterError, listing, near_miss, spelt
+from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
@@ -45,7 +46,7 @@ MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes"
 WAYS = "give gamma=19, epsilon=2.944 or rho1=0.05 with rho2=0.5"
 
 
-@spelt
+@checked
 def plan(
     data: Any,
     rows: int | None = None,
@@ -88,7 +89,7 @@ def plan(
     )
 
 
-@spelt
+@checked
 def perturb(
     records: Any,
     mechanism: Mechanism | None = None,
@@ -131,7 +132,7 @@ def perturb(
     return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
 
 
-@spelt
+@checked
 def fit(data: Any, *, order: int = 3) -> Model:
     """One joint law fitted to everything a release (a file, a URL or a `Release`) observed.
 
@@ -143,6 +144,7 @@ def fit(data: Any, *, order: int = 3) -> Model:
     return fit_release(as_release(data), order)
 
 
+@checked
 def mine(
     data: Any, min_support: float | None = None, *, schema: Schema = None, **options: Any
 ) -> Itemsets:
@@ -157,7 +159,7 @@ def mine(
     return frequent_itemsets(as_source(data, schema), min_support, **options)
 
 
-@spelt
+@checked
 def query(data: Any, sql: str, *, method: str = "invert", schema: Schema = None) -> CubeResult:
     """The answer to one SELECT of aggregates over a release or true data: a file, a URL, a frame or
     a source. Each number comes with its standard error; see `sfumato.mine.cube.query` for the SQL.
@@ -174,7 +176,7 @@ def query(data: Any, sql: str, *, method: str = "invert", schema: Schema = None)
     return ask(as_source(data, schema), sql, method=method)
 
 
-@spelt
+@checked
 def classify(
     data: Any,
     target: str,
@@ -199,7 +201,7 @@ def classify(
     return MODELS[model](target, features=features, **options).fit(as_source(data, schema))
 
 
-@spelt
+@checked
 def audit(
     release: Any,
     truth: Any,

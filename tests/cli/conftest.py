@@ -15,6 +15,6 @@ from typer.testing import CliRunner
 if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:
     from click.testing import Result
 
-    apart: Any = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[call-arg]
-    CliRunner.__init__ = apart  # type: ignore[method-assign]
-    Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[assignment, method-assign]
+    apart: Any = partialmethod(CliRunner.__init__, mix_stderr=False)
+    CliRunner.__init__ = apart
+    Result.output = property(lambda result: result.stdout + result.stderr)

@@ -36,6 +36,12 @@ def test_the_report_holds_the_same_and_a_picture(shown):
     assert "<img " in page and "http://" not in page.replace("http://www.w3.org", "")
 
 
+def test_the_report_says_where_it_comes_from(shown):
+    _, _, end = shown[1].partition("Where this comes from")
+    for told in ("synthetic", "20,000", "gamma-diagonal", "gamma 19", "Sfumato 0.", "seeded"):
+        assert told in end
+
+
 def test_json(tmp_path):
     result = CliRunner().invoke(
         app, ["demo", "-o", str(tmp_path), "--rows", "20000", "--seed", "1", "--json"]

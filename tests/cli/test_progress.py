@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 from sfumato.cli.printing import telling
 from sfumato.datasets.survey import survey
+from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.model.fitted import fit_release
 from sfumato.publish.cost import classification
@@ -20,7 +22,7 @@ from sfumato.publish.microdata import Coded
 from sfumato.publish.records import read_records, write_records
 from sfumato.randomness import seeded
 from sfumato.table import propose, reader_of, readers
-from sfumato.telling import Telling
+from sfumato.telling import Telling, silent
 from sfumato.verbs import perturb
 
 
@@ -48,7 +50,7 @@ def test_the_cost_to_a_classifier_is_told_step_by_step(
         [key],
         truth,
         release,
-        model=model,  # type: ignore[arg-type]
+        model=model,
         progress=lambda _, share: None if share is None else told.append(share),
     )
     assert told == [place / classifiers for place in range(classifiers)]
@@ -107,3 +109,35 @@ def test_fitting_tells_which_part_of_the_pairs_and_sets_is_fitted() -> None:
     assert fitted == [place / 45 for place in range(45)]
     sets = [share for words, share in heard if words.startswith("itemsets over 36 sets")]
     assert sets == [place / 36 for place in range(36)]  # the pairs of what is frequent
+
+
+class Counting:
+    """A connection that says how far it is, as DuckDB's does: -1 where it does not know."""
+
+    def __init__(self, over: Event) -> None:
+        self.percents, self.over = [-1.0, 25.0, 50.0], over
+
+    def query_progress(self) -> float:
+        if len(self.percents) == 1:
+            self.over.set()
+        return self.percents.pop(0)
+
+
+def test_duckdb_tells_how_much_it_has_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb, "TOLD_EVERY", 0.001)
+    heard: list[float | None] = []
+    over = Event()
+    duckdb._listen(Counting(over), lambda _, share: heard.append(share), over)
+    assert heard == [None, 0.25, 0.5]
+
+    release = perturb(survey(50_000, seeded(1))[0], gamma=19, rng=seeded(2))
+    release.save(tmp_path / "release.parquet")
+    counts = []
+    for tell in (silent, lambda *_: heard.append(0.0)):
+        reader = reader_of(tmp_path / "release.parquet")
+        reader.tell = tell
+        relation = duckdb.file_relation(reader, release.mechanism.reports)
+        counts.append(relation.fetch("SELECT COUNT(*) AS n FROM release").to_pylist())
+    assert counts == [[{"n": 50_000}]] * 2

@@ -67,6 +67,8 @@ class FailingDisk(apsw.VFS):
         self.operations = 0
         self.moment = lambda number: None
 
+    # The names are those that SQLite's file system calls (hence N802).
+
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         return _File(self, name, flags)
 
@@ -87,7 +89,7 @@ class FailingDisk(apsw.VFS):
 
     def connect(self, path: str) -> sqlite3.Connection:
         """A connection that looks like one of Python's own."""
-        return _Connection(apsw.Connection(path, vfs=self.name))  # type: ignore[return-value]
+        return _Connection(apsw.Connection(path, vfs=self.name))
 
 
 class _File(apsw.VFSFile):

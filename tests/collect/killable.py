@@ -21,16 +21,16 @@ def acknowledge_before_the_commit() -> None:
     """The mutant: everyone is answered, and only then is anything written."""
     commit = writing.ReportWriter._commit
 
-    def hasty(self, jobs, notes):  # type: ignore[no-untyped-def]
+    def hasty(self, jobs, notes):
         answers = Done([Added([b for _, b in job.reports]) for job in jobs if job.reports], [])
         futures = [job.waiting for job in jobs]
         self._in_loop(lambda: _answer(futures, answers))
         commit(self, jobs, notes)
 
-    writing.ReportWriter._commit = hasty  # type: ignore[method-assign]
+    writing.ReportWriter._commit = hasty
 
 
-def _answer(futures, answers) -> None:  # type: ignore[no-untyped-def]
+def _answer(futures, answers) -> None:
     for future, added in zip(futures, answers.added, strict=True):
         if not future.done():
             future.set_result(added)

@@ -179,9 +179,11 @@ def test_sql_is_answered_on_the_page(tmp_path, campaign_path):
     with speaking(campaign_path, store) as speaker:
         speaker.send(some_reports(400))
         owner = {"authorization": f"Bearer {token}"}
-        ask = lambda sql: speaker.ask(  # noqa: E731
-            "GET", f"/health/dashboard?sql={sql.replace(' ', '+')}", None, owner
-        ).body.decode()
+
+        def ask(sql: str) -> str:
+            asked = f"/health/dashboard?sql={sql.replace(' ', '+')}"
+            return speaker.ask("GET", asked, None, owner).body.decode()
+
         answered = ask("SELECT smoker, COUNT(*) FROM t GROUP BY smoker")
         assert "no answer" in answered and "±" in answered
         assert "no attribute" in ask("SELECT smokr, COUNT(*) FROM t GROUP BY smokr").lower()

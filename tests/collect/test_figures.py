@@ -256,7 +256,10 @@ def test_a_public_dashboard_changes_in_steps_and_not_by_restarts(tmp_path):
     path, store = public(tmp_path), str(tmp_path / "c.db")
     token = first_token(store)
     with speaking(path, store) as speaker:
-        shown = lambda: speaker.get(speaker.campaign("/figures")).json  # noqa: E731
+
+        def shown() -> dict:
+            return speaker.get(speaker.campaign("/figures")).json
+
         speaker.send(some_reports(99))
         assert shown()["enough"] is False and shown()["reports"] == 0
         assert shown()["questions"] == [] and shown()["days"] == []

@@ -86,7 +86,10 @@ def test_a_report_can_be_asked_after_and_withdrawn(server):
     (report,) = some_reports(1)
     server.send([report])
     stranger = identity()
-    ask = lambda *ids: server.ask("POST", server.campaign("/receipts"), {"ids": ids}).json  # noqa: E731
+
+    def ask(*ids: str) -> dict:
+        return server.ask("POST", server.campaign("/receipts"), {"ids": ids}).json
+
     assert ask(report["id"], stranger) == {
         "stored": [report["id"]], "withdrawn": [], "unknown": [stranger]}  # fmt: skip
     for given in (report["id"], report["id"], stranger):

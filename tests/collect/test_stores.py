@@ -190,7 +190,7 @@ def test_of_two_who_show_figures_at_once_one_is_told_that_it_is_late(opened, num
 
 def test_a_failed_transaction_leaves_nothing(opened, number):
     store, first = opened(), key()
-    bad = Work([Batch(number, [(first, b"\0\0")]), Batch(number, [(key(), None)])])  # type: ignore[list-item]
+    bad = Work([Batch(number, [(first, b"\0\0")]), Batch(number, [(key(), None)])])
     with pytest.raises(StoreError):
         store.write(bad)
     assert stored(store, number) == b"" and store.daily(number) == []
@@ -287,7 +287,7 @@ def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, 
     path = tmp_path / "c.db"
     store = open_store(str(path), create=True, serve=True)
     number = store.enrol(CampaignFile.load(campaign_path))
-    store._writing.execute("PRAGMA synchronous = OFF")  # type: ignore[attr-defined]  # quicker
+    store._writing.execute("PRAGMA synchronous = OFF")  # quicker
     rng = random.Random(1)
     ids = [rng.randbytes(16) for _ in range(3000)]
     for identity in ids:
@@ -301,7 +301,7 @@ def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, 
         rising = np.mean(np.diff(order) > 0)
         return abs(float(rising) - 0.5) * np.sqrt(12 * len(order))
 
-    store._truncate_log()  # type: ignore[attr-defined]
+    store._truncate_log()
     assert correlations() > 6  # so the test can see it
     store.tidy()
     assert correlations() < 4

@@ -15,16 +15,19 @@ from press.blocks import blocks
 from press.doctests import fenced
 from press.lists import (
     LISTS,
+    WISHES,
     commands,
     mechanisms,
     promises,
+    python_index,
     sql_aggregates,
     sql_functions,
     sql_refused,
 )
-from press.printing import PLACE, printed, shortened
-from press.running import DOCS, ROOT, BlockError, outcomes, run
+from press.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened
+from press.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
 
+import sfumato
 from sfumato.cli.commands import COMMANDS
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mine.cube.accepted import NAMES
@@ -95,6 +98,65 @@ def test_every_generated_list_is_known_and_used() -> None:
 def test_the_reference_names_every_command_and_mechanism() -> None:
     assert all(f"## sfumato {name}\n" in commands() for name in COMMANDS)
     assert all(f"[`{name}`]" in mechanisms() for name in MECHANISMS)
+
+
+def test_every_public_name_stands_under_one_wish() -> None:
+    assert sorted(name for names in WISHES.values() for name in names) == sorted(sfumato._EXPORTS)
+    assert "| [`sf.query`](#sfquery) | The answer to one SELECT" in python_index()
+
+
+def test_a_mechanism_that_promises_is_told_a_guarantee() -> None:
+    told = {line.split("`")[1]: line.split(" | ")[-1] for line in mechanisms().splitlines()[2:]}
+    assert told["randomized-gamma"] == "a guarantee, `--spread` |"
+    assert told["permuting"] == "`--keep` |" and told["gamma-diagonal"] == "a guarantee |"
+
+
+def test_sentences_are_folded_and_tables_are_not() -> None:
+    table = "questionnaire" + " " * 80 + "20.5 %"
+    data = '{"message": "' + "a word and another " * 8 + '"}'
+    sentence = "note: " + "words of a sentence " * 8
+    lines = folded(f"{table}\n{data}\n{sentence}").split("\n")
+    assert lines[:2] == [table, data]
+    assert len(lines) == 4 and lines[3].startswith("  ") and max(map(len, lines[2:])) <= int(WIDTH)
+    assert " ".join(" ".join(lines[2:]).split()) == sentence.strip()
+
+
+def test_what_a_benchmark_printed_is_folded_too(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```\n{'a word ' * 20}\n```\n\n{'a word ' * 20}\n", encoding="utf-8")
+    text = printed(page, lambda name, _: name, LISTS)
+    assert max(map(len, text.split("\n\n")[0].split("\n"))) <= int(WIDTH)
+    assert text.endswith(f"{'a word ' * 20}\n")
+
+
+def test_a_long_command_goes_on_before_an_option_and_not_within_quotes() -> None:
+    asked = (
+        "\"SELECT COUNT(*) FROM t WHERE smoker = 'yes' AND a --not an option GROUP BY exercise\""
+    )
+    command = f"sfumato query blurred.parquet {asked} --plot query.svg --level 0.99"
+    assert continued(command) == (
+        f"sfumato query blurred.parquet {asked} \\\n    --plot query.svg --level 0.99"
+    )
+    unlike = "print('x')  # " + "a --word " * 12
+    assert continued(f"sfumato plan s.toml\n{unlike}") == f"sfumato plan s.toml\n{unlike}"
+
+
+def test_a_wide_picture_is_marked_as_one() -> None:
+    wide, narrow = (
+        f'<?xml?>\n<svg xmlns="x" width="{w}pt" height="9pt">'.encode() for w in (700, 360)
+    )
+    assert is_wide(wide) and not is_wide(narrow) and not is_wide(b"\x89PNG")
+    assert embedded("a.svg", "b/a.svg", "Seen", wide=True) == (
+        "[![Seen](b/a.svg){ .wide }](b/a.svg)"
+    )
+
+
+def test_numbers_and_their_errors_stay_together_in_tables(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("5 ± 1\n\n| a |\n|---|\n| 5 ± 1 ≠ |\n", encoding="utf-8")
+    text = printed(page, lambda name, _: name, LISTS)
+    assert "| 5\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}1\N{NO-BREAK SPACE}≠ |" in text
+    assert text.startswith("5 ± 1\n")
 
 
 def test_the_page_of_sql_names_every_aggregate_and_every_refusal() -> None:

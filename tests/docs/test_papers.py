@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from press.papers import FIGURES, keep, sections_of, verdicts
+import pytest
+from press.papers import FIGURES, keep, sections_of, small_svg, verdicts
 
 from sfumato.reproduce.base import LENGTH, Cell, Printed, Reproduction, Row, Runs
 
@@ -24,6 +25,17 @@ def test_a_table_takes_the_place_of_its_own_section(tmp_path: Path) -> None:
     assert "| 1 | 5.10 | 5.050 ± 0.052 |" in kept["mask-table-2"]
     assert "within error" in kept["mask-table-2"] and "misses 1 of 1" in kept["mask-table-3"]
     assert (tmp_path / "mask-table-3.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_a_small_picture_keeps_its_words_and_cuts_bars_at_its_edge() -> None:
+    plots = pytest.importorskip("sfumato.plots")
+    pytest.importorskip("matplotlib")
+    line = plots.Series("support 0.01", [0.125, 0.5], [0.1, 0.1])
+    other = plots.Series("support 0.1", [0.25, 0.5], [0.1, 0.1])
+    text = small_svg(plots.curves([1, 2], [line, other], across="p", up="share").figure)
+    assert ">support 0.01<" in text and ">support 0.1<" in text
+    assert "clip-path=" in text
+    assert len(text) < 11_000  # 11,600 where places are not rounded
 
 
 def test_every_kept_table_is_listed_with_its_verdict_and_has_its_picture() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,9 @@ from sfumato.cli.app import app
 from sfumato.cli.errors import Commands
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.table import Table, save
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 DOMAIN = Domain((Category("sex", ("F", "M")), Numeric("age", 20, 79, cuts=(40, 60))))
 ROWS = 3000
@@ -92,3 +99,61 @@ def test_a_password_is_never_printed(truth: list[str], capsys: pytest.CaptureFix
         capsys, "perturb", *truth, "-o", address, "--mechanism", "retention", "--keep", "0.5"
     )
     assert code == 2 and "s3cret" not in json.dumps(found)
+
+
+@pytest.fixture
+def quiet(postgres: str) -> Iterator[Connection[Any]]:
+    """A connection to a server that writes nothing on its own account."""
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for setting in ("SET autovacuum = off", "RESET autovacuum"):
+            connection.execute(f"ALTER SYSTEM {setting}")
+            connection.execute("SELECT pg_reload_conf()")
+            if setting.startswith("SET"):
+                yield connection
+
+
+def _scans(connection: Connection[Any]) -> int:
+    """How often the rows of the table were read, as the server counts it."""
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    found = connection.execute("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'counted'")
+    return int(found.fetchall()[0][0])
+
+
+def _command(cache: Path, *arguments: str) -> dict[str, Any]:
+    """What a command prints that is a process of its own: what it counted, the server knows."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sfumato", *arguments, "--json"],
+        env={**os.environ, "SFUMATO_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_second_command_reads_no_rows_in_postgresql_and_none_is_stale(
+    postgres: str, truth: list[str], tmp_path: Path, quiet: Connection[Any]
+) -> None:
+    url, cache = f"{postgres}#counted", tmp_path / "cache"
+    written = ["perturb", *truth, "-o", url, "--mechanism", "questionnaire", "--gamma", "19"]
+
+    def ask(sql: str, *options: str) -> dict[str, Any]:
+        return _command(cache, "query", url, sql, *options)
+
+    _command(cache, *written, "--force")
+    by_sex, of_old = "SELECT sex, COUNT(*) FROM t GROUP BY sex", "SELECT COUNT(*) FROM t WHERE "
+    first, scans = ask(by_sex), _scans(quiet)
+    assert scans  # the first question reads the rows
+    assert ask(by_sex) == first
+    ask(f"{of_old} age >= 40 AND sex = 'F'")
+    assert _scans(quiet) == scans  # and no other does
+    assert ask(by_sex, "--no-cache") == first
+    assert _scans(quiet) > scans
+    quiet.execute("UPDATE counted SET question = (SELECT max(question) FROM counted)")
+    assert ask(by_sex) != first  # what others wrote is counted
+    _command(cache, *written, "--force")
+    assert ask(by_sex)["rows"] != first["rows"]  # other noise
+    assert ask(by_sex) == ask(by_sex, "--no-cache")

@@ -140,7 +140,7 @@ def test_a_question_is_one_statement_and_only_counts_come_back(
     save_release(release, f"{postgres}#pushed", force=True)
     source = open_source(f"{postgres}#pushed")
     sent: list[str] = []
-    relation = source.counter.relation  # type: ignore[attr-defined]
+    relation = source.counter.relation
     fetch = type(relation).fetch
 
     def noted(self: object, statement: str) -> object:
@@ -151,7 +151,7 @@ def test_a_question_is_one_statement_and_only_counts_come_back(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(relation), "fetch", noted)
-        source.marginal(["sex", DOMAIN["age"].cells_by_cuts([10, 20])])  # type: ignore[attr-defined]
+        source.marginal(["sex", DOMAIN["age"].cells_by_cuts([10, 20])])
     kinds, strangers, counts = sent  # the columns are looked at once, then counted
     assert kinds.endswith("LIMIT 0") and "GROUP BY" in counts
     assert strangers.startswith("SELECT COUNT(*) FILTER(WHERE")

@@ -195,10 +195,10 @@ def test_the_law_would_see_a_wrong_square() -> None:
     """The judge can fail: squares that forget to take the truth's own part away."""
     evidence = estimates(EXAMPLES[0])[0].evidence
 
-    class Wrong(type(evidence)):  # type: ignore[misc]
+    class Wrong(type(evidence)):
         @property
         def squares(self) -> np.ndarray:
             return evidence.squares + evidence.total
 
     with pytest.raises(AssertionError):
-        check_law(Wrong(evidence.counts, evidence.channel))  # type: ignore[attr-defined]
+        check_law(Wrong(evidence.counts, evidence.channel))

@@ -48,14 +48,14 @@ def asked(source, sql: str):
 @pytest.mark.parametrize("name", COLUMNS)
 def test_quantiles_of_true_records_are_those_of_duckdb_to_the_last_digit(name, rows):
     records = table(name, rows)
-    t = records.to_arrow()  # noqa: F841
+    relation = duckdb.from_arrow(records.to_arrow())
     outputs = ["MEDIAN(x)"]
     for share in SHARES:
         for kind in ("CONT", "DISC"):
             for order in ("", " DESC"):
                 outputs.append(f"PERCENTILE_{kind}({share}) WITHIN GROUP (ORDER BY x{order})")
     sql = f"SELECT {', '.join(outputs)} FROM t"
-    (theirs,) = duckdb.sql(sql).fetchall()
+    (theirs,) = relation.query("t", sql).fetchall()
     mine = asked(Exact(records), sql)
     assert [answer.value for answer in mine] == [float(value) for value in theirs]
     assert all(answer.stderr == 0 for answer in mine)

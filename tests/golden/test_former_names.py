@@ -30,7 +30,7 @@ def test_spark_of_0_1_0() -> None:
 
 def test_an_unknown_name_is_still_unknown() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        sfumato.nonsense  # noqa: B018
+        _ = sfumato.nonsense
 
 
 def test_the_mechanism_of_0_1_0() -> None:

@@ -503,7 +503,7 @@ def _databases() -> list[Hostile]:
         "rows a word": database(description=json.dumps({**described(), "rows": "4"})),
         "column of lists": database("DROP TABLE survey", "CREATE TABLE survey AS SELECT [1] AS c"),
         "no column": database("DROP TABLE survey", "CREATE TABLE survey AS SELECT 1 AS z"),
-        "no database": text("f.db", b"DUCK" * 10_000),  # type: ignore[dict-item]
+        "no database": text("f.db", b"DUCK" * 10_000),
     }
     return [
         hostile for name, case in cases.items() for hostile in heavy(f"DuckDB, {name}", case, QUERY)

@@ -119,12 +119,18 @@ STEPS: list[Case] = [
         Symbol(columns=(0,), reports=(0,), items=4, candidates=PAIRS, cap=2, a=19, b=2))),
     Case("symbol, more cap than candidates", _alone(
         Symbol(columns=(0,), reports=(0,), items=2, candidates=((0,), (1,)), cap=3, a=5, b=1))),
+    Case("symbol, tiers", _alone(
+        Symbol(columns=(0,), reports=(0,), items=4, candidates=PAIRS, cap=2, a=19, b=2,
+               tiers=(3, 5)))),
     Case("collide", _alone(
         Collide(columns=(0,), reports=(0, 1), items=1000, buckets=60, cap=3, a=19, b=1,
                 pool="health-2027", seeds=65_536))),
     Case("collide, candidates", _alone(
         Collide(columns=(0,), reports=(0, 1), items=4, buckets=9, cap=2, a=19, b=2,
                 pool="health-2027", seeds=16, candidates=PAIRS))),
+    Case("collide, tiers", _alone(
+        Collide(columns=(0,), reports=(0, 1), items=30, buckets=11, cap=2, a=19, b=2,
+                pool="health-2027", seeds=16, tiers=(3, 5, 9)))),
     Case("window", _alone(Window(columns=(0,), reports=(0,), values=5, length=3, a=9, b=2))),
     Case("window, rounded", _alone(
         Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11))),

@@ -201,7 +201,7 @@ def test_the_plan_foretells_the_error(example: Example) -> None:
 
     def ask() -> None:
         questions = Demand(private, 0.1)
-        predicted = questions.itemset_spread(mechanism, 1)
+        predicted = questions.support_spread(mechanism, 1)
         assert 0 <= predicted < np.inf
         option = _Asking(questions, "itemsets", 1).option(mechanism.name, mechanism, ROWS, 0.05)
         assert option.error == pytest.approx(predicted / np.sqrt(ROWS) / 0.1, rel=1e-6)

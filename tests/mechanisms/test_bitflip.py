@@ -305,7 +305,7 @@ class Counting:
 def test_of_all_random_numbers_exactly_threshold_many_flip_a_bit(flips: tuple[int, int]) -> None:
     for one in (False, True):
         truth = Bits.from_dense(np.full((SCALE, 1), one))
-        report = flip_bits(truth, np.array([flips], dtype=np.int64), Counting())  # type: ignore[arg-type]
+        report = flip_bits(truth, np.array([flips], dtype=np.int64), Counting())
         assert int((report.to_dense() != one).sum()) == flips[0 if one else 1]
 
 

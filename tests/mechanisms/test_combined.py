@@ -100,7 +100,7 @@ def test_one_part_that_promises_nothing_makes_the_whole_promise_nothing() -> Non
 )
 def test_parts_must_share_out_the_private_attributes(parts: tuple[object, ...], words: str) -> None:
     with pytest.raises(SchemaError) as error:
-        Combined(MIXED, parts)  # type: ignore[arg-type]
+        Combined(MIXED, parts)
     assert words in str(error.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -129,16 +130,47 @@ def uneven_baskets(rows: int, items: int) -> Table:
 
 @pytest.mark.parametrize("hashed", [False, True], ids=["direct", "collision"])
 def test_with_hardly_any_noise_what_a_cap_takes_stays_open(hashed):
-    """Nothing tells how large the large baskets are: no γ makes that sure."""
+    """Where nothing tells how large the large baskets are, no γ makes that sure."""
     truth = uneven_baskets(20_000, 120)
     true = truth.columns[0].counts()
-    mechanism = ItemSet.promising(Guarantee(2980), truth.domain, cap=8)
+    mechanism = replace(ItemSet.promising(Guarantee(2980), truth.domain, cap=8), tiers=())
     if hashed:
         mechanism = ItemSet(truth.domain, 2980, 8, buckets=best_buckets(8, 2980.0), seeds=256)
     count, variance = supports(sf.perturb(truth, mechanism, seeded(1)), 120)
     scores = (count - true)[:20] / np.sqrt(variance[:20])
     assert np.abs(scores).max() < 3
     assert np.median(np.abs(count / true - 1)[:20]) < 0.25
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "collision"])
+def test_tiers_tell_what_a_cap_took(hashed):
+    """Large baskets say how much they hold, and supports come out with a fraction of the error."""
+    truth = uneven_baskets(20_000, 120)
+    true = truth.columns[0].counts()
+    told = ItemSet.promising(Guarantee(2980), truth.domain, cap=8)
+    if hashed:
+        buckets = best_buckets(8, 2980.0)
+        told = ItemSet(truth.domain, 2980, 8, (), buckets, 256, tiers=told.tiers)
+    assert told.tiers == (9, 14, 21, 32, 48, 72)
+    assert ItemSet.from_parameters(truth.domain, told.parameters()) == told
+    sizes = np.diff(truth.columns[0].to_csr()[0])
+    release = sf.perturb(truth, told, seeded(1))
+    law = release.mechanism.symbol_law
+    full, noise = law.full(release.counter.count(law.tally.cells))
+    tiers = np.bincount(np.searchsorted(told.tiers, sizes, side="right"), minlength=7)[1:]
+    assert np.abs((full - tiers) / np.sqrt(noise)).max() < 4.5
+    found = [supports(sf.perturb(truth, told, seeded(seed)), 120) for seed in range(6)]
+    scores = np.array([((count - true) / np.sqrt(v))[:20] for count, v in found])
+    assert 0.9 < (np.abs(scores) < 1.96).mean() < 0.99 and abs(scores.mean()) < 0.5
+    assert (np.abs(scores) < 1.96 / 2).mean() < 0.85  # errors of half the size would be noticed
+    silent = supports(sf.perturb(truth, replace(told, tiers=()), seeded(1)), 120)[1]
+    assert np.median(np.sqrt(found[1][1] / silent)[:20]) < 0.8
+
+
+def test_tiers_that_do_not_fit_a_cap_are_refused():
+    for cap, tiers in ((2, (4, 6)), (1, (2,)), (3, (4, 4)), (3, (4, 3))):
+        with pytest.raises(ParameterError, match="the first begins above the cap"):
+            ItemSet(universe(9), 19, cap, tuple((i,) for i in range(9)), tiers=tiers)
 
 
 def test_what_all_may_be_off_by_together_makes_no_finding_noise():

@@ -129,7 +129,7 @@ def test_a_matrix_that_cannot_be_used_is_refused_with_the_reason(
     matrix: list[object], words: str
 ) -> None:
     with pytest.raises(ParameterError) as error:
-        UserMatrix(COIN, matrix)  # type: ignore[arg-type]
+        UserMatrix(COIN, matrix)
     assert words in str(error.value)
 
 

@@ -119,6 +119,7 @@ def test_the_probability_that_an_item_a_window_or_a_set_is_true() -> None:
             report[0] in ((0, 2), (1, 2), (3, 4))[(0, 1, 1, 2)[2 * record[0] + record[1]]]
         ),
         "symbol": lambda report, record: set((0, 1, 3, None)) and _holds(record[0], report[0]),
+        "symbol, tiers": lambda report, record: _holds(record[0], report[0], (3, 5)),
         "window": lambda report, record: 0 <= report[0] - record[0] < 3,
         "subset": lambda report, record: record[0] in report[0],
         "unary, folded": lambda report, record: report[0] == ((0, 1, 1, 2)[record[0]],),
@@ -133,10 +134,12 @@ def test_the_probability_that_an_item_a_window_or_a_set_is_true() -> None:
             assert case.program.truthful(record) == true, case.name
 
 
-def _holds(basket: tuple[int, ...], symbol: int) -> bool:
+def _holds(basket: tuple[int, ...], symbol: int, tiers: tuple[int, ...] = ()) -> bool:
     candidates = ((0,), (1,), (3,), (0, 1), (1, 2, 3))
     own = [set(candidate) <= set(basket) for candidate in candidates]
-    return own[symbol] if symbol < len(candidates) else not any(own)
+    tier = sum(start <= sum(own) for start in tiers)
+    every = [*own, *(place + 1 == tier for place in range(len(tiers)))]
+    return every[symbol] if symbol < len(every) else not any(own)
 
 
 @names
@@ -428,6 +431,11 @@ def wrong_steps() -> list[Step]:
         ("symbol", {"candidates": ((1, 0),)}),
         ("symbol", {"candidates": ((4,),)}),
         ("symbol", {"cap": 0}),
+        ("symbol", {"tiers": (4, 5)}),
+        ("symbol", {"tiers": (3, 3)}),
+        ("symbol", {"tiers": ()}),
+        ("symbol", {"cap": 1, "tiers": (2,)}),
+        ("collide", {"tiers": (9, 3)}),
         ("collide", {"cap": 60}),
         ("collide", {"a": 1 << 53}),
         ("collide", {"pool": "säule"}),

@@ -131,7 +131,7 @@ def test_keep_is_rounded_down() -> None:
 )
 def test_a_keep_that_makes_no_sense_is_refused(keep: object, words: str) -> None:
     with pytest.raises(ParameterError) as error:
-        Retention(RECORD, keep)  # type: ignore[arg-type]
+        Retention(RECORD, keep)
     assert words in str(error.value)
 
 

@@ -16,7 +16,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.estimate import Answer
-from sfumato.mine.cube import query
+from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.counting import is_outside
 from sfumato.randomness import seeded
 from sfumato.source import Exact
@@ -60,8 +60,7 @@ def truth() -> Table:
 @pytest.fixture(scope="module")
 def database(truth):
     connection = duckdb.connect()
-    t = truth.to_arrow()  # noqa: F841  (DuckDB finds it by its name)
-    connection.execute("CREATE TABLE t AS SELECT * FROM t")
+    connection.from_arrow(truth.to_arrow()).create("t")
     return connection
 
 
@@ -332,8 +331,7 @@ def odd() -> Table:
 @pytest.fixture(scope="module")
 def odd_database(odd):
     connection = duckdb.connect()
-    t = odd.to_arrow()  # noqa: F841
-    connection.execute("CREATE TABLE t AS SELECT * FROM t")
+    connection.from_arrow(odd.to_arrow()).create("t")
     connection.execute("ALTER TABLE t ALTER score TYPE DECIMAL(6, 1)")
     return connection
 
@@ -406,9 +404,9 @@ predicates = st.recursive(
 @given(predicates)
 def test_any_boolean_combination_is_counted_as_duckdb_counts_it(predicate):
     truth = people(500, seed=7)
-    t = truth.to_arrow()  # noqa: F841
+    rows = duckdb.from_arrow(truth.to_arrow())
     sql = f"SELECT COUNT(*) FROM t WHERE {predicate}"
-    assert_same(answers(Exact(truth), sql), duckdb.sql(sql).fetchall())
+    assert_same(answers(Exact(truth), sql), rows.query("t", sql).fetchall())
 
 
 RELEASES = {
@@ -594,6 +592,18 @@ def test_bins_are_asked_on_their_cuts():
         "[40,60)",
         "[60,90]",
     ]
+
+
+@pytest.mark.parametrize("condition", ["< 90", "<= 89", "BETWEEN 18 AND 89", ">= 90", "> 89"])
+def test_the_largest_number_is_not_parted_from_its_bin(condition: str) -> None:
+    release = sf.perturb(
+        people(500), sf.GammaDiagonal(DOMAIN.project(["sex", "age"]).binned(), 20), seeded(1)
+    )
+    with pytest.raises(DataError, match="its cuts are 40, 60"):
+        query(release, f"SELECT COUNT(*) FROM t WHERE age {condition}")
+    for wholly in ("<= 90", "BETWEEN 18 AND 90", ">= 18"):
+        (row,) = query(release, f"SELECT COUNT(*) FROM t WHERE age {wholly}")
+        assert row["count"].value == 500
 
 
 def test_items_are_columns():
@@ -790,3 +800,47 @@ def test_a_number_grouped_by_value_says_how_a_release_groups_it(truth, database)
     assert_same(answers(Exact(truth), sql), database.execute(sql).fetchall())
     assert {row[0] for row in answers(Exact(truth), sql)} == set(DOMAIN["age"].bins().labels)
     assert not query(Exact(truth), sql).notes
+
+
+SECOND = ("SELECT x, COUNT(*) AS n FROM t WHERE {} GROUP BY x", ("y IN ('a', 'c')", "z <> 'q'"))
+
+
+def second_questions() -> tuple[sf.Release, str, str]:
+    """A release of three columns, a question, and the same with its conditions the other way
+    round.
+    """
+    rng = np.random.default_rng(5)
+    labels = {"x": "uv", "y": "abc", "z": "pqr"}
+    domain = Domain(tuple(Category(name, tuple(values)) for name, values in labels.items()))
+    rows = Table(domain, tuple(rng.integers(0, part.size, 3000) for part in domain))
+    release = sf.perturb(rows, sf.Retention(domain, 0.6), seeded(2))
+    text, parts = SECOND
+    return release, text.format(" AND ".join(parts)), text.format(" AND ".join(parts[::-1]))
+
+
+def test_a_second_question_in_another_order_works_nothing_out_anew(monkeypatch) -> None:
+    release, first, second = second_questions()
+    answer = query(release, first)
+    fresh = query(second_questions()[0], second)
+
+    def asked(*_) -> None:
+        raise AssertionError("counted again")
+
+    monkeypatch.setattr(type(release), "observe", asked)
+    with pytest.raises(AssertionError, match="counted again"):
+        query(release, "SELECT COUNT(*) FROM t WHERE z = 'p'")
+    assert query(release, second).rows == answer.rows == fresh.rows
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4))
+def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = [rng.integers(0, 3, size) for _ in range(cuts)]
+    asked = [SimpleNamespace(tells=lambda codes, table=table: table[codes]) for table in tables]
+    few = columns._few_alike(np.arange(size), asked)
+    limit, columns.FEW_CODES = columns.FEW_CODES, 0
+    try:
+        many = columns._alike(np.arange(size), asked)
+    finally:
+        columns.FEW_CODES = limit
+    assert [each.tolist() for each in few] == [each.tolist() for each in many]

@@ -302,7 +302,7 @@ def test_too_many_candidates_stop_with_the_figures() -> None:
 )
 def test_bad_options_are_named(options: dict[str, float], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        frequent_itemsets(exact(baskets()), **options)  # type: ignore[arg-type]
+        frequent_itemsets(exact(baskets()), **options)
 
 
 def test_nothing_frequent_is_an_empty_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +14,21 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable
 from sfumato.mechanisms.ranges import Ranges, evenly_within
 from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.model.evidence import LawEvidence
 from sfumato.model.files import model_from, model_to_dict
 from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.fitting import fit
 from sfumato.model.laplace import TRIALS, Laplace
 from sfumato.model.local import likelihood_over
-from sfumato.model.numbers import NumberModel, Slanted, _spread_out, _within
+from sfumato.model.numbers import (
+    NumberModel,
+    NumberReports,
+    Slanted,
+    _above_nobody,
+    _by_fewer,
+    _spread_out,
+    _within,
+)
 from sfumato.model.rounds import asked_after, cells_for, reports_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -200,6 +210,18 @@ def test_what_all_reports_say_of_cells_goes_where_a_number_is_least_sure():
     assert np.allclose(found.roots.sum(axis=0), 0, atol=1e-9)
 
 
+def test_four_of_five_numbers_are_asked_about_as_four_of_four_are():
+    """8 × 8 × 8 × 6 cells of five numbers were refused, though 8⁴ of four numbers are fitted."""
+    five = Domain(tuple(Numeric(name, 0, 63) for name in "abcde"))
+    starts = [tuple(range(0, 64, 8))] * 3 + [(0, 9, 18, 27, 36, 45), tuple(range(0, 64, 8))]
+    mechanism = Ranges.at(ASKED, five, starts)
+    questions, answers = mechanism.private_reports
+    model = NumberModel.of(NumberReports(mechanism, np.ones((questions.size, answers.size))), {})
+    assert not model.dense
+    assert model.reaches((0, 1, 2, 3)) and model.reaches((0, 1, 2, 4))
+    assert not model.reaches((0, 1, 2, 3, 4))
+
+
 def test_cells_grow_with_people_and_promise():
     assert cells_for(1_000, 4, 2.7) <= cells_for(30_000, 4, 2.7) <= cells_for(30_000, 4, 19)
     assert all(cells_for(10**k, 3, 19) % 2 == 0 for k in range(2, 9))
@@ -248,6 +270,46 @@ def test_people_hidden_from_the_law_within_a_cell_count_in_the_error() -> None:
         model = in_rounds(table, Guarantee(np.e), seed)
         answer = next(iter(sf.query(model, sql_of({"loss": (409, 2_586), "age": (5, 42)}))))["n"]
         assert abs(answer.value - inside.sum()) < 2.5 * answer.stderr
+        assert answer.stderr < one_more(model, "loss", 409, 2_586)
+
+
+def one_more(model: NumberModel, name: str, low: int, high: int) -> float:
+    """How far the people of a range of one number are from those found, by its waves alone."""
+    number = model.domain[name]
+    assert isinstance(number, Numeric)
+    shares, covariance = model.reports.alone(number.cells_by_cuts([low, high + 1]))
+    answer = next(iter(sf.query(model, sql_of({name: (low, high)}))))["n"]
+    mean, error = _above_nobody(shares[1:2], np.sqrt(covariance[1:2, 1]))
+    return float(np.hypot(error, mean - answer.value / model.rows)[0] * model.rows)
+
+
+def test_shares_that_may_be_below_nobody_are_known_to_be_above() -> None:
+    rng = np.random.default_rng(3)
+    for mean, error in ((0.003, 0.027), (-0.04, 0.03), (0.5, 0.01), (-0.3, 0.02)):
+        found = _above_nobody(np.array([mean]), np.array([error]))
+        drawn = rng.normal(mean, error, 4_000_000)
+        kept = drawn[drawn > 0]
+        if len(kept) > 1000:
+            assert np.allclose(np.ravel(found), (kept.mean(), kept.std()), rtol=0.03)
+        else:  # 15 errors out: exponential, of mean error² / |mean|
+            assert np.allclose(np.ravel(found), error**2 / abs(mean), rtol=0.05)
+
+
+def test_errors_of_several_numbers_follow_from_those_of_fewer() -> None:
+    """Of 1,000 people in a range of one number, known to 300, a quarter is in one of another: what
+    moves both alike leaves the quarter open by 75 and chance by 14; what moves people between cells
+    adds to it.
+    """
+    counts = np.array([[250.0, 750.0], [2_250.0, 6_750.0]])
+    alike, between = counts * [[3.0], [-3.0]], np.array([[60.0, -60.0], [0.0, 0.0]])
+    one = SimpleNamespace(value=counts.sum(axis=1), stderr=np.array([300.0, 300.0]))
+    for columns, error in ((alike[..., None], 76.3), (np.stack([alike, between], -1), 98.7)):
+        law = LawEvidence(counts, columns)
+        assert _by_fewer(law, one, (0,))[0, 0] == pytest.approx(error, rel=0.01)
+    nobody = LawEvidence(counts * [[0.0], [1.0]], alike[..., None] * [[[0.0]], [[1.0]]])
+    unseen = SimpleNamespace(value=np.array([0.0, 9_000.0]), stderr=np.array([300.0, 300.0]))
+    like_everyone = 300 * np.sqrt(0.25**2 + 1 / 3 - 0.25 + 0.25**2)
+    assert _by_fewer(nobody, unseen, (0,))[0, 0] == pytest.approx(like_everyone, rel=0.01)
 
 
 def test_numbers_beside_words_are_told_by_groups() -> None:

@@ -12,7 +12,11 @@ import pytest
 from sfumato.domain import Bins, Category, Domain
 from sfumato.evaluate import support_accuracy
 from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.registry import mechanism_class
+from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.mine.rules import association_rules
 from sfumato.model.fitted import fit_release
+from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -70,3 +74,29 @@ def test_pairs_alone_cannot_know_and_say_so(table: Table, order: int) -> None:
     assert error > 12  # so the test above can fail
     answer = model.marginal(NAMES).dot(1.0)
     assert answer.assumes == "no interaction of more than 2 columns"
+
+
+@pytest.mark.parametrize("name", ["hadamard", "gamma-diagonal", "questionnaire"])
+def test_a_law_that_reports_contradict_says_so_in_every_answer(table: Table, name: str) -> None:
+    mechanism = mechanism_class(name).promising(PROMISE, table.domain)
+    release = perturb(table, mechanism, seeded(1))
+    without, with_it = fit_release(release, 2), fit_release(release, 3)
+    assert without.contradicted and not with_it.contradicted
+    said = str(without.marginal(["race"]).evidence.assumes)
+    assert said == "no interaction of more than 2 columns, which the reports contradict"
+    found = frequent_itemsets(without, 0.1)
+    assert set(found.assumes) == {said} and found.to_dicts()[0]["assumes"] == said
+    rules = association_rules(found, min_confidence=0.5)
+    assert len(rules) and {each["assumes"] for each in rules.to_dicts()} == {said}
+    assert with_it.marginal(["race"]).evidence.assumes is None
+
+
+def test_a_law_that_holds_is_not_contradicted() -> None:
+    rng = np.random.default_rng(3)
+    columns = tuple(rng.integers(0, each.size, 20_000).astype(np.uint8) for each in DOMAIN)
+    mechanism = mechanism_class("gamma-diagonal").promising(PROMISE, DOMAIN)
+    off = [
+        misfit(fit_release(perturb(Table(DOMAIN, columns), mechanism, seeded(seed)), 2).law.fit)
+        for seed in range(20)
+    ]
+    assert max(off) < CONTRADICTED and abs(np.mean(off)) < 1.5  # figures of a normal law, about

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tests.model.problems import QUESTIONS, SHAPE, TRUTH, answers, chances, likelihood
 
 from sfumato.channels.contrasts import Axes
-from sfumato.domain import Category, Domain
+from sfumato.domain import Category, Domain, Numeric
 from sfumato.mechanisms.questionnaire import Questionnaire
+from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.model.evidence import WHOLE, LawEvidence
 from sfumato.model.fitted import fit_release
@@ -92,17 +93,39 @@ def test_ordered_columns_are_as_rough_as_reports_show_them() -> None:
 
 def test_errors_reach_as_far_as_logarithms_do() -> None:
     """0.1 people and a slope of 0.3: on the scale of its logarithm the share may be e⁹ times as
-    large, and what reports leave open alone is 40 people.
+    large, and what reports leave open alone is 40 people; so are the others, who are the rest.
     """
     counts, slope, seen = np.array([0.1, 900.0]), np.array([0.3, -0.3]), np.array([40.0, -40.0])
     spread = np.column_stack([slope, seen])
     found = LawEvidence(counts, spread, sight=1)
-    np.testing.assert_allclose(np.sqrt(found.squares), [40.0, 0.3])
+    np.testing.assert_allclose(np.sqrt(found.squares), [40.0, 40.0])
     near = LawEvidence(counts, np.column_stack([slope / 3, seen]), sight=1)
     np.testing.assert_allclose(np.sqrt(near.squares)[0], 0.1 * np.expm1(3) / 6)
     assert found.covariance(np.ones(2), np.ones(2)) == 0  # everyone is known
     tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), sight=1)
     np.testing.assert_allclose(np.sqrt(tiny.squares), WHOLE)  # a person is there or not
+
+
+def test_what_nearly_everyone_has_is_as_open_as_what_is_left() -> None:
+    """A number in waves at γ = 3 that hardly anyone has above a third: the law leaves nobody there,
+    and was as sure of the others as of a coin.
+    """
+    number = Numeric("x", 0, 80, cuts=(14, 17, 29))
+    domain = Domain((number, Category("c", ("a", "b", "c", "d"))))
+    off = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = np.where(
+            rng.random(8000) < 0.045, rng.integers(14, 40, 8000), rng.integers(0, 14, 8000)
+        )
+        table = Table(domain, (x.astype(np.uint8), rng.integers(0, 4, 8000).astype(np.uint8)))
+        mechanism = Ranges.promising(Guarantee(Fraction(3)), domain)
+        found = fit_release(perturb(table, mechanism, seeded(seed))).marginal(
+            [number.cells_by_cuts([14])]
+        )
+        np.testing.assert_allclose(found.stderr[0], found.stderr[1], rtol=1e-6)
+        off.append((found.value[0] - (x < 14).sum()) / found.stderr[0])
+    assert np.abs(off).max() < 4
 
 
 def test_errors_stay_between_nobody_and_everyone() -> None:

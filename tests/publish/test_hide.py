@@ -266,7 +266,7 @@ def test_a_margin_hides_deeper_by_chance_and_company_is_counted(baskets: Bits) -
     with pytest.raises(ParameterError, match="a margin of 60 baskets leaves nothing"):
         hide(named(baskets), SECRET, min_count=60, margin=60)
     with pytest.raises(ParameterError, match="margin='some' is no margin"):
-        hide(named(baskets), SECRET, min_count=60, margin="some")  # type: ignore[arg-type]
+        hide(named(baskets), SECRET, min_count=60, margin="some")
     with pytest.raises(ParameterError, match="a margin is for the method cover"):
         hide(named(baskets), SECRET, min_count=60, margin=3, method="iga")
 

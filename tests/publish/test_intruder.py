@@ -267,7 +267,7 @@ def told_for_certain(truth: pa.Table, release: pa.Table, name: str) -> int:
     groups: dict[tuple[object, ...], list[tuple[object, object]]] = defaultdict(list)
     keys = list(zip(*(truth[key].to_pylist() for key in KEYS), strict=True))
     for key, *pair in zip(keys, truth[name].to_pylist(), release[name].to_pylist(), strict=True):
-        groups[key].append(tuple(pair))  # type: ignore[arg-type]
+        groups[key].append(tuple(pair))
     return sum(
         len(pairs)
         for pairs in groups.values()
@@ -360,7 +360,8 @@ def test_the_limit_is_no_dearer_than_it_must_be() -> None:
 def test_the_limit_that_would_do_is_the_smallest_on_the_grid(
     monkeypatch: pytest.MonkeyPatch, least: float
 ) -> None:
-    fits = lambda limit, _: 1 if limit >= least - 1e-9 else None  # noqa: E731
-    monkeypatch.setattr(refusal, "fitting_changes", fits)
+    monkeypatch.setattr(
+        refusal, "fitting_changes", lambda limit, _: 1 if limit >= least - 1e-9 else None
+    )
     holdings = SimpleNamespace(cap=object(), capped=lambda limit: limit)
     assert refusal._other_limit(holdings, 0.5, None) == f"max_posterior={least:.2g}"

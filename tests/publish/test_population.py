@@ -133,4 +133,4 @@ def test_bad_weights_are_named(how: dict[str, object], words: str) -> None:
     table = everyone().slice(0, 50).append_column("w", pa.array(np.full(50, 0.5)))
     confidential = "key0" if how.get("weights") == "ill" else "ill"
     with pytest.raises((ParameterError, DataError, sf.SfumatoError), match=words):
-        identify(table, confidential=confidential, **how)  # type: ignore[arg-type]
+        identify(table, confidential=confidential, **how)

@@ -152,7 +152,7 @@ def test_a_stratum_with_one_value_tells_it_and_says_so() -> None:
 )
 def test_bad_wishes_are_refused_in_the_callers_words(how: dict[str, object], words: str) -> None:
     with pytest.raises((ParameterError, sf.SfumatoError), match=words):
-        pram(people(), **{"columns": "ill", **how})  # type: ignore[arg-type]
+        pram(people(), **{"columns": "ill", **how})
 
 
 def test_adult_keeps_its_counts(data_dir: Path) -> None:

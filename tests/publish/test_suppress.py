@@ -118,7 +118,7 @@ def test_binned_keys_are_blanked_and_released_in_bins() -> None:
 )
 def test_bad_wishes_are_refused_in_the_callers_words(how: dict[str, object], words: str) -> None:
     with pytest.raises((ParameterError, DataError, sf.SfumatoError), match=words):
-        suppress(people(), **{"k": 3, "confidential": "ill", **how})  # type: ignore[arg-type]
+        suppress(people(), **{"k": 3, "confidential": "ill", **how})
 
 
 def test_adult_reaches_three(data_dir: Path) -> None:

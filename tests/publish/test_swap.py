@@ -57,7 +57,7 @@ def test_each_method_changes_just_what_it_may(data: Microdata, method: str) -> N
     release = swap(
         data,
         0.4,
-        method=method,  # type: ignore[arg-type]
+        method=method,
         drift=0 if method == "optimal" else None,
         classifier="none",
         rng=seeded(1),
@@ -79,7 +79,7 @@ def test_each_method_changes_just_what_it_may(data: Microdata, method: str) -> N
 
 def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: Microdata) -> None:
     greedy, by_chance = (
-        swap(data, 0.4, method=method, drift=None, classifier="none", rng=seeded(1)).reports[0]  # type: ignore[arg-type]
+        swap(data, 0.4, method=method, drift=None, classifier="none", rng=seeded(1)).reports[0]
         for method in ("greedy", "random")
     )
     # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads
@@ -207,7 +207,7 @@ def test_bad_proportions_are_refused() -> None:
         with pytest.raises(ParameterError, match="outside"):
             swap(binary, proportion)
     with pytest.raises(ParameterError, match="no swapping method"):
-        swap(binary, 0.5, method="magic")  # type: ignore[arg-type]
+        swap(binary, 0.5, method="magic")
     with pytest.raises(PrivacyError, match="greedy moved the totals of 'poor' by"):
         swap(binary, 0.5, method="greedy", drift=2)
     with pytest.raises(ParameterError, match="drift=-1"):

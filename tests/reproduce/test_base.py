@@ -34,7 +34,7 @@ def table(**changes: object) -> Reproduction:
         "rows": rows,
         "notes": ("a remark",),
     } | changes
-    return Reproduction("demo", "A table", **facts)  # type: ignore[arg-type]
+    return Reproduction("demo", "A table", **facts)
 
 
 def test_runs_have_a_mean_and_a_spread() -> None:

@@ -185,6 +185,8 @@ def test_words_for_nothing_are_missing_in_categories_and_numbers():
     assert proposal.domain["job"] == Category("job", ("cook", "smith", "missing"), None, "missing")
     assert isinstance(proposal.domain["age"], Numeric) and proposal.domain["age"].missing == 34
     assert any("'job' has 10 fields of '?', 'NA'" in note for note in proposal.notes)
+    assert any("'age' has 1 field of '?', read" in note for note in proposal.notes)
+    assert any("'age' has 1 missing field, read as 34" in note for note in proposal.notes)
     table = read(frame, proposal.domain)
     assert np.bincount(table.columns[0]).tolist() == [15, 5, 10]
 

@@ -21,6 +21,7 @@ from sfumato.audit.baskets import BasketFit, held
 from sfumato.audit.paired import Paired, PairedColumn
 from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError
+from sfumato.domain import as_bits
 
 MOST_COLUMNS = 24  # columns, or items, whose agreement is followed through the file
 MOST_TRIPLES = 220  # of columns: those of the first twelve, of fewer for many rows
@@ -112,7 +113,7 @@ def _of_chance(name: str, agree: NDArray[np.bool_], chance: Floats) -> Agreement
 def _codes(paired: Paired, column: PairedColumn) -> NDArray[Any]:
     axis = paired.private.axes[column.axis]
     values = paired.truths[axis.attribute]
-    single = values.column(axis.item) if axis.item is not None else np.asarray(values)  # type: ignore[union-attr]
+    single = np.asarray(values) if axis.item is None else as_bits(values).column(axis.item)
     return single.astype(np.intp)
 
 

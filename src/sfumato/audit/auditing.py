@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import Attack, attacks
@@ -54,6 +55,7 @@ def _table_of(records: Any) -> Table:
     return records
 
 
+@checked
 def audit_release(
     release: Table | Release,
     truth: Table | Exact,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sfumato.audit.check import Check, counted, fit, two_sided, worst_of
 from sfumato.audit.paired import Paired, PairedColumn
 from sfumato.channels import Channel, NotLumpableError
+from sfumato.domain import as_bits
 from sfumato.randomness import Keystream
 
 JOINT_CELLS = 1 << 16  # whole records are scored where there are at most so many different ones
@@ -77,7 +78,7 @@ def _fine_codes(paired: Paired, columns: list[PairedColumn]) -> list[NDArray[Any
     axes = [paired.private.axes[column.axis] for column in columns]
     codes = (paired.truths[axis.attribute] for axis in axes)
     return [
-        (code.column(axis.item) if axis.item is not None else np.asarray(code)).astype(np.intp)  # type: ignore[union-attr]
+        (np.asarray(code) if axis.item is None else as_bits(code).column(axis.item)).astype(np.intp)
         for axis, code in zip(axes, codes, strict=True)
     ]
 

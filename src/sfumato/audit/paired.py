@@ -169,7 +169,7 @@ class Paired:
         described = self.private.axes[axis]
         truth = self.truths[described.attribute]
         if described.item is not None:
-            return truth.column(described.item) == reports.column(described.item)  # type: ignore[union-attr]
+            return as_bits(truth).column(described.item) == reports.column(described.item)
         return np.asarray(np.asarray(truth) == np.asarray(reports))
 
     def channel_over(self, axes: list[int]) -> Channel:

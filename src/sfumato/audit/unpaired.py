@@ -7,7 +7,8 @@ events whose probabilities the truth gives, whichever report belongs to whom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -56,12 +57,11 @@ def _column_checks(paired: Paired) -> Iterator[Check]:
     for column in columns:
         logs = _count_logs(paired, [column])
         if logs is not None:
-            labels = column.cells.labels
             yield worst_log(
                 f"'{column.name}' is reported as often as the counts of the truth say",
                 logs,
                 logs.size,
-                lambda place, own=labels: f"as {own[place]}",  # type: ignore[misc]
+                partial(_reported_as, column.cells.labels),
             )
     found = [
         (f"'{a.name}' and '{b.name}'", logs)
@@ -77,6 +77,10 @@ def _column_checks(paired: Paired) -> Iterator[Check]:
             sum(logs.size for _, logs in found),
             lambda place: found[place][0],
         )
+
+
+def _reported_as(labels: Sequence[str], place: int) -> str:
+    return f"as {labels[place]}"
 
 
 def _count_logs(paired: Paired, columns: list[PairedColumn]) -> Floats | None:

@@ -26,7 +26,9 @@ from sfumato.errors import Unanswerable
 WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
+FEW = 300  # features whose least squares are inverted by NumPy alone
 DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
+MOST_STEPS, CLOSE = 30, 1e-3  # of conjugate gradients: how many, and what is too little to go on
 CAUTION = 1.0  # people for each answer of a question that stand for all cells being equal
 
 
@@ -86,9 +88,14 @@ class System:
         """The system to ask about these axes: of everything, where that is little; else of them
         alone; else, where each question that holds them is folded, of all that those hold.
         """
-        if self.interactions.size <= WHOLE:
+        if self.whole:
             return self
         return self.around(axes) if self.within(axes).silent else self.within(axes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all questions are solved together, whatever is asked."""
+        return self.interactions.size <= WHOLE
 
     @property
     def silent(self) -> bool:
@@ -265,9 +272,7 @@ class System:
 
 def _folded(cells: Floats, groups: tuple[int, ...], answers: int) -> Floats:
     """The rows of cells summed to those of answers."""
-    result = np.zeros((answers, *cells.shape[1:]))
-    np.add.at(result, np.asarray(groups), cells)
-    return result
+    return np.asarray(np.equal.outer(np.arange(answers), groups).astype(np.float64) @ cells)
 
 
 def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDArray[np.intp]:
@@ -278,6 +283,24 @@ def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDA
     codes = np.unravel_index(np.arange(question.answers), sizes)
     kept = [codes[question.axes.index(axis)] for axis in axes]
     return np.ravel_multi_index(kept, [shape[axis] for axis in axes])
+
+
+def _inverted(matrix: Floats) -> Floats | None:
+    """The inverse of a positive definite matrix; None where it is not, or hardly."""
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:  # some direction is not determined
+        return None
+    pivots = np.diag(factor)
+    if pivots.min(initial=1.0) <= 1e-5 * pivots.max(initial=1.0):
+        return None
+    if len(matrix) <= FEW:  # SciPy would take longer to be loaded
+        half = np.linalg.inv(factor)
+        return np.asarray(half.T @ half)
+    from scipy.linalg.lapack import dpotri
+
+    half = dpotri(factor, lower=True)[0]
+    return np.asarray(half + np.tril(half, -1).T - np.triu(half, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,17 +329,11 @@ class Solution:
     def _inverse(self) -> tuple[Floats, Floats | None]:
         """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
         information = self._information
-        from scipy.linalg import cho_factor, eigh
-        from scipy.linalg.lapack import dpotri
+        found = _inverted(information)
+        if found is not None:
+            return found, None
+        from scipy.linalg import eigh
 
-        try:
-            factor, lower = cho_factor(information, lower=True, check_finite=False)
-            pivots = np.diag(factor)
-            if pivots.min(initial=1.0) > 1e-5 * pivots.max(initial=1.0):
-                half = dpotri(factor, lower=lower)[0]
-                return half + np.tril(half, -1).T - np.triu(half, 1), None
-        except np.linalg.LinAlgError:
-            pass  # not positive definite: some direction is not determined
         values, vectors = eigh(information, check_finite=False)
         known = values > 1e-10 * max(values[-1], 1e-300)
         inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
@@ -336,6 +353,23 @@ class Solution:
         size = np.maximum(np.linalg.norm(sums, axis=0), 1e-300)
         missed = np.linalg.norm(unknown[places].T @ sums, axis=0)
         return bool((missed <= DETERMINED * size).all())
+
+    def variance_at(self, chances: Floats, wanted: Floats) -> float:  # (rows,), (features,)
+        """wᵀ(JᵀWJ)⁻¹w with other chances of the rows: by conjugate gradients from these least
+        squares, which come near within a few steps.
+        """
+        slope, weights = self.system.slope, self.people[self.system.pool] / chances
+        found, left, move, before = 0.0, wanted, np.zeros(len(wanted)), 1.0
+        for _ in range(MOST_STEPS):
+            better = self._inverse[0] @ left
+            size = float(left @ better)
+            if size <= CLOSE * found:
+                break
+            move = better + size / before * move
+            moved = slope.T @ (weights * (slope @ move))
+            step = size / float(move @ moved)
+            found, left, before = found + step * size, left - step * moved, size
+        return found
 
     def influence(self, places: NDArray[np.intp], sums: Floats) -> Floats:  # (n, m) -> (rows, m)
         """What the share of its pool that each row has adds to these sums of means."""
@@ -368,6 +402,23 @@ class Questions(Channel):
     shown: tuple[int, ...]  # the shape of the asked cells
     known: tuple[int, ...] = ()
     tally: NDArray[Any] | None = None  # (known cells, questions, answers), once it is settled
+
+    def foretold(
+        self, weights: Counts, truth: Counts, order: int | None = None
+    ) -> float:  # inputs, inputs
+        """What one person is planned to add to the variance of w·x, x having these shares and the
+        people not being held fixed.
+
+        A table that no question holds whole has what a model gives it that supposes the rest away,
+        and what joins more axes than `order`.
+        """
+        system, (places, sums, even) = self.system, self._sums
+        wanted, means = np.zeros((2, system.interactions.size))
+        wanted[places] = sums @ weights.ravel()
+        if order is not None:
+            wanted[system.interactions.orders[system.interactions.blocks] > order] = 0.0
+        means[places] = (sums / even) @ truth.ravel()
+        return system.planned.variance_at(system.offset + system.slope @ means, wanted)
 
     @property
     def held(self) -> bool:

@@ -173,7 +173,9 @@ def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
         Picture.of(axes, caption, alt=alt),
         Listing(found.header(), found.table()),
         Heading("Checks"),
-        Listing(("what should hold", "p-value", "where it holds least"), checks),
+        Listing(
+            ("what should hold", "p\N{NON-BREAKING HYPHEN}value", "where it holds least"), checks
+        ),
         *(Paragraph(limit) for limit in LIMITS),
     ]
     save_page("Audit of a release", blocks, origin, path)

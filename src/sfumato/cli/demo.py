@@ -10,11 +10,12 @@ from rich.table import Table as TerminalTable
 
 from sfumato.cli.demonstration import Demonstration
 from sfumato.cli.options import Json
+from sfumato.cli.pages import origin_of, save_page
 from sfumato.cli.printing import console, print_json
 from sfumato.cli.summary import summarise
 from sfumato.errors import FileError
 from sfumato.randomness import secure, seeded
-from sfumato.report import Block, Code, Heading, Listing, Note, Page, Paragraph, shown
+from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, shown
 
 
 def demo(
@@ -34,13 +35,10 @@ def demo(
     """
     story = Demonstration(rows, seeded(1), secure() if seed is None else seeded(seed))
     blocks = list(story.blocks())
-    page = Page(
-        "Sfumato",
-        blocks,
-        lead="Each record is blurred before anyone sees it; the counts of the crowd stay sharp.",
-    )
     path = _folder(output) / "report.html"
-    page.save(path)
+    lead = "Each record is blurred before anyone sees it; the counts of the crowd stay sharp."
+    origin = origin_of("none: people and baskets are synthetic", story.release)
+    save_page("Sfumato", blocks, origin, path, lead=lead)
     if json:
         promised = summarise(story.release.provenance, story.release.rows)
         print_json({**promised, "marginals": story.cells_as_json(), "report": str(path)})

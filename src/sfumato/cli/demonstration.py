@@ -330,7 +330,7 @@ class Demonstration:
         yield Paragraph(
             f"A server was started, {found.stored:,} people answered it over HTTP through the same "
             f"steps that a browser runs, in {found.seconds:.1f} s, and it stopped. "
-            "`sfumato serve` shows the same as a form and a dashboard."
+            "The command sfumato serve offers the same as a form and a dashboard."
         )
         rows = [
             (f"{each.question}: {each.answer}", f"{each.truth:.1%}", f"{each.value:.1%}",

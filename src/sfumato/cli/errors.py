@@ -147,4 +147,4 @@ def complaint(message: str, hint: str | None) -> str:
 
 def _leave_pipe() -> None:
     """Whoever read our output has gone; keep Python from complaining about it once more at exit."""
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (it stays open to the end)

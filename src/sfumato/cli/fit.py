@@ -89,6 +89,12 @@ def model_notes(model: Model) -> list[str]:
     if model.fitted_to["left_out"]:
         left = ", ".join(model.fitted_to["left_out"])
         notes.append(f"left out, {model.why_left_out}: {left}")
+    if model.contradicted:
+        more = "--order 3, or ask" if model.fitted_order == 2 else "ask"
+        notes.append(
+            f"the reports contradict a law whose interactions join {model.fitted_order} columns at "
+            f"most: all answers may be off by more than their errors; use {more} the release itself"
+        )
     if model.dense and not model.law.fit.converged:
         notes.append(f"the fit had not converged after {model.law.fit.steps} steps")
     return notes

@@ -240,6 +240,6 @@ def draw_hiding(
         Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
         Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),
     ]
-    promised = f"none of gamma: the patterns are below {report.min_count:,} baskets"
+    promised = f"no gamma; the patterns are in fewer than {report.min_count:,} baskets"
     origin = owners_origin(data, report.rows, f"hiding ({report.method})", promised)
     save_page("Hidden patterns", blocks, origin, path)

@@ -157,7 +157,7 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
     caption = "Identifiable records with every key, and without one of them"
     blocks: list[Block] = [Picture.of(axes, caption, alt=alt)]
     for name, risk in zip(found.confidential, found.risks, strict=True):
-        facts = [(what.replace("_", " "), value) for what, value in risk.to_dict().items()]
+        facts = [(_measure(what), value) for what, value in risk.to_dict().items()]
         blocks += [Heading(f"Confidential: {name}"), Facts(facts)]
     keys = [
         (role.name, role.values, role.saved_by_dropping, role.saved_by_binning)
@@ -169,3 +169,12 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
     promised = "none: this page describes true records and is for their owner"
     origin = owners_origin(data, found.risk.records, method, promised)
     save_page("Identifiable records", blocks, origin, path)
+
+
+def _measure(name: str) -> str:
+    """A measure of risk as people write it.
+
+    >>> _measure("entropy_l_diversity"), _measure("sample_uniques")
+    ('entropy l-diversity', 'sample uniques')
+    """
+    return name.replace("_", " ").replace("k anon", "k-anon").replace("l div", "l-div")

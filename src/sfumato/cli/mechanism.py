@@ -115,6 +115,7 @@ def takes_mechanism(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: value for name, value in said.items() if value is not None}
         command(chosen=MechanismOptions(**stated, given=given), **values)
 
+    # Typer and `inspect` read it; functions are not typed as having one.
     called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -150,8 +151,8 @@ def mine(
         str | None,
         typer.Option(
             metavar="BY",
-            help="support, or of rules lift or confidence; else the shortest itemsets first, and "
-            "rules by confidence.",
+            help="support, or of rules lift or confidence, the surest first (less two standard "
+            "errors); else the shortest itemsets first, and rules by confidence.",
             autocompletion=among(("support", "lift", "confidence")),
         ),
     ] = None,
@@ -199,7 +200,7 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
-    print_notes(_length_notes(source))
+    print_notes([*_supposed_notes(shown), *_length_notes(source)])
 
 
 def mined_source(
@@ -218,10 +219,19 @@ def mined_source(
     return earlier(files)
 
 
+def _supposed_notes(found: Itemsets) -> list[str]:
+    """What a model supposed for some of the itemsets, in words."""
+    counted = Counter(each for each in found.assumes if each is not None)
+    return [
+        f"model-based: {number:,} of these {len(found):,} itemsets assume {supposed}"
+        for supposed, number in counted.items()
+    ]
+
+
 def _length_notes(source: Source) -> list[str]:
     """Which itemsets no report held together, in words."""
     longest = source.mechanism.at_once if isinstance(source, Release) else None
-    return [] if longest is None else [f"longer itemsets than {longest} need a model: add --fit"]
+    return [] if longest is None else [f"itemsets of more than {longest} need a model: add --fit"]
 
 
 def _check_asked(
@@ -493,15 +503,19 @@ def _itemset_blocks(found: Itemsets, truth: Any) -> list[Block]:
     ]
     heads = ("itemset", "support", "± stderr", "P(frequent)", *(() if truth is None else ("true",)))
     rest = len(found) - LISTED
-    caption = "Itemsets of largest support, with 95 % intervals" + (
-        "" if truth is None else "; the truth as bars"
-    )
+    caption = "Itemsets of largest support" + _intervals(found.stderr)
+    caption += "" if truth is None else "; the truth as bars"
     alt = points_told("Supports", names, found.support[order], found.stderr[order])
     return [
         Picture.of(found.plot(truth, top=DRAWN), caption, alt=alt),
         Listing(heads, lines),
         *([Paragraph(f"… and {rest:,} more itemsets.")] if rest > 0 else []),
     ]
+
+
+def _intervals(stderr: Any) -> str:
+    """What a caption says of error bars: nothing where every number is exact."""
+    return ", with 95 % intervals" if stderr.any() else ""
 
 
 def _rule_blocks(implied: Rules) -> list[Block]:
@@ -513,8 +527,8 @@ def _rule_blocks(implied: Rules) -> list[Block]:
         for name, line in zip(surest.names[:LISTED], surest.to_dicts()[:LISTED], strict=True)
     ]
     caption = (
-        "Rules by support and confidence, coloured by lift, with 95 % intervals; those of the "
-        "surest lift are numbered"
+        f"Rules by support and confidence, coloured by lift{_intervals(implied.stderr['support'])};"
+        " those of the surest lift are numbered"
     )
     alt = points_told(
         "Confidence of the rules of surest lift",

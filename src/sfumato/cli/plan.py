@@ -25,7 +25,6 @@ from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
-from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
 
@@ -215,7 +214,7 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
         print()
         print_table(("not possible", "why"), list(found.refused.items()), left=2)
     print()
-    for assumption in ASSUMPTIONS:
+    for assumption in found.assumptions:
         print(f"assumed: {assumption}")
 
 
@@ -260,7 +259,7 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: P
         Listing(found.error_header(), found.errors(), errors),
         Listing(found.detail_header(), found.details()),
         *_to_type(found, schema),
-        *(Paragraph(f"Assumed: {assumption}") for assumption in ASSUMPTIONS),
+        *(Paragraph(f"Assumed: {assumption}") for assumption in found.assumptions),
     ]
     save_page("Which mechanism?", blocks, _origin(found, schema), path)
 

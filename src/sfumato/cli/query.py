@@ -159,8 +159,10 @@ def draw(
         + "."
         for name in result.estimates
     )
+    known = all(row[name].stderr == 0 for row in result.rows for name in result.estimates)
+    caption = "Exact: these are true records" if known else "Estimates with 95 % intervals"
     blocks: list[Block] = [
-        Picture.of(axes, "Estimates with 95 % intervals", alt=alt),
+        Picture.of(axes, caption, alt=alt),
         Listing(*answer_table(result, level, most=len(result.columns))),
         *(Note(note) for note in result.notes),
     ]

@@ -144,9 +144,8 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if copies > 1:
         shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
     shown.append(("promises", summary["promises"]))
-    shown.append(
-        ("condition", _number(summary["condition"]) if summary["condition"] else "not written down")
-    )
+    if summary["condition"]:
+        shown.append(("condition", _number(summary["condition"])))
     shown.append(
         ("randomness", "secure" if summary["secure"] else "seeded: an experiment, not private")
     )

@@ -304,7 +304,7 @@ def draw_swap(
         Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
         Listing(("proportion", *columns), tried_lines),
     ]
-    promised = "none of gamma: against the intruder described, see the figures"
+    promised = "no gamma; against the intruder described, see the figures"
     origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
     save_page(f"Swapping {report.confidential}", blocks, origin, path)
 

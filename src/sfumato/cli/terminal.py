@@ -42,6 +42,7 @@ class Shield(io.TextIOBase):
     def fileno(self) -> int:
         return self._stream.fileno()
 
+    # An attribute of io.TextIOBase, which only passes on here.
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return self._stream.encoding

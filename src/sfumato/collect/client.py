@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -225,7 +225,7 @@ class Client:
                         key,
                         survey.release,
                         survey.promise,
-                        lambda record=record, dealt=dealt: self._drawn(record, dealt),  # type: ignore[misc]
+                        partial(self._drawn, record, dealt),
                         survey.domain.private.names,
                         budget=survey.budget,
                     )

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.domain.cells import Cells
 from sfumato.domain.codes import Codes, code_dtype
@@ -32,6 +33,7 @@ MOST_LISTED = 1 << 20  # values of a number that are listed one by one
 NO_VALUE = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-", ".")
 
 
+@checked
 @dataclass(frozen=True)
 class Attribute(ABC):
     """One column: a name, a finite list of values, and whether it is sent as it is (public, outside
@@ -102,6 +104,7 @@ class Attribute(ABC):
         return {label: code for code, label in enumerate(self.labels)}
 
 
+@checked
 @dataclass(frozen=True)
 class Category(Attribute):
     """A column with listed values; `other` takes the unlisted, `missing` takes the nulls and the
@@ -169,14 +172,20 @@ class Category(Attribute):
         )
 
     def decode(self, codes: Codes) -> pa.Array:
-        indices = pa.array(codes.astype(np.int32, copy=False))
-        return pa.DictionaryArray.from_arrays(indices, pa.array(self.labels, pa.string()))
+        indices = pa.array(np.asarray(codes).astype(np.int32, copy=False))
+        try:
+            return pa.DictionaryArray.from_arrays(indices, pa.array(self.labels, pa.string()))
+        except pa.ArrowIndexError:
+            raise DataError(
+                f"these codes are no values of '{self.name}'", hint=f"use 0 to {self.size - 1}"
+            ) from None
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"name": self.name, "type": "category", "values": list(self.values)}
         return fields | _stated(other=self.other, missing=self.missing, public=self.public or None)
 
 
+@checked
 @dataclass(frozen=True)
 class Bins(Attribute):
     """A number cut into intervals: [e0,e1) [e1,e2) … [en-1,en], the last closed; the column holds
@@ -272,6 +281,7 @@ class Bins(Attribute):
         )
 
 
+@checked
 @dataclass(frozen=True)
 class Numeric(Attribute):
     """A number on the grid min, min + step, …, max; `cuts` are its default bins, `clip` moves what
@@ -352,6 +362,7 @@ class Numeric(Attribute):
 
     def numbers(self, codes: Codes) -> NDArray[Any]:
         """The numbers that these codes stand for."""
+        codes = np.asarray(codes)
         if self.whole:
             return codes.astype(np.int64) + int(self.min)
         digits = max(
@@ -413,6 +424,9 @@ class Numeric(Attribute):
 
     def first_code(self, cut: float) -> int:
         """The code of the smallest grid point that is not below the cut."""
+        if math.isnan(cut):
+            raise ParameterError("nan is no cut; give a number")
+        cut = min(max(cut, self.min), self.max + self.grid_step)
         return int(np.clip(math.ceil((cut - self.min) / self.grid_step - 1e-9), 0, self.size))
 
     def to_dict(self) -> dict[str, Any]:
@@ -431,6 +445,7 @@ class Numeric(Attribute):
         )
 
 
+@checked
 @dataclass(frozen=True)
 class Items(Attribute):
     """A universe of items; a record's column is a basket, the set of items it holds.

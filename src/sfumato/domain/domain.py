@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
-from sfumato.errors import SchemaError, listing, near_miss
+from sfumato.errors import ParameterError, SchemaError, listing, near_miss
+from sfumato.files import written
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.received import (
     MOST_ATTRIBUTES,
@@ -38,6 +40,7 @@ class Axis:
     item: int | None = None
 
 
+@checked
 @dataclass(frozen=True)
 class Domain(Framed):
     """The attributes of a record, in order.
@@ -96,7 +99,7 @@ class Domain(Framed):
         return self.attributes[self.index(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return isinstance(name, str) and name in self.names
 
     def index(self, name: str) -> int:
         """The position of an attribute."""
@@ -181,6 +184,8 @@ class Domain(Framed):
 
     def plot(self, *, most: int = 40, axes: Any = None) -> Any:
         """How many values the attributes have, `most` of them; the axes it was drawn on."""
+        if most < 1:
+            raise ParameterError(f"most={most}; draw at least one attribute")
         shown = self.attributes[:most]
         return plots.sizes([a.name for a in shown], [a.size for a in shown], axes=axes)
 
@@ -268,7 +273,8 @@ class Domain(Framed):
 
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
+        with written(Path(path)):
+            Path(path).write_text(self.to_toml(), encoding="utf-8")
 
 
 def _kind(attribute: Attribute) -> str:

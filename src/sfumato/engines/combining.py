@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sfumato.arguments import checked
 from sfumato.domain import Cells, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.estimation.estimate import Estimate
@@ -68,6 +69,7 @@ class CombinedSource(Source):
         )
 
 
+@checked
 def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
     """One source of releases over the same domain that are about different people, whatever their
     mechanisms and keeps.

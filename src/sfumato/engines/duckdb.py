@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -22,12 +22,20 @@ from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
 from sfumato.table.readers import CsvReader, FolderReader, ParquetReader, Reader
+from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 VIEW = "release"  # what a file is called inside DuckDB
 PATIENCE = 300.0  # seconds that one statement may take
+TOLD_EVERY = 0.2  # seconds
+# What has DuckDB say how far a statement is, to us and not to the terminal.
+LISTENED = (
+    "enable_progress_bar = true",
+    "enable_progress_bar_print = false",
+    "progress_bar_time = 0",
+)
 # A database file comes from someone else, and only counts are asked of it: no other file, no
 # setting of its own, and little memory.
 RECEIVED = {"enable_external_access": False, "lock_configuration": True, "memory_limit": "512MB"}
@@ -51,7 +59,8 @@ class DuckRelation:
 
     def fetch(self, statement: str) -> pa.Table:
         cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
-        with _clear(self.where), _patiently(cursor, self.where):
+        tell = silent if self.reader is None else self.reader.tell
+        with _clear(self.where), _patiently(cursor, self.where), _told(cursor, tell):
             return cursor.sql(statement).to_arrow_table()
 
 
@@ -302,6 +311,32 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
         timer.cancel()
         # A thread that holds the connection while Python ends makes DuckDB complain of it.
         timer.join()
+
+
+@contextmanager
+def _told(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
+    """A block whose statement tells how much of the rows it has seen, where somebody listens. A
+    database file, whose settings are locked, tells nothing.
+    """
+    if tell is silent or not hasattr(connection, "query_progress"):
+        yield
+        return
+    for setting in LISTENED:
+        connection.execute(f"SET {setting}")
+    over = Event()
+    listener = Thread(target=_listen, args=(connection, tell, over), daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        over.set()
+        listener.join()
+
+
+def _listen(connection: DuckDBPyConnection, tell: Telling, over: Event) -> None:
+    while not over.wait(TOLD_EVERY):
+        percent = connection.query_progress()
+        tell("counting", percent / 100 if percent >= 0 else None)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.counting.sql import Relation, SqlCounter
 from sfumato.counting.sql.writing import Tree
@@ -28,6 +29,7 @@ from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
 
 
+@checked
 def join(left: Release, right: Release, key: str) -> Release:
     """The people that both releases hold, with the columns of both; each column is undone by the
     mechanism that made it.
@@ -190,6 +192,7 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
         ]
         for source, flat in zip((left, right), flags, strict=True)
     )
+    # Two relations and two lists of columns, which a generator's type does not say.
     joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])  # type: ignore[arg-type]
     counter = SqlCounter(provenance.mechanism.reports, joined)
     _check_partners(left, right, counter.rows)
@@ -208,8 +211,11 @@ def _brought_beside(beside: Relation, source: Release) -> Relation:
             )
         same = beside.reader is None and relation.reader is None and beside.store == relation.store
     else:
-        postgres = isinstance(beside, PostgresRelation) and isinstance(relation, PostgresRelation)
-        same = postgres and beside.database.where == relation.database.where  # type: ignore[attr-defined]
+        same = (
+            isinstance(beside, PostgresRelation)
+            and isinstance(relation, PostgresRelation)
+            and beside.database.where == relation.database.where
+        )
     if not same:
         raise EstimationError(
             "no statement reaches both releases",

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from sfumato.address import SPECIAL, redacted, well_formed
+from sfumato.arguments import checked
 from sfumato.counting.sql import SqlCounter
 from sfumato.counting.sql.database import Database
 from sfumato.counting.sql.kept import KeptCounts
@@ -85,6 +86,7 @@ class Location:
         return PostgresDatabase.connect(self.address)
 
 
+@checked
 def open_source(
     place: str | Path,
     engine: str | None = None,
@@ -154,6 +156,7 @@ def release_in(reader: Reader, engine: str | None = None, *, cache: bool = True)
     return Release(SqlCounter(reports, relation, reader.described_rows, kept), provenance)
 
 
+@checked
 def save_release(release: Release | Table, url: str, *, force: bool = False) -> None:
     """Write a release into a table of a database, together with its mechanism, in one
     transaction.

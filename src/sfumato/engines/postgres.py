@@ -23,6 +23,8 @@ from sfumato.table.writing import csv_fields
 if TYPE_CHECKING:
     from psycopg import Connection
 
+# psycopg's types take literal statements only (so "type: ignore" below); ours are put together from
+# names that sqlglot quotes, and values go beside them.
 PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
@@ -94,6 +96,27 @@ class PostgresDatabase(Database):
             f" WHERE n.nspname = {_word(table.schema)} AND c.relname = {_word(table.table)}"
         )
         return found.column("note")[0].as_py() if found.num_rows else None
+
+    def state(self, table: TableName) -> str | None:
+        """What changes when anything is written on the server: which transactions are over.
+
+        A row changes by a transaction alone, and none begins or ends without the snapshot saying
+        so. None where this does not hold: a standby does not list its transactions; unlogged rows
+        go with a crash; of a table with heirs others' rows are counted too, and with row security
+        what is seen depends on more than the rows.
+        """
+        found = self.fetch(
+            "SELECT pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(), d.oid, c.oid,"
+            " pg_catalog.pg_relation_filenode(c.oid), pg_catalog.quote_ident(current_user),"
+            " pg_catalog.txid_current_snapshot())"
+            " AS state FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()"
+            f" WHERE n.nspname = {_word(table.schema)} AND c.relname = {_word(table.table)}"
+            " AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass"
+            " AND NOT c.relrowsecurity AND NOT pg_catalog.pg_is_in_recovery()"
+        )
+        return found.column("state")[0].as_py() if found.num_rows else None
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):

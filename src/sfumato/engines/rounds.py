@@ -18,6 +18,7 @@ from sfumato.estimation.rounds import Rounds, next_asking
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.item_set import MOST_CAP, ItemSet
+from sfumato.mechanisms.sizes import Tiers, tiers_above
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.source import Release, Source, check_alike
 from sfumato.table.turns import ROUNDS, SHARES, Turn
@@ -95,7 +96,10 @@ class RoundsSource(Source):
         people = self.rows * SHARES[turn.round - 1] / sum(SHARES[: turn.round - 1])
         gamma = self.guarantee.gamma
         asking = next_asking(self.rounds, wanted, float(gamma), max(people, 1), MOST_CAP)
-        return ItemSet(self.domain, gamma, asking.cap, asking.candidates, asking.buckets)
+        tiers = tiers_above(asking.cap, len(asking.candidates))
+        return ItemSet(
+            self.domain, gamma, asking.cap, asking.candidates, asking.buckets, tiers=tiers
+        )
 
 
 def _check_numbers(numbers: Sequence[int]) -> None:
@@ -129,7 +133,11 @@ def _heard(release: Release) -> Heard:
     """What a release says of its itemsets; kept, since every later round asks for it again."""
     law = release.mechanism.symbol_law
     assert law is not None
-    kept, variance = law.kept(release.counter.count(law.tally.cells))
-    people = max(release.rows, 1)
+    counts, people = release.counter.count(law.tally.cells), max(release.rows, 1)
+    kept, variance = law.kept(counts)
+    tiers = None
+    if law.full is not None:
+        full, noise = law.full(counts)
+        tiers = Tiers(law.tiers, full / people, noise / people**2)
     shares = np.asarray(kept) / people, np.asarray(variance) / people**2
-    return Heard(law.itemsets, *shares, law.cap, people, law.whole)
+    return Heard(law.itemsets, *shares, law.cap, people, law.whole, tiers)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import (
     EstimationError,
@@ -31,12 +32,13 @@ from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
 from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_number, check_places
 
 DRAWN_CELLS = 60  # of an estimate, in one picture
 COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts
 
 
+@checked
 @dataclass(frozen=True)
 class Answer(Framed):
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
@@ -109,6 +111,7 @@ def decimals(stderr: float) -> int:
     return min(15, max(0, 1 - math.floor(math.log10(stderr))))
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Estimate(Framed):
     """Reconstructed counts of the cells of a question: an array of values, each weighted sum of
@@ -141,7 +144,10 @@ class Estimate(Framed):
 
     def dot(self, weights: NDArray[Any], *, sampling: bool = False) -> Answer:
         """The estimate of Σ weights·counts."""
-        weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
+        try:
+            weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
+        except ValueError:
+            raise _misshapen(np.asarray(weights), self.value.shape) from None
         variance = self._covariance(weights, weights, sampling)
         return self._answer(float((weights * self.value).sum()), variance, sampling)
 
@@ -162,12 +168,19 @@ class Estimate(Framed):
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums, with the true rows held fixed."""
+        weights = np.asarray(weights)
+        if weights.shape[:-1] != self.value.shape:
+            raise _misshapen(weights, (*self.value.shape, "n"))
         return self.evidence.covariances(weights, weights) / self.copies**2
 
     def cell_covariance(
         self, cells: NDArray[Any], *, sampling: bool = False
     ) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of the estimates of n cells with one another."""
+        cells = np.asarray(cells)
+        if cells.ndim != 1 or not cells.size or cells.dtype.kind not in "iu":
+            raise ParameterError("cells are the numbers of one or more cells", hint="as in [0, 1]")
+        check_places("cells", (int(cells.min()), int(cells.max())), self.value.size)
         fixed = self.evidence.cell_covariance(cells) / self.copies**2
         if not sampling or self.evidence.samples:
             return fixed
@@ -178,9 +191,17 @@ class Estimate(Framed):
         """The estimate over some of the columns, or coarser cells of them, from the
         same reports.
         """
-        axes = [self.names.index(part.name) for part in cells]
+        axes = [self._axis(part.name) for part in cells]
         merges = [part.within(self.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
         return replace(self, cells=tuple(cells), evidence=self.evidence.merged(axes, merges))
+
+    def _axis(self, name: str) -> int:
+        if name not in self.names:
+            raise SchemaError(
+                f"this estimate has no column '{name}' ({listing(self.names)})",
+                hint=near_miss(name, self.names),
+            )
+        return self.names.index(name)
 
     def where(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The count of the rows with these values: a label, or a list of labels, for some of the
@@ -193,11 +214,7 @@ class Estimate(Framed):
     def indicator(self, **values: Any) -> NDArray[Any]:
         """1 for the cells with these values, else 0."""
         for name in values:
-            if name not in self.names:
-                raise SchemaError(
-                    f"this estimate has no column '{name}' ({listing(self.names)})",
-                    hint=near_miss(name, self.names),
-                )
+            self._axis(name)
         weights = np.ones(())
         for part in self.cells:
             axis = np.ones(part.size)
@@ -304,6 +321,10 @@ class Estimate(Framed):
         )
         heads = (*self.names, "count", "± stderr", "95 % interval", "")
         return html_table(heads, lines, title=repr(self))
+
+
+def _misshapen(weights: NDArray[Any], wanted: tuple[Any, ...]) -> ParameterError:
+    return ParameterError(f"weights of the shape {weights.shape} do not fit", hint=f"use {wanted}")
 
 
 def _parted(row: dict[str, Any]) -> tuple[dict[str, Any], float, float, float, float]:

@@ -17,6 +17,7 @@ from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
+REMEMBERED_WEIGHTS, REMEMBERED_BYTES = 64, 1 << 14  # whose covariances are kept, and how long
 
 
 class Evidence(ABC):
@@ -28,6 +29,13 @@ class Evidence(ABC):
     def samples(self) -> bool:
         """Whether its covariances count the rows as a sample, and not as held fixed."""
         return False
+
+    @property
+    def told_apart(self) -> int | None:
+        """How many values of a number its reports tell apart, where these are fewer than it has;
+        None where they are not rounded.
+        """
+        return None
 
     @property
     def assumes(self) -> str | None:
@@ -164,6 +172,19 @@ class CountEvidence(Evidence):
         return raw - (self.total[..., None] * first * second).sum(axis=truths)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        if weights.nbytes > REMEMBERED_BYTES or len(self._covariances) >= REMEMBERED_WEIGHTS:
+            return self._covariance_matrix(weights)
+        key = weights.shape, weights.dtype, weights.tobytes()
+        if key not in self._covariances:
+            self._covariances[key] = self._covariance_matrix(weights)
+        return self._covariances[key].copy()
+
+    @cached_property
+    def _covariances(self) -> dict[Any, NDArray[Any]]:
+        """Of small weights, as they were asked for: a question that comes again has the same."""
+        return {}
+
+    def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         number = weights.shape[-1]
         influence = self._influences(weights)
         if self.settled.repeats:
@@ -214,7 +235,7 @@ class CountEvidence(Evidence):
         return self.channel.noiseless
 
     def known(self) -> Evidence:
-        return CountEvidence(self.counts, self.settled)
+        return self if self.channel.settled else CountEvidence(self.counts, self.settled)
 
     @property
     def nested(self) -> bool:
@@ -329,6 +350,10 @@ class MergedEvidence(Evidence):
     @property
     def assumes(self) -> str | None:
         return self.fine.assumes
+
+    @property
+    def told_apart(self) -> int | None:
+        return self.fine.told_apart
 
     @cached_property
     def total(self) -> NDArray[Any]:

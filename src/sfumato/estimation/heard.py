@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.kinds import BasketKinds, Itemset
+from sfumato.mechanisms.sizes import Tiers, left_above
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
+LEAST_DRAWN = 40  # of them that stand for a tier
+FEW = 20.0  # baskets that all candidates together count as beside one
 DRAWN = 8000  # baskets that stand for all where it is asked how many candidates one holds
 
 
@@ -29,6 +32,7 @@ class Heard:
     cap: int
     people: int
     whole: bool  # whether any item of the universe could be told, by its hash
+    tiers: Tiers | None = None  # what large baskets told of how much they hold
 
     @cached_property
     def _numbers(self) -> dict[Itemset, int]:
@@ -52,6 +56,26 @@ class Heard:
         if not self.whole and self.cap >= len(self.itemsets):
             return 0.0
         return float(np.clip(self.kept.sum() / self.cap, 0, 1))
+
+    @property
+    def sized(self) -> bool:
+        """Whether it was told how many baskets are above the cap, or none can be."""
+        return self.tiers is not None or (not self.whole and self.cap >= len(self.itemsets))
+
+    @property
+    def left(self) -> tuple[float, float]:
+        """What its cap left of all that baskets hold, by what tiers told, and how far that is open,
+        as a part.
+        """
+        assert self.tiers is not None
+        noise = float(self.variance.sum())
+        return left_above(float(np.clip(self.kept.sum(), 0, self.cap)), noise, self.cap, self.tiers)
+
+    def alike(self, values: Floats) -> Floats:
+        """The mean of these over all itemsets as long as each, those kept more counting more."""
+        weights = np.maximum(self.kept, np.sqrt(self.variance))
+        sums, whole = (np.bincount(self.lengths, w) for w in (weights * values, weights))
+        return np.asarray((sums / np.maximum(whole, 1e-300))[self.lengths])
 
     def places(self, itemsets: Sequence[Itemset]) -> tuple[Places, Places]:
         """Which of these itemsets were asked about, and where they stand here."""
@@ -80,16 +104,75 @@ def _placed(heard: Heard, itemsets: tuple[Itemset, ...]) -> tuple[Places, Places
     return known, own[known]
 
 
-def survival(heard: Heard, kinds: BasketKinds) -> Floats:  # (itemsets,)
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """What a cap leaves of each candidate, and how far what tiers told leaves that open, as a
+    part.
+    """
+
+    left: Floats  # (itemsets,)
+    sized: Floats
+
+    @classmethod
+    def whole(cls, number: int) -> Survival:
+        """Where nothing is known of what a cap takes."""
+        return cls(np.ones(number), np.zeros(number))
+
+
+def survival(heard: Heard, kinds: BasketKinds) -> Survival:
     """How often each candidate is among those that a basket which holds it keeps: E[min(1, m/c) |
-    held], c the candidates that the basket holds.
+    held], c the candidates that the basket holds; where large baskets tell their tier, (m−1)/c of
+    those, and as many large ones as they told.
     """
     held = held_of(heard.itemsets, kinds).astype(np.float32)
     sizes = held.sum(axis=0)
+    if heard.tiers is not None:
+        return _by_tiers(held, sizes, heard.cap, heard.tiers)
     kept = np.minimum(1.0, heard.cap / np.maximum(sizes, 1))
-    everyone = float(kept @ sizes / max(sizes.sum(), 1))
-    # Of a rare candidate few drawn baskets tell: all others then count as a few more.
-    return np.asarray((held @ kept + 20 * everyone) / (held.sum(axis=1) + 20), dtype=np.float64)
+    return Survival(_eased(held @ kept, held.sum(axis=1)), np.zeros(len(held)))
+
+
+def _eased(kept: Floats, holders: Floats) -> Floats:
+    """The part kept of each: of a rare candidate few drawn baskets tell, so that all others then
+    count as a few more.
+    """
+    everyone = float(kept.sum() / max(holders.sum(), 1e-9))
+    return np.asarray((kept + FEW * everyone) / (holders + FEW), dtype=np.float64)
+
+
+def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -> Survival:
+    """Baskets of each tier are as kinds draw them; how many there are of each is what was told."""
+    shares, covariance = told.settled
+    below = np.flatnonzero(sizes <= cap)
+    small = _holders(held, below) * (1 - min(float(shares.sum()), 1.0))
+    large = np.stack(
+        [_scaled(held, sizes, tier, told) for tier in range(len(shares))], axis=1
+    )  # (itemsets, tiers)
+    parts = (cap - 1) / told.sizes
+    whole = np.maximum(small + large @ shares, 1e-9)
+    left = _eased(DRAWN * (small + large @ (shares * parts)), DRAWN * whole)
+    slopes = large * (parts - left[:, None]) / whole[:, None]
+    variance = np.einsum("ij,jk,ik->i", slopes, covariance, slopes)
+    return Survival(left, np.sqrt(np.maximum(variance, 0)) / left)
+
+
+def _holders(held: NDArray[np.float32], members: NDArray[np.intp]) -> Floats:  # (itemsets,)
+    """How often some of the drawn baskets hold each candidate."""
+    if not len(members):
+        return np.zeros(len(held))
+    return np.asarray(held[:, members].mean(axis=1), dtype=np.float64)
+
+
+def _scaled(held: NDArray[np.float32], sizes: Floats, tier: int, told: Tiers) -> Floats:
+    """How often baskets of a tier hold each candidate, so much on the mean: where hardly any drawn
+    basket is of the tier, as those do that are nearest in size.
+    """
+    size = float(told.sizes[tier])
+    members = np.flatnonzero(np.searchsorted(told.starts, sizes, side="right") == tier + 1)
+    if len(members) < LEAST_DRAWN:
+        order = np.argsort(np.abs(np.log(np.maximum(sizes, 0.5) / size)), kind="stable")
+        members = order[:LEAST_DRAWN]
+    return np.minimum(_holders(held, members) * (size / max(sizes[members].mean(), 0.5)), 1.0)
 
 
 def held_of(itemsets: Sequence[Itemset], kinds: BasketKinds) -> NDArray[np.bool_]:

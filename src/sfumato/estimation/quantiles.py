@@ -222,8 +222,12 @@ def quantiles(
         for place, weights in zip(chosen, counted.groups, strict=True):
             curve = Curve(counted, weights, wanted.below, starts)
             searches[place] = searches[place].narrowed(curve, size)
-    supposed = counted.estimate.evidence.assumes
-    return [replace(_answer(attribute, wanted, each), assumes=supposed) for each in searches]
+    evidence = counted.estimate.evidence
+    values = evidence.told_apart
+    # A number was rounded up or down to one of these: it may lie anywhere between its neighbours.
+    width = 0.0 if values is None else (size - 1) / (values - 1) * attribute.grid_step
+    found = [_answer(attribute, wanted, each, width) for each in searches]
+    return [replace(each, assumes=evidence.assumes) for each in found]
 
 
 def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:
@@ -291,7 +295,7 @@ def _between(low: float, high: float, part: float) -> float:
     return float(Fraction(low) * Fraction(1 - part) + Fraction(high * part))
 
 
-def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
+def _answer(attribute: Numeric, wanted: Wanted, search: Search, width: float) -> Answer:
     if search.records == 0:
         return Answer(math.nan, math.nan)
 
@@ -302,7 +306,9 @@ def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
         first, second, part = wanted.ranks(search.records)
         low, high = (number(search.spans[Target(rank=rank)].first) for rank in (first, second))
         return Answer(low if low == high else _between(low, high, part), 0.0)
-    spans, half = search.spans, attribute.grid_step / 2  # a value stands for the step around it
+    # A value stands for the step around it, or for what was rounded to it.
+    step = attribute.grid_step
+    spans, half = search.spans, step / 2 if width <= step * (1 + 1e-9) else width
     ends = [
         (
             number(spans[Target(reach=reach)].first) - half,

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.heard import Heard, held_of
+from sfumato.estimation.heard import Heard, Survival, held_of
 from sfumato.estimation.kinds import BasketKinds, Itemset
 from sfumato.estimation.ratios import NOTHING, Posterior, Ratios
 from sfumato.estimation.supposition import (
@@ -22,11 +22,10 @@ from sfumato.estimation.supposition import (
     Undone,
     believed,
     disagreement,
-    tail_of,
     together,
 )
 from sfumato.mechanisms.item_set import SEEDS, best_buckets
-from sfumato.mechanisms.sizes import UNEVEN, USUAL, usual
+from sfumato.mechanisms.sizes import TIERS, UNEVEN, USUAL, usual
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +34,6 @@ Floats = NDArray[np.float64]
 # BMS-WebView-1 and mushroom, so that coverage on these four is no test of it.
 TAILS = (-0.7, 0.0, 0.2, 0.5, 1.0)
 USUAL_TAILS = (0.2, 0.3, 0.25, 0.15, 0.1)
-USUAL_TAIL = 0.3  # of those, in the middle
 WRONG = 0.6  # how far what a cap takes is open when it is chosen, as a part of that
 LOOSELY = 8.0  # kinds bend to noise, so that how well they fit counts so many times less
 NEGLIGIBLE = 1e-4  # belief in a supposition that nothing hangs on
@@ -62,6 +60,13 @@ class Rounds:
         return [each for each in self.heard if not each.whole]
 
     @cached_property
+    def named(self) -> NDArray[np.bool_]:  # (items,)
+        """Which items some group was asked about by name, alone or with others."""
+        found = np.zeros(self.items, dtype=bool)
+        found[[item for each in self._direct for x in each.itemsets for item in x]] = True
+        return found
+
+    @cached_property
     def singles(self) -> Posterior:
         """The support of every item, as far as its reports and those of all others tell."""
         found = self._found_items
@@ -83,7 +88,7 @@ class Rounds:
     @cached_property
     def _first_guess(self) -> Floats:
         """The items as they were kept, a cap not undone."""
-        caps = [Undone.of(each, np.ones(len(each.itemsets)), 0.0) for each in self.heard]
+        caps = [Undone.of(e, Survival.whole(len(e.itemsets)), 0.0) for e in self.heard]
         found = together(caps, self._alone)
         law = Ratios.of_items(found.share, found.noise)
         return law.known(np.ones(self.items), found.share, found.noise).mean
@@ -98,7 +103,15 @@ class Rounds:
     @cached_property
     def _caps(self) -> list[list[Undone]]:
         """What caps took, by every supposition and every tail."""
-        return [each.caps(tail) for each in self._suppositions for tail in TAILS]
+        return [each.caps(tail) for each in self._suppositions for tail, _ in self._tails]
+
+    @cached_property
+    def _tails(self) -> tuple[tuple[float, float], ...]:
+        """How fat a tail may be, and how probably: where large baskets tell how much they hold,
+        there is nothing to suppose.
+        """
+        told = all(each.sized for each in self._direct)
+        return ((0.0, 1.0),) if told else tuple(zip(TAILS, USUAL_TAILS, strict=True))
 
     @cached_property
     def _beliefs(self) -> Floats:  # (suppositions, tails)
@@ -106,9 +119,10 @@ class Rounds:
         well what all groups found goes together.
         """
         spread = np.array([each.unevenness for each in self._suppositions])
-        losses = np.array([each.loss for each in self._suppositions])
-        apart = np.array([disagreement(caps) for caps in self._caps]).reshape(-1, len(TAILS))
-        logs = (usual(spread) - losses / self._looseness)[:, None] + np.log(USUAL_TAILS) - apart
+        losses = np.array([each.loss for each in self._suppositions]) / self._looseness
+        apart = np.array([disagreement(caps) for caps in self._caps]).reshape(len(spread), -1)
+        logs = (usual(spread) - losses)[:, None] - apart
+        logs += np.log([probable for _, probable in self._tails])
         belief = np.exp(logs - logs.max())
         return np.asarray(belief / belief.sum())
 
@@ -264,13 +278,14 @@ def best_asking(
     of the part that survives, and what is open about that part, on the mean of what is believed of
     the sizes of baskets.
     """
-    caps = np.arange(1, min(most, len(candidates)) + 1)
+    caps = np.arange(min(2, len(candidates)), min(most, len(candidates)) + 1)
     buckets = np.array([best_buckets(cap, gamma) for cap in caps.tolist()])
-    noise = noise_of_forms(caps, buckets, len(candidates), gamma, support) / people
+    symbols = len(candidates) + TIERS
+    noise = noise_of_forms(caps, buckets, symbols, gamma, support) / people
     square = np.zeros(noise.shape)
     for belief, each in believed:
         held = held_of(candidates, each.kinds)
-        kept = _kept_of(held.sum(axis=0), caps, each.unevenness)
+        kept = _kept_of(held.sum(axis=0), caps)
         pool = (held.mean(axis=1) ** 2).sum() / (buckets * SEEDS)
         own = (noise + np.stack([np.zeros(len(caps)), pool])) / kept**2
         off = own + (WRONG * (1 - kept) * support) ** 2
@@ -280,12 +295,12 @@ def best_asking(
     return Asking(tuple(candidates), int(caps[place]), int(form * buckets[place]))
 
 
-def _kept_of(sizes: NDArray[np.integer], caps: NDArray[np.integer], unevenness: float) -> Floats:
-    """What each cap leaves of all the candidates that baskets hold."""
-    kept = np.minimum(1.0, caps[:, None] / np.maximum(sizes, 1)) @ sizes / max(sizes.sum(), 1)
-    full = np.minimum(1.0, sizes.mean() / caps)
-    tail = tail_of(full, np.ones(1, np.int64), unevenness)
-    return np.asarray(kept * (1 - USUAL_TAIL * tail))
+def _kept_of(sizes: NDArray[np.integer], caps: NDArray[np.integer]) -> Floats:
+    """What each cap leaves of all the candidates that baskets hold: of large ones, which tell their
+    tier, one less than the cap.
+    """
+    kept = np.where(sizes <= caps[:, None], sizes, caps[:, None] - 1)
+    return np.asarray(kept.sum(axis=1) / max(sizes.sum(), 1))
 
 
 def noise_of_forms(

@@ -2,8 +2,10 @@
 
 log f = θ on the grid; penalty λ/2·|Dθ|² with D no, first or third differences; λ and the order by
 Laplace evidence, so that spikes stay spikes and bells become bells. The value that most have,
-such as the zeros or the forty hours of a column, may stand out of a smooth law. Laws of about the
-same evidence are averaged, and how they differ is part of the error.
+such as the zeros or the forty hours of a column, may stand out of a smooth law; and every value may
+have its own share of people beside it, as round numbers do (40, 45 and 50 hours): log f is smooth
+but for independent normal amounts, whose variance evidence chooses too. Laws of about the same
+evidence are averaged, and how they differ is part of the error.
 """
 
 from __future__ import annotations
@@ -36,8 +38,14 @@ SMOOTHEST, FINE = 1e7, 256
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
+HEAPS = 0.5  # the variance of each value's own log f to begin with, where numbers are heaped
+FLATTEST, STEEPEST = 1e-3, 9.0  # that variance
+STEADY = 0.1  # change of its logarithm at which it stands
 HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
 PARTS = 8  # of the grid, in each of which people may be hidden
+# Of few reports the law of largest evidence may leave out whole parts where many are: one report
+# leaves open what any law would put there, many only what is usual.
+FEW, MOST_HIDDEN = 0.6, 0.15
 NEGLIGIBLE = 0.01  # the weight below which a law is left out
 
 
@@ -51,6 +59,15 @@ class GridLaw:
     evidence: float
     order: int
     spikes: tuple[int, ...] = ()
+    heaped: bool = False
+
+    @property
+    def elsewhere(self) -> Floats:  # (parts,)
+        """The share of people who may be in each part whatever the law says, as a mean: they are
+        few, and do not lie evenly.
+        """
+        own = np.diag(self.covariance)[len(self.masses) :]
+        return np.sqrt(own * 2 / np.pi)
 
     @property
     def moves(self) -> Floats:  # (values, values + parts)
@@ -59,27 +76,48 @@ class GridLaw:
         return np.concatenate([law, self.hidden - self.masses[:, None]], axis=1)
 
 
+@dataclass(frozen=True)
+class _Held:
+    """How tightly log f is held: λ of its differences, and the variance that each value has of its
+    own beside what they hold.
+    """
+
+    weight: float
+    own: float = 0.0
+
+    def left(self, squares: Floats) -> Floats:
+        """Of waves whose differences have these squares, the part of their variance that is
+        smooth.
+        """
+        return np.asarray(1 / (1 + self.own * self.weight * squares))
+
+    def precisions(self, squares: Floats) -> Floats:
+        """Of the coefficients of such waves: smooth and own variances 1/(λd) + v add up."""
+        return self.weight * squares * self.left(squares)
+
+    def near(self, other: _Held) -> bool:
+        """Whether two are as good as the same."""
+        own = abs(np.log(max(self.own, FLATTEST) / max(other.own, FLATTEST)))
+        return bool(abs(np.log(self.weight / other.weight)) < SETTLED and own < STEADY)
+
+
 @dataclass(frozen=True, eq=False)
 class _Penalised:
     """The likelihood of a tally of reports under one order of differences; `spikes` are values
-    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e.
+    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e; `heaped`
+    says whether every value may, by normal amounts.
     """
 
     counts: Floats  # (reports,)
     shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
+    heaped: bool = False
 
     @property
     def matrix(self) -> Floats:  # (reports, values)
         """P(report | number)."""
         return self.shape.matrix
-
-    @cached_property
-    def _differences(self) -> Floats:
-        if self.order == 0:
-            return np.eye(self._values) - 1 / self._values
-        return np.diff(np.eye(self._values), self.order, axis=0)
 
     @property
     def _values(self) -> int:
@@ -95,105 +133,114 @@ class _Penalised:
         """θ of the coefficients."""
         return np.eye(self._values)[:, self._places]
 
-    @cached_property
-    def _penalty(self) -> Floats:
-        return self._differences.T @ self._differences
-
-    def _prior(self, weight: float) -> Floats:
+    def _prior(self, held: _Held) -> Floats:
         """The precision of the coefficients."""
         size, values = self._design.shape[1], self._values
+        squares, waves = _waves(values, self.order)
         found = np.eye(size) / SPIKE**2
-        found[:values, :values] = weight * self._penalty
+        found[:values, :values] = (waves * held.precisions(squares)) @ waves.T
         return found
 
-    @property
-    def _rank(self) -> int:
-        return self._values - max(self.order, 1)
-
-    def _rough(self, coefficients: Floats) -> float:
-        return float(((self._differences @ coefficients[: self._values]) ** 2).sum())
-
-    def _level(self, coefficients: Floats, weight: float) -> tuple[float, Floats, Floats]:
+    def _level(self, coefficients: Floats, prior: Floats) -> tuple[float, Floats, Floats]:
         theta = self._design @ coefficients
         masses = np.exp(theta - theta.max())
         masses /= masses.sum()
         chances = self.matrix @ masses
-        held = weight * self._rough(coefficients)
-        held += float((coefficients[self._values :] ** 2).sum()) / SPIKE**2
+        held = float(coefficients @ prior @ coefficients)
         return float(self.counts @ np.log(chances)) - held / 2, masses, chances
 
-    def _curvature(self, masses: Floats, chances: Floats, weight: float) -> Any:
+    def _curvature(self, masses: Floats, chances: Floats, prior: Floats, weight: float) -> Any:
         from scipy.linalg import cho_factor
 
         values, people = self._values, self.counts.sum()
         both = np.outer(masses, masses)
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
         told = people * (both * (self.shape.products(1 / chances) - 1) + 1 / values**2)
-        known = told[np.ix_(self._places, self._places)] + self._prior(weight)
+        known = told[np.ix_(self._places, self._places)] + prior
         # What neither reports nor penalty hold is kept above the rounding of the two.
         known[np.diag_indices_from(known)] += 1e-9 * (1 + people / values) + 1e-11 * weight
         return cho_factor(known, overwrite_a=True, check_finite=False)
 
-    def _climbed(self, start: Floats, weight: float) -> tuple[Floats, float, Floats, Any]:
+    def _climbed(self, start: Floats, held: _Held) -> tuple[Floats, float, Floats, Any]:
         """The best coefficients for one λ, by Fisher scoring with step halving."""
         from scipy.linalg import cho_solve
 
-        found, prior = start, self._prior(weight)
-        level, masses, chances = self._level(found, weight)
+        found, prior = start, self._prior(held)
+        level, masses, chances = self._level(found, prior)
         for _ in range(STEPS):
-            factor = self._curvature(masses, chances, weight)
+            factor = self._curvature(masses, chances, prior, held.weight)
             score = self.matrix.T @ (self.counts / chances)
             gradient = self._design.T @ (masses * (score - masses @ score)) - prior @ found
             step = cho_solve(factor, gradient)
             size = min(1.0, WIDEST / max(float(np.abs(step).max()), 1e-12))
-            moved = self._level(found + size * step, weight)
+            moved = self._level(found + size * step, prior)
             while moved[0] < level - 1e-9 and size > 1e-8:
                 size /= 2
-                moved = self._level(found + size * step, weight)
+                moved = self._level(found + size * step, prior)
             gain, (level, masses, chances) = moved[0] - level, moved
             found = found + size * step
             found[: self._values] -= found[: self._values].mean()
             if gain < GAIN:
                 break
-        return found, level, masses, self._curvature(masses, chances, weight)
+        return found, level, masses, self._curvature(masses, chances, prior, held.weight)
 
-    def _weighed(self) -> tuple[Floats, float, float]:
-        """The coefficients at the λ of largest evidence (MacKay's fixed point), λ and that
-        evidence.
+    def _weighed(self) -> tuple[Floats, _Held, float]:
+        """The coefficients at the λ, and the variance of single values, of largest evidence
+        (MacKay's fixed point); both and that evidence.
         """
-        from scipy.linalg import cho_solve
-
         values, found = self._values, np.zeros(self._design.shape[1])
         weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
+        held = _Held(weight, HEAPS if self.heaped else 0.0)
         for _ in range(ROUNDS):
-            found, level, _, factor = self._climbed(found, weight)
-            spread = cho_solve(factor, np.eye(len(found)))[:values, :values]
-            free = self._rank - weight * float((spread * self._penalty).sum())
-            wanted = max(free, 1e-3) / max(self._rough(found), 1e-12)
-            wanted = float(np.clip(wanted, max(LEAST, weight / 30), min(MOST, weight * 30)))
-            if abs(np.log(wanted / weight)) < SETTLED:
+            found, level, _, factor = self._climbed(found, held)
+            wanted = self._advised(held, found, factor)
+            if wanted.near(held):
                 break
-            weight = wanted
+            held = wanted
         sure = 2 * float(np.log(np.diag(factor[0])).sum())
-        prior = self._rank * np.log(weight) + _log_sizes(values, self.order)
+        squares = _waves(values, self.order)[0]
+        prior = float(np.log(held.precisions(squares[squares > 0])).sum())
         # A spike has any of the values to stand at; the ends of a range are expected to have one.
         places = [1 if place in (0, values - 1) else values for place in self.spikes]
         prior -= 2 * float(np.log(SPIKE * np.array(places)).sum())
-        return found, weight, level + (prior - sure) / 2
+        return found, held, level + (prior - sure) / 2
+
+    def _advised(self, held: _Held, coefficients: Floats, factor: Any) -> _Held:
+        """What the coefficients found and their covariance advise: where the evidence is largest,
+        Σ s = Σ es(θ² + V) and Σ (1−s) = Σ e(1−s)(θ² + V) over the waves, e being their precisions
+        and s the smooth part of their variance.
+        """
+        from scipy.linalg import cho_solve
+
+        squares, waves = _waves(self._values, self.order)
+        spread = cho_solve(factor, np.eye(len(coefficients)))[: self._values, : self._values]
+        found = (waves.T @ coefficients[: self._values]) ** 2
+        doubt = np.einsum("ij,ij->j", waves, spread @ waves)
+        smooth, precision = held.left(squares), held.precisions(squares)
+        free = float((smooth - precision * smooth * doubt)[squares > 0].sum())
+        rough = float((precision * smooth * found).sum()) / held.weight
+        weight = max(free, 1e-3) / max(rough, 1e-12)
+        lowest, highest = max(LEAST, held.weight / 30), min(MOST, held.weight * 30)
+        own, expected = precision * (1 - smooth) @ (found + doubt), float((1 - smooth).sum())
+        times = float(np.clip(own / max(expected, 1e-12), 0.2, 5.0))
+        return _Held(
+            float(np.clip(weight, lowest, highest)),
+            float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaped else 0.0,
+        )
 
     def fit(self) -> GridLaw:
         """The law of largest evidence, somewhat rougher where it is smooth."""
         from scipy.linalg import cho_solve
 
-        found, weight, evidence = self._weighed()
+        found, held, evidence = self._weighed()
         most = SMOOTHEST * (self._values / FINE) ** 5
-        rougher = min(weight, most) / ROUGHER if self.order else weight
-        _, _, masses, factor = self._climbed(found, rougher)
+        rougher = min(held.weight, most) / ROUGHER if self.order else held.weight
+        _, _, masses, factor = self._climbed(found, _Held(rougher, held.own))
         spread = cho_solve(factor, np.eye(self._design.shape[1]))
-        hidden, doubt = _hidden(masses)
+        hidden, doubt = _hidden(masses, float(self.counts.sum()))
         told = self._design @ spread @ self._design.T
         covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
-        return GridLaw(masses, hidden, covariance, evidence, self.order, self.spikes)
+        return GridLaw(masses, hidden, covariance, evidence, self.order, self.spikes, self.heaped)
 
     def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -211,37 +258,56 @@ class _Penalised:
         return np.asarray(found + wide @ np.linalg.solve(own, wide.T))
 
 
-def _hidden(masses: Floats) -> tuple[Floats, Floats]:  # (values, parts), (parts,)
-    """Where people may be whom a law leaves out, evenly over a part of the grid each, and the usual
-    share of them. Where a law says that hardly anybody is, its logarithm may move as it likes and
-    moves nobody; where it says that many are, it moves enough of them by itself.
+def _among(found: Floats, variance: Floats) -> Floats:  # (values, values)
+    """The covariance of counts where people clump with these variances: whoever is more in one
+    place is missing among all others, since how many there are is known.
+    """
+    share = found / max(float(found.sum()), 1e-300)
+    apart = np.outer(variance, share)
+    return np.diag(variance) - apart - apart.T + float(variance.sum()) * np.outer(share, share)
+
+
+def _hidden(masses: Floats, reports: float) -> tuple[Floats, Floats]:  # (values, parts), (parts,)
+    """Where people may be whom a law of so many reports leaves out, evenly over a part of the grid
+    each, and the usual share of them. Where a law says that hardly anybody is, its logarithm may
+    move as it likes and moves nobody; where it says that many are, it moves enough of them by
+    itself.
     """
     values = len(masses)
     part = np.arange(values) * PARTS // values
     found = np.eye(PARTS)[part]
-    doubt = HIDDEN - found.T @ masses
+    usual = min(np.hypot(HIDDEN, FEW / np.sqrt(reports)), MOST_HIDDEN)
+    doubt = usual - found.T @ masses
     open_ = (doubt > HIDDEN / 100) & found.any(axis=0)
     return found[:, open_] / found[:, open_].sum(axis=0), doubt[open_]
 
 
 @lru_cache(maxsize=64)
-def _log_sizes(values: int, order: int) -> float:
-    """The logarithm of the determinant of a penalty, what it does not hold left out."""
+def _waves(values: int, order: int) -> tuple[Floats, Floats]:  # (values,), (values, values)
+    """The waves that a penalty tells apart, one a column, and the squares of their differences: 0
+    for those that it does not hold.
+    """
     if order == 0:
-        return 0.0
-    differences = np.diff(np.eye(values), order, axis=0)
-    return float(np.linalg.slogdet(differences @ differences.T)[1])
+        differences = np.eye(values) - 1 / values
+    else:
+        differences = np.diff(np.eye(values), order, axis=0)
+    squares, waves = np.linalg.eigh(differences.T @ differences)
+    squares[: max(order, 1)] = 0.0
+    return squares, waves
 
 
 @lru_cache(maxsize=64)
 def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     """The distributions behind a tally (float64 counts of the reports), with their weights by
-    evidence: of each order, and of those that are smooth also with a spike where most people are.
+    evidence: of each order, those that are smooth also with a spike where most people are, and the
+    smoothest with heaps beside that spike, for the largest heap is no normal amount.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
     fits = [_Penalised(tally, shape, order).fit() for order in orders]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
+    if orders[-1] == ORDERS[-1]:
+        fits.append(_Penalised(tally, shape, orders[-1], (mode,), heaped=True).fit())
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -286,7 +352,8 @@ class GridCounts:
         moved = np.diag(matrix.T @ (self.counts / chances)) - fit.masses[:, None] * drawn
         through = moved @ fit.moves
         unsure = np.diag(found) - (who * self.counts[:, None]).T @ who
-        return found, through @ fit.covariance @ through.T + unsure
+        clumps = _among(found, self.counts.sum() * fit.hidden @ fit.elsewhere)
+        return found, through @ fit.covariance @ through.T + unsure + clumps
 
     def _with_mean(self, found: Floats, covariance: Floats) -> tuple[Floats, Floats]:
         """The counts, conditioned on the sum of the numbers that the reports give without bias."""
@@ -329,6 +396,10 @@ class SmoothEvidence(Evidence):
     @property
     def assumes(self) -> str | None:
         return "a distribution as smooth as the reports show it"
+
+    @property
+    def told_apart(self) -> int | None:
+        return self.channel.shape.values
 
     @cached_property
     def _grids(self) -> list[tuple[Floats, Floats]]:

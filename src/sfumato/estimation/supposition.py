@@ -9,13 +9,13 @@ is believed as far as the rounds agree under it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.heard import Heard, survival
+from sfumato.estimation.heard import Heard, Survival, survival
 from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, padded
 from sfumato.estimation.ratios import NOTHING
 from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
@@ -27,6 +27,8 @@ MODELLED = 160  # items that kinds of baskets tell apart; the others are indepen
 # Of what a cap takes away, how far that is open once it is known how uneven the sizes are and how
 # fat their tail is: the rest of the law of sizes.
 DOUBT = 0.4
+TOLD_DOUBT = 0.1  # the same where large baskets tell how much they hold
+DIFFERS = 0.45  # how far candidates then differ in what a cap takes, beside what kinds foretell
 FORETOLD = 0.6  # of how items differ in what a cap takes, the part that kinds do not foretell
 LEANING = 0.7  # how much less of the most frequent items a cap takes, beside how items differ
 LEVEL = 0.04  # how far that is open, at the least
@@ -36,7 +38,6 @@ FALLS, FALLS_LESS, LEAST_FALLS = 1.5, 0.4, 0.7
 OPEN_TAIL = 0.25  # how far a tail is open, however well the rounds agree
 ALIKE = 0.02  # how far two rounds may differ about an itemset, beside noise, whatever is supposed
 SURE = 6.0  # errors from 0 on, what was asked about in all rounds is not there by its noise
-CALIBRATED = 24  # items by which two rounds are compared
 TURNS = 2  # of fitting kinds and finding what the cap takes
 
 
@@ -107,31 +108,32 @@ class Supposition:
         longer itemsets; or being so thin, when it takes but a part of what was foretold.
         """
         own = [
-            part if heard.whole else self._tailed(heard, part, tail)
+            part if heard.whole or heard.sized else self._tailed(heard, part, tail)
             for heard, part in zip(self.heard, self._fitted[1], strict=True)
         ]
         return self._calibrated(own)
 
-    def _tailed(self, heard: Heard, left: Floats, tail: float) -> Floats:
+    def _tailed(self, heard: Heard, found: Survival, tail: float) -> Survival:
         if tail < 0:
-            return np.asarray(left ** (1 + tail))
-        return np.asarray(left * (1 - tail * fat_tail(heard, self.unevenness)))
+            return replace(found, left=np.asarray(found.left ** (1 + tail)))
+        tailed = found.left * (1 - tail * fat_tail(heard, self.unevenness))
+        return replace(found, left=np.asarray(tailed))
 
     @cached_property
-    def _fitted(self) -> tuple[BasketKinds, list[Floats], float]:
+    def _fitted(self) -> tuple[BasketKinds, list[Survival], float]:
         kinds, loss = BasketKinds.uneven(self.singles, self.unevenness), 0.0
         survivals = [self._survival(each, kinds) for each in self.heard]
         for _ in range(TURNS if self.explained else 0):
             assert self.explained is not None
-            survivals = [each.left for each in self._calibrated(survivals)]
-            kinds, loss = self.explained.fitted(survivals, self._undone(survivals), self.unevenness)
+            parts = [each.left for each in self._calibrated(survivals)]
+            kinds, loss = self.explained.fitted(parts, self._undone(parts), self.unevenness)
             survivals = [self._survival(each, kinds) for each in self.heard]
         return kinds, survivals, loss
 
-    def _survival(self, heard: Heard, kinds: BasketKinds) -> Floats:
-        return np.ones(len(heard.itemsets)) if heard.whole else survival(heard, kinds)
+    def _survival(self, heard: Heard, kinds: BasketKinds) -> Survival:
+        return Survival.whole(len(heard.itemsets)) if heard.whole else survival(heard, kinds)
 
-    def _calibrated(self, survivals: Sequence[Floats]) -> list[Undone]:
+    def _calibrated(self, survivals: Sequence[Survival]) -> list[Undone]:
         """What each round's cap left; the first round's by comparing it with those who were asked
         directly, whose doubts it takes over.
         """
@@ -143,8 +145,6 @@ class Supposition:
         asked = sorted({x for cap in direct for x in cap.heard.itemsets if len(x) == 1})
         if not asked:
             return caps
-        # By what all rounds say: the noise of those chosen then leans alike in every round.
-        asked = sorted(asked, key=lambda each: -self.singles[each[0]])[:CALIBRATED]
         known = Yardstick.of(together(direct, asked), np.array([each[0] for each in asked]))
         return [cap if not cap.heard.whole else known.undone(cap, self.unevenness) for cap in caps]
 
@@ -160,13 +160,8 @@ class Supposition:
 
 def fat_tail(heard: Heard, unevenness: float) -> Floats:
     """What a tail of fatness 1 takes of each itemset, in baskets so uneven."""
-    return tail_of(np.array(heard.fullness), heard.lengths, unevenness)
-
-
-def tail_of(fullness: Floats, lengths: NDArray[np.integer], unevenness: float) -> Floats:
-    """The same, where baskets are full to this part of a cap, of itemsets so long."""
-    falls = np.maximum(FALLS - FALLS_LESS * (lengths - 1), LEAST_FALLS)
-    return np.asarray(unlikeness(unevenness) / UNLIKE * fullness**falls)
+    falls = np.maximum(FALLS - FALLS_LESS * (heard.lengths - 1), LEAST_FALLS)
+    return np.asarray(unlikeness(unevenness) / UNLIKE * heard.fullness**falls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +171,19 @@ class Undone:
     heard: Heard
     left: Floats  # (itemsets,): the part of those who hold each that kept it
     open_to: Floats  # how far each is open, as a part of what was found: alike in all rounds
-    unlike: Floats  # and how far in this round alone
+    unlike: Floats  # and how far each on its own, since itemsets differ in what caps take
+    sized: Floats | float = 0.0  # and of all alike in this round alone, by the noise of its tiers
     odd: float = 0.0  # how badly all this goes with how uneven baskets are supposed to be
 
     @classmethod
-    def of(cls, heard: Heard, left: Floats, unevenness: float) -> Undone:
+    def of(cls, heard: Heard, found: Survival, unevenness: float) -> Undone:
         """Where the cap took what it left out."""
-        lost = 1 - left
+        lost = 1 - found.left
+        if heard.tiers is not None:
+            unlike = DIFFERS * (lost + heard.alike(lost)) / 2
+            return cls(heard, found.left, TOLD_DOUBT * lost, unlike, found.sized)
         open_to = np.hypot(DOUBT * lost, OPEN_TAIL * fat_tail(heard, unevenness))
-        return cls(heard, left, open_to, FORETOLD * unlikeness(unevenness) * lost)
+        return cls(heard, found.left, open_to, FORETOLD * unlikeness(unevenness) * lost)
 
     @property
     def found(self) -> Floats:
@@ -192,10 +191,9 @@ class Undone:
         return self.heard.kept / self.left
 
     @property
-    def variance(self) -> Floats:
-        """Of that: noise, and how far itemsets differ in what the cap takes."""
-        open_to = self.unlike * np.maximum(self.found, 0)
-        return np.asarray(self.heard.variance / self.left**2 + open_to**2)
+    def noise(self) -> Floats:
+        """The variances of that by chance alone."""
+        return np.asarray(self.heard.variance / self.left**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,38 +220,56 @@ def believed(each: Sequence[tuple[float, Found]]) -> Found:
 
 @dataclass(frozen=True, eq=False)
 class Yardstick:
-    """A few items whose share is known from those who were asked about them by name."""
+    """Items whose share is known from those who were asked about them by name."""
 
     found: Floats
-    error: float  # of all of them together, as a part
+    noise: Floats  # variances
+    open_to: float  # how far all of them may be off together, as a part
     items: Places
 
     @classmethod
     def of(cls, known: Found, items: Places) -> Yardstick:
         """Noise averages over them; what is open about their caps does not."""
-        whole = max(float(known.share.sum()), 1e-9)
-        error = np.hypot(np.sqrt(known.noise.sum()), known.open_to.sum()) / whole
-        return cls(known.share, float(error), items)
+        open_to = float(known.open_to.sum() / max(float(known.share.sum()), 1e-9))
+        return cls(known.share, known.noise, open_to, items)
 
     def undone(self, cap: Undone, unevenness: float) -> Undone:
-        """The cap of a round by hash, which left of all items the part that it left of these."""
+        """The cap of a round by hash, which left of all items the part that it left of these, and
+        as much as the tiers of its baskets told.
+        """
         heard = cap.heard
-        ratio = heard.kept[self.items].sum() / max(self.found.sum(), 1e-9)
+        ratio, error = self._slope(heard)
         part = float(np.clip(ratio, 0.02, 1.0))
+        odds = 0.0
+        if heard.tiers is not None:
+            part, error = _both((part, error), heard.left)
+        else:
+            odds = self._odds(heard, float(np.clip(ratio, 0.02, 50.0)), error, unevenness)
         every = np.ones(len(heard.itemsets))
         unlike = unlikeness(unevenness) * (1 - part)
-        odds = self._odds(heard, float(np.clip(ratio, 0.02, 50.0)), unevenness)
-        return Undone(heard, part * every, self.error * every, unlike * every, odds)
+        return Undone(heard, part * every, error * every, unlike * every, 0.0, odds)
 
-    def _odds(self, heard: Heard, part: float, unevenness: float) -> float:
+    def _slope(self, heard: Heard) -> tuple[float, float]:
+        """What a round kept beside what is known, and the error of that as a part: a line through
+        0, so that what is frequent counts most. Items were asked about by name because their noise
+        in this round was high, and of the frequent that is not so.
+        """
+        kept, variance = heard.kept[self.items], heard.variance[self.items]
+        square = max(float((self.found**2 - self.noise).sum()), float((self.found**2).max()) / 4)
+        ratio = float(kept @ self.found) / max(square, 1e-12)
+        noise = self.found**2 @ variance + (ratio * self.found) ** 2 @ self.noise
+        error = np.sqrt(float(noise)) / max(square, 1e-12) / max(ratio, 0.02)
+        return ratio, float(np.hypot(error, self.open_to))
+
+    def _odds(self, heard: Heard, part: float, error: float, unevenness: float) -> float:
         """How odd that part is, were all baskets so uneven: half a square. Of the most frequent
         items, which small baskets hold too, a cap takes less than of all.
         """
         unlike = unlikeness(unevenness)
-        seen, error = float(heard.kept.sum()), float(np.sqrt(heard.variance.sum()))
-        parts = [self._part_left(heard, seen + move, unevenness) for move in (0, -error, error)]
+        seen, spread = float(heard.kept.sum()), float(np.sqrt(heard.variance.sum()))
+        parts = [self._part_left(heard, seen + move, unevenness) for move in (0, -spread, spread)]
         middle, low, high = ((1 - LEANING * unlike) * float(np.log(each)) for each in parts)
-        noise = LEVEL**2 + self.error**2 + ((low - high) / 2) ** 2
+        noise = LEVEL**2 + error**2 + ((low - high) / 2) ** 2
         open_to = np.sqrt(noise + (unlike * (1 - parts[0]) / 2) ** 2)
         return float((np.log(part) - middle) / open_to) ** 2 / 2
 
@@ -261,22 +277,36 @@ class Yardstick:
         return part_left(unevenness, round(float(np.clip(seen, 0, 0.98 * heard.cap)), 4), heard.cap)
 
 
+def _both(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    """Two estimates of one part, and the errors of each as parts of it: as one."""
+    weights = np.array([1 / max(error, 1e-3) ** 2 for _, error in (first, second)])
+    logs = np.log([max(part, 0.02) for part, _ in (first, second)])
+    whole = float(weights.sum())
+    return min(float(np.exp(weights @ logs / whole)), 1.0), float(1 / np.sqrt(whole))
+
+
 def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
     """What rounds found of these itemsets, each round weighed by how much it tells."""
-    weight, total, noise, doubt = (np.zeros(len(itemsets)) for _ in range(4))
+    weight, total, noise, unlike, doubt, apart = (np.zeros(len(itemsets)) for _ in range(6))
     for cap in caps:
         known, here = cap.heard.places(itemsets)
-        found, variance = cap.found[here], cap.variance[here]
-        open_to = cap.open_to[here] * np.maximum(found, 0)
-        told = 1 / (variance + open_to**2)
+        found, variance = cap.found[here], cap.noise[here]
+        held = np.maximum(found, 0)
+        open_to, own = cap.open_to[here] * held, cap.unlike[here] * held
+        sized = np.broadcast_to(cap.sized, cap.left.shape)[here] * held
+        told = 1 / (variance + own**2 + open_to**2 + sized**2)
         weight[known] += told
         total[known] += told * found
         noise[known] += told**2 * variance
         # Where one cap takes more than was thought, so does the next: these errors do not average.
+        unlike[known] += told * own
         doubt[known] += told * open_to
+        apart[known] += (told * sized) ** 2  # other people told it
     asked = weight > 0
     whole = np.where(asked, weight, 1)
-    return Found(total / whole, np.where(asked, noise / whole**2, 2 * NOTHING), doubt / whole)
+    open_to = np.sqrt(doubt**2 + apart) / whole
+    noise = (noise + unlike**2) / whole**2
+    return Found(total / whole, np.where(asked, noise, 2 * NOTHING), open_to)
 
 
 def disagreement(caps: Sequence[Undone]) -> float:

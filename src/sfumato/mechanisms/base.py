@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
-from sfumato.errors import PrivacyError, Unanswerable
+from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
@@ -24,6 +26,7 @@ from sfumato.randomness import Keystream
 TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
 
 
+@checked
 class Mechanism(ABC):
     """How a record is randomised; its privacy, standard errors, plan and place in the collector
     follow from the channel.
@@ -78,6 +81,10 @@ class Mechanism(ABC):
         make: Callable[..., Self] = cls
         found = cls.parsed(given)
         check_given(cls.name, cls.options, given)
+        taken = inspect.signature(cls).parameters
+        unsaid = [name for name in taken if name not in {"domain", *found}]
+        if any(taken[name].default is inspect.Parameter.empty for name in unsaid):
+            raise ParameterError(f"{cls.name} needs {listing(unsaid)}", hint="or give a guarantee")
         return make(domain, **found)
 
     @classmethod
@@ -135,6 +142,12 @@ class Mechanism(ABC):
         """Whether what it says of columns together is told by a fitted model alone."""
         return False
 
+    def tells(self, names: Sequence[str], people: float) -> bool:
+        """Whether reports of so many people should tell these private columns together by
+        themselves, where otherwise a model would have to.
+        """
+        return len(names) == 1 or not self.joins_by_model
+
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
@@ -142,6 +155,11 @@ class Mechanism(ABC):
         a closed form says so before anything is observed.
         """
         return None
+
+    @property
+    def unforeseen(self) -> tuple[str, ...]:
+        """What `foretold` leaves out, in plain words."""
+        return ()
 
     @property
     def item_law(self) -> ItemLaw | None:
@@ -248,6 +266,8 @@ class Mechanism(ABC):
 
     def perturb(self, columns: Columns, rng: Keystream) -> Columns:
         """The reports of these records: private columns randomised, public ones as they are."""
+        if len(columns) != len(self.domain):
+            raise DataError(f"{len(columns)} columns were given for {len(self.domain)} attributes")
         private, public = self._places
         drawn = self.randomise(tuple(columns[i] for i in private), rng)
         if not public:
@@ -317,7 +337,11 @@ class Mechanism(ABC):
         Other columns are summed out. A law that is a column's own is its margin over the groups,
         weighted by their `shares`. A report that says nothing of these columns is 0 for all.
         """
+        if not cells or len(reports) != len(self.reports):
+            raise DataError("a likelihood is one of whole reports, about one or more columns")
         groups = every_cell(cells) if within is None else [np.asarray(part) for part in within]
+        if len(groups) != len(cells) or (shares is not None and len(shares) != len(groups[0])):
+            raise ParameterError("within has one array a column, shares one number a group")
         weights = np.full(len(groups[0]), 1 / len(groups[0])) if shares is None else shares
         inside = [place for place, part in enumerate(cells) if not self._is_public(part)]
         margins = [weights @ groups[place] for place in inside]

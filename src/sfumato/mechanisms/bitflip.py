@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.channels import Channel, Dense, Product, Retain, Unary
 from sfumato.domain import Cells, Columns, Domain, Items
@@ -25,6 +26,7 @@ from sfumato.mechanisms.steps import Flip, Step
 from sfumato.mechanisms.steps.baskets import item_odds
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import check_places
 from sfumato.randomness import Keystream
 from sfumato.received import Received
 
@@ -41,6 +43,7 @@ WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written o
 Rates = float | Sequence[float] | NDArray[Any]
 
 
+@checked
 class ItemFlips(Mechanism):
     """What all mechanisms have in common that flip every item on its own: a product over items of
     2×2 channels.
@@ -139,6 +142,7 @@ class ItemFlips(Mechanism):
         """The channel of a few report items, by their numbers: from which of them are true to which
         are reported.
         """
+        check_places("items", items, len(self.p))
         return Product.of(
             *(Retain.flip(float(self.p[item]), float(self.q[item])) for item in items)
         )
@@ -194,6 +198,7 @@ class ItemFlips(Mechanism):
         )
 
 
+@checked
 @dataclass(frozen=True)
 class BitFlip(ItemFlips):
     """Keep each one with probability `keep_ones` and each zero with `keep_zeros` (MASK, Rizvi and

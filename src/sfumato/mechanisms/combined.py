@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Channel, Product
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
@@ -27,6 +28,7 @@ from sfumato.received import MOST_ATTRIBUTES, Received
 SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
 
+@checked
 @dataclass(frozen=True)
 class Combined(Mechanism):
     """Each part randomises its own attributes; the channel is the product of theirs, and so is
@@ -91,6 +93,8 @@ class Combined(Mechanism):
         """
         binned = domain.binned()
         groups = [[name] for name in binned.private.names] if groups is None else groups
+        if not groups:
+            raise ParameterError("no group of columns was named", hint="name one or more")
         share = _share(guarantee, len(groups))
         mechanism = cls(
             binned,

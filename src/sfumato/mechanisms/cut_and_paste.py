@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, CutBaskets, CutRecords, Dense, NotLumpableError, Sizes
 from sfumato.channels.cut import beyond_cutoff, kept_inside
@@ -44,12 +45,14 @@ from sfumato.mechanisms.steps import CutStep, Step
 from sfumato.mechanisms.steps.baskets import boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import check_count
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_CUTOFF, Received
 
 SIZE = "basket size"  # the public column beside reported baskets
 
 
+@checked
 @dataclass(frozen=True)
 class CutAndPaste(Mechanism):
     """Keep j = min(uniform 0..cutoff, m) of a basket's m items, then put in every other item with
@@ -194,6 +197,7 @@ class CutAndPaste(Mechanism):
         """The channel of partial supports of itemsets of this length, in baskets of this size (of
         records: M).
         """
+        check_count("length", length, least=1)
         size = self._size(basket_size)
         if min(length, size) > self.cutoff:
             raise beyond_cutoff(length, self.cutoff)
@@ -204,6 +208,7 @@ class CutAndPaste(Mechanism):
             return len(self.domain.private)
         if basket_size is None:
             raise ParameterError("baskets differ in size; say which basket_size")
+        check_count("basket_size", basket_size, least=0)
         return basket_size
 
     @property

@@ -13,14 +13,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError, PrivacyError
+from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.mechanisms.bitflip import SCALE, ItemFlips, basket_reports, rounded_rates
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received
 
 
+@checked
 @dataclass(frozen=True)
 class FrequencyFlip(ItemFlips):
     """Keep ones with `fp`; keep the zeros of frequent items always, of the others with `nfp` (Rao
@@ -98,6 +100,8 @@ class FrequencyFlip(ItemFlips):
                 "fp-nfp counts the items before it perturbs them, which is not done by Spark",
                 hint="use mask",
             )
+        if not given:
+            raise ParameterError(f"{cls.name} needs {listing(o.flag for o in cls.options)}")
         return cls.from_supports(domain, supports(domain), **given)
 
     @classmethod

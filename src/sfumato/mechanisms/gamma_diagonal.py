@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Retain
 from sfumato.domain import Columns, Domain, Items, code_dtype, codes_of
 from sfumato.errors import ParameterError, SchemaError
@@ -29,6 +30,7 @@ ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
 LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 
 
+@checked
 @dataclass(frozen=True)
 class GammaDiagonal(Mechanism):
     """Report u for u with probability γx, any other record with x, x = 1/(γ+n-1) (FRAPP eq. 12).

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Dense
 from sfumato.channels.hadamard import HadamardSets
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
@@ -28,6 +29,7 @@ from sfumato.received import Received
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
+@checked
 @dataclass(frozen=True)
 class HadamardResponse(Mechanism):
     """Every own symbol has weight a and any other b, of the same total for every record: γ = a/b.

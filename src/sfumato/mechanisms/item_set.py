@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -20,7 +20,17 @@ from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric, cod
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.options import Option
-from sfumato.mechanisms.sizes import EVEN, UNEVEN, part_left, unlikeness, usual
+from sfumato.mechanisms.sizes import (
+    EVEN,
+    MOST_TIERS,
+    UNEVEN,
+    Tiers,
+    left_above,
+    part_left,
+    tiers_above,
+    unlikeness,
+    usual,
+)
 from sfumato.mechanisms.steps import Collide, Step, Symbol
 from sfumato.mechanisms.steps.hashing import PRIME, coefficients
 from sfumato.mechanisms.weights import simple_below
@@ -41,6 +51,9 @@ MOST_CAP = 256
 MOST_CANDIDATES_BYTES = 1 << 22
 NONE = "(none)"
 USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most of them do
+# How far items differ in what a cap takes where tiers are told, as a part of that; longer itemsets
+# are held by large baskets, so that a cap takes more of them than of items.
+ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
@@ -59,10 +72,16 @@ class ItemSet(Mechanism):
     mγ)/(n(γ−1)²) and (t−1)(mγ+t−m)²/(n(t−m)²(γ−1)²), the second least at t = m(1+c), c =
     (γ+√(γ²+8γ))/2.
 
+    *Tiers*: what a cap takes hangs on how many baskets are large, which capped reports do not say.
+    So a basket that holds more than the cap has one own symbol for how much it holds, a tier of
+    sizes, and keeps one symbol less of the others. Tiers are symbols like all others (K more in
+    the direct form, no dearer by collision), and are decoded alike.
+
     **Proof of the guarantee.** Given the hash, the own symbols that were kept and those filled up,
     a report has probability a/Ω or b/Ω, Ω being the same for all baskets; so every ratio is at most
     a/b = γ. The hash is drawn by chance that no basket moves, the rest are mixtures: a ratio of
-    mixtures is at most the largest ratio mixed. ∎
+    mixtures is at most the largest ratio mixed. Which symbols are own, a tier among them, is any
+    function of the basket, at most m of them. ∎
     """
 
     name = "item-set"
@@ -84,6 +103,7 @@ class ItemSet(Mechanism):
     buckets: int = 0  # of collision; none: direct
     seeds: int = SEEDS
     pool: str = "sfumato"
+    tiers: tuple[int, ...] = ()  # where each begins, the first above the cap; none: not told
 
     def __post_init__(self) -> None:
         items = self._items
@@ -99,6 +119,7 @@ class ItemSet(Mechanism):
             raise ParameterError("give candidates, or buckets to hash into")
         check_candidates(self.candidates, items)
         self._check_buckets()
+        self._check_tiers()
         if self.total > MOST_TOTAL:
             raise ParameterError(
                 f"the weights of {len(self.candidates):,} candidates are too many for one draw",
@@ -111,6 +132,14 @@ class ItemSet(Mechanism):
         if not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
             raise ParameterError(
                 f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
+            )
+
+    def _check_tiers(self) -> None:
+        found = list(self.tiers)
+        if found and (self.cap < 2 or found[0] != self.cap + 1 or found != sorted(set(found))):
+            raise ParameterError(
+                f"tiers from {found} on beside a cap of {self.cap}: the first begins above the "
+                "cap, which is 2 or more, and each above the one before"
             )
 
     @property
@@ -148,7 +177,8 @@ class ItemSet(Mechanism):
             sets = (
                 candidates if isinstance(candidates, tuple) else read_candidates(candidates, items)
             )
-            mechanism = cls(domain, kept, min(DIRECT_CAP if cap is None else cap, len(sets)), sets)
+            most = min(DIRECT_CAP if cap is None else cap, len(sets))
+            mechanism = cls(domain, kept, most, sets, tiers=tiers_above(most, len(sets)))
         else:
             mechanism = cls._over_items(domain, kept, cap, items.size)
         check_kept(mechanism, guarantee)
@@ -161,12 +191,14 @@ class ItemSet(Mechanism):
         if most < 1:
             raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
         hashed = CAP if cap is None else cap
-        direct = direct_variance(most, items, value)
+        tiers = tiers_above(most, items)
+        direct = direct_variance(most, items + len(tiers), value)
         collision = collision_variance(hashed, best_buckets(hashed, value), value)
         # With the smaller cap of its own, hashing loses part of the large baskets.
         if direct <= (collision if hashed == most else LOST_BY_CAP * collision):
-            return cls(domain, gamma, most, singles)
-        return cls(domain, gamma, hashed, buckets=best_buckets(hashed, value))
+            return cls(domain, gamma, most, singles, tiers=tiers)
+        buckets = best_buckets(hashed, value)
+        return cls(domain, gamma, hashed, buckets=buckets, tiers=tiers_above(hashed, items))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -182,16 +214,18 @@ class ItemSet(Mechanism):
     def caveats(self) -> tuple[str, ...]:
         if self.cap >= len(self.asked):
             return ()
+        sizes = "what people told of the sizes of baskets" if self.tiers else "what they may be"
         return (
             f"of a basket that holds more than {self.cap} symbols some are left out by chance; "
-            "supports are put right by what the sizes of baskets may be, and their errors count "
-            "how far that is open",
+            f"supports are put right by {sizes}, and their errors count how far that is open",
         )
 
     def parameters(self) -> dict[str, Any]:
         stated: dict[str, Any] = {"gamma": str(Fraction(self.gamma)), "cap": self.cap}
         if self.buckets:
             stated |= {"buckets": self.buckets, "seeds": self.seeds, "pool": self.pool}
+        if self.tiers:
+            stated |= {"tiers": list(self.tiers)}
         singles = tuple((item,) for item in range(self._items.size))
         if not self.candidates or (not self.buckets and self.candidates == singles):
             return stated
@@ -205,13 +239,14 @@ class ItemSet(Mechanism):
         given = Received(parameters, "the parameters of item-set").fields()
         gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
         items = domain.private.attributes[0].size
+        sets = _stated(given["candidates"], items) if "candidates" in given else ()
+        tiers = _told_tiers(given["tiers"]) if "tiers" in given else ()
         if "buckets" in given:
-            sets = _stated(given["candidates"], items) if "candidates" in given else ()
             buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
-            return cls(domain, gamma, cap, sets, buckets, seeds, given["pool"].word())
-        if "candidates" not in given:
-            return cls(domain, gamma, cap, tuple((item,) for item in range(items)))
-        return cls(domain, gamma, cap, _stated(given["candidates"], items))
+            pool = given["pool"].word()
+            return cls(domain, gamma, cap, sets, buckets, seeds, pool, tiers)
+        sets = sets or tuple((item,) for item in range(items))
+        return cls(domain, gamma, cap, sets, tiers=tiers)
 
     # What is reported.
 
@@ -224,14 +259,20 @@ class ItemSet(Mechanism):
     def total(self) -> int:
         """Ω, the weight of all symbols, the same for every basket."""
         a, b = self._parts
-        others = self.buckets - self.cap if self.buckets else len(self.candidates)
+        others = self.buckets - self.cap if self.buckets else self._symbol_count
         return self.cap * a + others * b
+
+    @property
+    def _symbol_count(self) -> int:
+        """The itemsets asked about, and behind them the tiers."""
+        return len(self.asked) + len(self.tiers)
 
     @cached_property
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
         if not self.buckets:
-            return Domain((Category(_free("symbol", taken), (*self.labels, NONE)),))
+            symbols = (*self.labels, *self.tier_labels, NONE)
+            return Domain((Category(_free("symbol", taken), symbols),))
         return Domain(
             (
                 Numeric(_free("hash", taken), 0, self.seeds - 1),
@@ -244,6 +285,16 @@ class ItemSet(Mechanism):
         """What the candidates are called."""
         names = self._items.labels
         return tuple(" + ".join(names[item] for item in each) for each in self.candidates)
+
+    @property
+    def tier_labels(self) -> tuple[str, ...]:
+        """What the tiers are called."""
+        ends = [f"to {end - 1}" for end in self.tiers[1:]] + ["or more"]
+        return tuple(f"(holds {a} {end})" for a, end in zip(self.tiers, ends, strict=False))
+
+    def _tier(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The symbol of the tier of baskets that hold so much, more than the cap."""
+        return len(self.asked) + np.searchsorted(np.array(self.tiers), sizes, side="right") - 1
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         bits = columns[0]
@@ -262,9 +313,12 @@ class ItemSet(Mechanism):
         offsets, own = self._held(bits)
         sizes = np.diff(offsets)
         kept = np.minimum(sizes, self.cap) * (a - b)
-        symbols = np.minimum((drawn - kept) // b, len(self.candidates))
+        symbols = np.minimum((drawn - kept) // b, self._symbol_count)
         here = np.flatnonzero(drawn < kept)
         symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
+        if self.tiers:  # the first own symbol of a large basket
+            large = here[(sizes[here] > self.cap) & (drawn[here] < a - b)]
+            symbols[large] = self._tier(sizes[large])
         return symbols
 
     def _held(self, bits: Bits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -333,7 +387,11 @@ class ItemSet(Mechanism):
             kept[small] = symbols[np.minimum(at, len(symbols) - 1)]
         large = np.flatnonzero(sizes > self.cap)
         if len(large):
-            kept[large] = symbols[some_of(offsets[rows][large], sizes[large], self.cap, rng)]
+            others = self.cap - bool(self.tiers)
+            places_of = some_of(offsets[rows][large], sizes[large], others, rng)
+            kept[large, -others:] = symbols[places_of]
+            if self.tiers:
+                kept[large, 0] = self._tier(sizes[large])
         buckets = self._hashed(kept, seeds[:, None])
         buckets[places >= taken[:, None]] = self.buckets
         buckets.sort(axis=1)
@@ -359,7 +417,14 @@ class ItemSet(Mechanism):
         if not self.buckets:
             sets = self.candidates
             own = Symbol(
-                columns=(0,), reports=(0,), items=items, candidates=sets, cap=self.cap, a=a, b=b
+                columns=(0,),
+                reports=(0,),
+                items=items,
+                candidates=sets,
+                cap=self.cap,
+                a=a,
+                b=b,
+                tiers=self.tiers or None,
             )
             return (own,)
         return (
@@ -374,6 +439,7 @@ class ItemSet(Mechanism):
                 b=b,
                 pool=self.pool,
                 seeds=self.seeds,
+                tiers=self.tiers or None,
             ),
         )
 
@@ -390,7 +456,8 @@ class ItemSet(Mechanism):
     @property
     def symbol_law(self) -> SymbolLaw:
         whole = not self.candidates
-        return SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole)
+        law = SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole)
+        return replace(law, tiers=self.tiers, full=self.full) if self.tiers else law
 
     @property
     def _chances(self) -> tuple[float, float]:
@@ -402,6 +469,16 @@ class ItemSet(Mechanism):
         """The estimated people who hold each itemset and whose basket kept it, and the variances,
         who keeps what counted as chance.
         """
+        found, noise = self._shown(counts)
+        return found[: len(self.asked)], noise[: len(self.asked)]
+
+    def full(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people whose basket is of each tier, and the variances."""
+        found, noise = self._shown(counts)
+        return found[len(self.asked) :], noise[len(self.asked) :]
+
+    def _shown(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people with each own symbol, and the variances."""
         people = float(np.sum(counts))
         own, other = self._chances
         found = (self._hits(counts) - people * other) / (own - other)
@@ -414,9 +491,9 @@ class ItemSet(Mechanism):
         """The estimated people who hold each itemset, and the variances, the people held fixed."""
         people = float(np.sum(counts))
         own, other = self._chances
-        hits = self._hits(counts)
-        kept = (hits - people * other) / (own - other)
-        share, doubt = self._left(kept, people)
+        every, variance = self._shown(counts)
+        kept = every[: len(self.asked)]
+        share, doubt = self._left(every, variance, people)
         found = kept / share
         held = np.clip(found, 0, people)
         shown = share * own + (1 - share) * other
@@ -428,7 +505,7 @@ class ItemSet(Mechanism):
         """How many reports each itemset's symbol had."""
         if not self.buckets:
             return np.asarray(counts, dtype=np.float64).ravel()[:-1]
-        hits = np.zeros(len(self.asked))
+        hits = np.zeros(self._symbol_count)
         table = np.ascontiguousarray(counts, dtype=np.float64)
         if hits.size * self.seeds > SMALL_WORK:
             kernels = import_module("sfumato.mechanisms.hash_kernels")
@@ -439,16 +516,33 @@ class ItemSet(Mechanism):
             hits[symbol] = table[seeds, self._hashed(np.array(symbol), seeds)].sum()
         return hits
 
-    def _left(self, kept: NDArray[Any], people: float) -> tuple[float, float]:
-        """What part of all that is held a cap leaves, and how far that is open, as a part of it.
+    def _left(
+        self, every: NDArray[Any], variance: NDArray[Any], people: float
+    ) -> tuple[float, NDArray[Any] | float]:
+        """What part of all that is held a cap leaves, and how far that is open of each itemset, as
+        a part of it.
 
-        The mean of min(C, m) is seen, and E[min(C, m)]/E[C] is what is left: exactly, whatever
-        hangs together with what, but how uneven the sizes C are must be supposed. Nothing is held
-        by more than everybody, so that at least what was kept of the most frequent is left.
+        What baskets kept is seen, and its mean over E[C] is what is left: exactly, whatever hangs
+        together with what. How much large baskets hold is told by their tiers.
         """
-        if len(self.asked) <= self.cap or not people:
+        number = len(self.asked)
+        if number <= self.cap or not people:
             return 1.0, 0.0
+        kept = every[:number]
         seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
+        if not self.tiers:
+            return self._supposed_left(kept, seen, people)
+        told = Tiers(self.tiers, every[number:] / people, variance[number:] / people**2)
+        noise = float(variance[:number].sum()) / people**2
+        left, doubt = left_above(seen, noise, self.cap, told)
+        longer = np.array([len(each) > 1 for each in self.asked])
+        return left, np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
+
+    def _supposed_left(self, kept: NDArray[Any], seen: float, people: float) -> tuple[float, float]:
+        """The same where nothing tells how large the large baskets are: how uneven their sizes are
+        is supposed. Nothing is held by more than everybody, so that at least what was kept of the
+        most frequent is left.
+        """
         found = [part_left(each, seen, self.cap) for each in UNEVEN]
         # Baskets more alike than by chance lose less, or nothing: rarely so, but it may show.
         spread = np.array([*EVEN, *UNEVEN])
@@ -536,6 +630,11 @@ class ItemSet(Mechanism):
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
+
+
+def _told_tiers(given: Received) -> tuple[int, ...]:
+    """Where tiers begin, as a description lists them."""
+    return tuple(each.whole(1, MOST_LABELS) for each in given.entries(MOST_TIERS))
 
 
 def simple(gamma: Fraction) -> Fraction:

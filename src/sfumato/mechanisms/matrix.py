@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Dense
 from sfumato.channels.dense import check_stochastic
 from sfumato.domain import Columns, Domain, code_dtype, codes_of
@@ -35,6 +36,7 @@ MOST_MATRIX_BYTES = 1 << 25  # of a file that holds a matrix
 MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is known in a second
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class UserMatrix(Mechanism):
     """Report v for u with probability A[v, u]; rows and columns are the records in order, the last
@@ -76,6 +78,8 @@ class UserMatrix(Mechanism):
     def from_options(
         cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
     ) -> Self:
+        if "matrix" not in given:
+            raise ParameterError("a user's matrix is read from a file", hint="name it: --matrix")
         return cls.from_file(given["matrix"], domain)
 
     @classmethod

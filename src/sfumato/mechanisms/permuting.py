@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from sfumato.arguments import checked
 from sfumato.channels import OwnLaw, Product, Retain
 from sfumato.domain import Codes, Columns, Domain, codes_of
 from sfumato.errors import PrivacyError
@@ -25,6 +26,7 @@ from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 
+@checked
 @dataclass(frozen=True)
 class Permuting(Mechanism):
     """Each value stays with probability keep_j; those that do not are dealt out again among the

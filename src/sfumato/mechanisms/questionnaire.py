@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
+from sfumato.channels.foretelling import Plain, plain_variance
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -37,7 +39,6 @@ from sfumato.mechanisms.questions import (
 from sfumato.mechanisms.shares import (
     Workload,
     information,
-    kary_variance,
     mean_squares,
     scattered,
 )
@@ -52,9 +53,13 @@ MOST_MAPPED = 1 << 19  # entries of all public maps together
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
+FORETOLD = 1000  # features up to which the least squares of folded questions are foretold
+MOST_FORETOLD = 4096  # cells of the columns asked about, likewise
+SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
 DENSE = 1 << 16  # records up to which the channel over whole records is written down
 
 
+@checked
 @dataclass(frozen=True)
 class Questionnaire(Mechanism):
     """One question of many, dealt by chance; its answer by k-ary response.
@@ -181,7 +186,7 @@ class Questionnaire(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the questionnaire's parameters").fields()
+        given = Received(parameters, "the questionnaire's parameters")
         entries = given["questions"].entries(MOST_QUESTIONS)
         return cls(domain, given["gamma"].fraction(), tuple(_read(domain, e) for e in entries))
 
@@ -313,11 +318,31 @@ class Questionnaire(Mechanism):
                 largest=self.largest,
             )
 
+    def tells(self, names: Sequence[str], people: float) -> bool:
+        """Whether enough of so many people are asked about them: questions whose every cell is an
+        answer say the same together, of a folded set each fold is needed.
+        """
+        axes = {self._private.axis(name) for name in names}
+        enough = max(1.0, SURE / max(people, 1e-9) * ONE)
+        plain = sum(each.weight for each in self._unfolded if axes <= each.held)
+        return plain >= enough or any(
+            weight >= enough for columns, weight in self._least_folds.items() if axes <= columns
+        )
+
+    @cached_property
+    def _least_folds(self) -> dict[frozenset[int], int]:
+        """The least weight of a fold of each folded set of columns."""
+        found: dict[frozenset[int], int] = {}
+        for each in self.questions:
+            if each.map is not None:
+                found[each.held] = min(each.weight, found.get(each.held, ONE))
+        return found
+
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
-        """Σ_A M_A/I_A less what holding the people fixed takes away: M_A the mean square of the
-        weights' interaction A, I_A what a person tells of each feature of A (`shares`).
+        """The variance of the planned least squares at this truth, less what holding the people
+        fixed takes away.
 
         Of more columns than a question holds, it is the variance of a model that supposes their
         interaction away.
@@ -326,33 +351,100 @@ class Questionnaire(Mechanism):
             return None
         if len(cells) > self.largest == 1:
             raise Unanswerable("nothing is told of columns together: no question joins any")
+        key = (*(part.key for part in cells), weights.tobytes(), shares.tobytes())
+        if key not in self._variances:
+            seen = scattered(weights.ravel(), shares.ravel())
+            self._variances[key] = max(0.0, self._variance(cells, weights, shares) - seen)
+        return self._variances[key]
+
+    @cached_property
+    def _variances(self) -> dict[Any, float]:
+        """What was foretold: a plan asks for the same in several places."""
+        return {}
+
+    def _variance(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float:
         places = [self._private.axis(part.name) for part in cells]
-        one = (
-            self._foretold_of_one(places[0], cells[0], weights, shares) if len(cells) == 1 else None
-        )
-        if one is not None:
-            return one
         laws = [part.counts() / part.attribute.size for part in cells]
+        held = any(each.held.issuperset(places) for each in self.questions)
+        order = None if held else self.at_once
+        if not self._folds_about(frozenset(places)):
+            plain = self._plain(places)
+            return plain_variance(plain, float(self.gamma), laws, weights, shares, order)
+        whole = math.prod(part.attribute.size for part in cells)
+        system = self._system.about(tuple(sorted(places)))
+        if whole <= MOST_FORETOLD and system.interactions.size <= FORETOLD:
+            return self._channel(cells).foretold(weights, shares, order)
+        return self._roughly(places, laws, weights, order)
+
+    @cached_property
+    def unforeseen(self) -> tuple[str, ...]:
+        if not self._least_folds:
+            return ()
+        system, columns = self._system, range(len(self._private))
+        sizes = (
+            [system.interactions.size]
+            if system.whole
+            else [system.about(axes).interactions.size for axes in self._asked_apart(columns)]
+        )
+        if max(sizes) <= FORETOLD:
+            return ()
+        return (
+            "columns with more cells together than a question has answers are asked about in "
+            "parts, here in too many to be worked out: unbiased errors of them may be up to "
+            "three times those foretold",
+        )
+
+    def _asked_apart(self, columns: Iterable[int]) -> list[tuple[int, ...]]:
+        """The single columns, and the sets that are folded."""
+        return [
+            *((axis,) for axis in columns),
+            *(tuple(sorted(each)) for each in self._least_folds),
+        ]
+
+    def _folds_about(self, axes: frozenset[int]) -> bool:
+        """Whether folded questions enter what is told of these columns: any about one of them, or
+        where all questions are too many to be solved together, those about nothing else.
+        """
+        folded = self._least_folds
+        if folded and self._system.whole:
+            return any(not axes.isdisjoint(columns) for columns in folded)
+        if any(columns <= axes for columns in folded):
+            return True
+        return bool(folded) and not any(axes & each.held for each in self._unfolded)
+
+    @cached_property
+    def _unfolded(self) -> list[Asked]:
+        return [each for each in self.questions if each.map is None]
+
+    def _plain(self, places: Sequence[int]) -> Plain:
+        """How often each part of these columns is asked at once, every cell an answer, by the
+        number of answers; columns by their places in this order.
+        """
+        found: dict[tuple[int, ...], dict[int, float]] = {}
+        for each in self._unfolded:
+            inside = tuple(n for n, place in enumerate(places) if place in each.held)
+            if inside:
+                own = found.setdefault(inside, {})
+                own[each.answers] = own.get(each.answers, 0.0) + each.weight / ONE
+        return found
+
+    def _roughly(
+        self,
+        places: Sequence[int],
+        laws: Sequence[NDArray[Any]],
+        weights: NDArray[Any],
+        order: int | None,
+    ) -> float:
+        """Σ_A M_A/I_A: M_A the mean square of the weights' interaction A, I_A what a person would
+        tell of each feature of A (`shares`) at an even truth, were there folds without end.
+        """
         total = 0.0
         for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
             told = self._told(tuple(sorted(places[place] for place in part)))
-            total += square / told if told else 0.0
-        seen = float((weights**2 * shares).sum()) - float((weights * shares).sum()) ** 2
-        return max(0.0, total - seen)
-
-    def _foretold_of_one(
-        self, axis: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
-    ) -> float | None:
-        """The same of one column, at any truth: of each question the variance of k-ary response,
-        all weighted by how much they tell; None where all of them are folded.
-        """
-        gamma, even, told = float(self.gamma), cells.counts() / cells.attribute.size, 0.0
-        for each in self.questions:
-            if axis not in each.columns or each.map is not None:
-                continue
-            variance = kary_variance(gamma, each.answers, even, weights, shares)
-            told += each.weight / ONE / max(variance, 1e-300)
-        return max(0.0, 1 / told - scattered(weights, shares)) if told else None
+            total += square / told if told and len(part) <= (order or len(part)) else 0.0
+        return total
 
     def _told(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""

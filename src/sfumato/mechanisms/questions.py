@@ -8,8 +8,9 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
 from sfumato.randomness import seeded
+
+K = TypeVar("K")
 
 ONE = 1 << 32  # the sum of the weights by which questions are dealt
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
@@ -38,6 +41,11 @@ class Asked:
     weight: int
     answers: int
     map: tuple[int, ...] | None = None
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """The columns, to be compared with others."""
+        return frozenset(self.columns)
 
 
 def asked(
@@ -127,16 +135,19 @@ def _parted(text: str, domain: Domain) -> tuple[dict[int, float], dict[Axes, flo
     for part in text.split(","):
         word, _, number = part.strip().rpartition(":")
         if word in ORDERS:
-            place, found = ORDERS[word], orders
+            _enter(orders, ORDERS[word], word, number)
         else:
-            place, found = _named(word, part.strip(), domain), named  # type: ignore[assignment]
-        if place in found:
-            raise ParameterError(f"'{word}' is given two shares; give it one")
-        found[place] = _share(word, number)
+            _enter(named, _named(word, part.strip(), domain), word, number)
     total = sum(orders.values()) + sum(named.values())
     if abs(total - 1) > 1e-6:
         raise ParameterError(f"the shares of questions sum to {total:g}; they must sum to 1")
     return orders, named
+
+
+def _enter(shares: dict[K, float], place: K, word: str, number: str) -> None:
+    if place in shares:
+        raise ParameterError(f"'{word}' is given two shares; give it one")
+    shares[place] = _share(word, number)
 
 
 def _named(word: str, part: str, domain: Domain) -> Axes:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Retain
 from sfumato.domain import Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError
@@ -31,6 +32,7 @@ SCALE = (
 )  # the largest total of weights: a diagonal of up to twice its mean still fits 64 bits
 
 
+@checked
 @dataclass(frozen=True)
 class RandomizedGamma(Mechanism):
     """Report u for u with probability γx + r, any other record with x - r/(n-1); r is uniform on

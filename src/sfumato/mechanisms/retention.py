@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels import Law, OwnLaw, Product, Retain
 from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError, PrivacyError, near_miss
@@ -31,6 +32,7 @@ Replacement = str | Sequence[float]  # "uniform", "identity", or the weights of 
 LAWS = ("uniform", "identity")
 
 
+@checked
 @dataclass(frozen=True)
 class Retention(Mechanism):
     """Keep the value of column j with probability keep_j, else draw it from the column's law;
@@ -66,7 +68,7 @@ class Retention(Mechanism):
         cls, guarantee: Guarantee, domain: Domain, *, replace: Replacement = "uniform"
     ) -> Self:
         """Every column gets the same share of the guarantee: γ_j = γ^(1/k)."""
-        if replace == "identity":
+        if isinstance(replace, str) and replace == "identity":
             raise PrivacyError(
                 "identity replacement promises no gamma: a value that only one person holds "
                 "gives that person away",

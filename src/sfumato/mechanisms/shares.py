@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import combinations
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,61 +120,6 @@ class Workload:
 
 def _features(shape: Sequence[int], axes: Axes) -> int:
     return math.prod(shape[axis] - 1 for axis in axes)
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Sets of columns to ask about and how often, under a guarantee: what they tell, foreseen."""
-
-    shape: tuple[int, ...]
-    gamma: float
-    sets: tuple[Axes, ...]
-    shares: tuple[float, ...]
-
-    @cached_property
-    def told(self) -> dict[Axes, float]:
-        """What a person tells, on average, of each feature of each interaction up to order 3."""
-        found: dict[Axes, float] = {}
-        for axes, share in zip(self.sets, self.shares, strict=True):
-            each = share * set_information(self.shape, axes, self.gamma)
-            for part in subsets(axes, MOST_ORDER):
-                found[part] = found.get(part, 0.0) + each
-        return found
-
-    def variance(self, axes: Axes) -> float:
-        """The mean variance of the shares of a marginal's cells, for one person; infinite where
-        some interaction of up to three of its columns is never asked about. Longer marginals rest
-        on those: a model supposes the rest.
-        """
-        cells = math.prod(self.shape[axis] for axis in axes)
-        order = len(axes) if len(axes) == 2 and axes in self.told else self.order
-        total = 0.0
-        for part in subsets(axes, min(order, len(axes))):
-            told = self.told.get(part, 0.0)
-            total += _features(self.shape, part) / told if told else math.inf
-        return total / cells**2
-
-    @cached_property
-    def order(self) -> int:
-        """The order up to which every interaction is asked about."""
-        number = len(self.shape)
-        for order in range(1, min(MOST_ORDER, number) + 1):
-            every = combinations(range(number), order)
-            if not all(part in self.told for part in every):
-                return max(1, order - 1)
-        return min(MOST_ORDER, number)
-
-    def error(self, axes: Axes, people: int, support: float) -> float:
-        """The mean relative error of a support of this size among the cells of a marginal."""
-        return NORMAL * math.sqrt(self.variance(axes) / people) / support
-
-    def weighted_variance(self, workload: Workload) -> float:
-        """The workload's variance for one person."""
-        parts = [
-            weight / self.told[axes] if self.told.get(axes) else math.inf
-            for axes, weight in workload.weights.items()
-        ]
-        return sum(parts)
 
 
 def set_information(shape: Sequence[int], axes: Axes, gamma: float) -> float:

@@ -1,19 +1,24 @@
-"""Sizes of baskets: what a cap leaves of all that baskets hold, were they just so uneven.
+"""Sizes of baskets: what a cap leaves of all that baskets hold, were they just so uneven, and what
+tiers of sizes say of that.
 
-A report tells at most so many symbols of a basket, so nothing in it says how large the large
-baskets are. Their sizes C are therefore supposed: a Poisson law about a mean that is log-normal
-from basket to basket, from even baskets to a few very large ones.
+A report tells at most so many symbols of a basket. How large the large baskets are is told by
+tiers, noisily, or not at all. Their sizes C are therefore supposed: a Poisson law about a mean that
+is log-normal from basket to basket, from even baskets to a few very large ones, unless tiers were
+told, which say what a cap took with nothing supposed but that larger baskets are rarer.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 # The standard deviation of the logarithm of the mean size, and what is usual: on seven real files
 # it was 0 on two, .2, .65, 1 on two, and 1.4.
@@ -27,6 +32,83 @@ UNLIKE = 0.4
 LIKE = 0.9  # the unevenness from which on that is so
 LEVELS = 33  # of the log-normal law
 MOST_MEAN = 1e4
+MOST_TIERS = 16
+TIERS = 6  # of sizes above a cap
+WIDER = 1.5  # times the end of a tier, the end of the next
+APART = 0.7  # how far the share of a tier may be from the curve of all, as a part of that
+# The curves A·exp(−b·j) that shares of tiers may follow: log A and b, all equally probable before.
+_CURVES = np.array([(a, b) for a in np.linspace(-9, -0.1, 40) for b in np.linspace(0, 3, 13)])
+
+
+def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
+    """Where tiers of sizes above a cap begin, of baskets that hold at most so many symbols: none
+    where no basket can be above it, or where a cap of 1 leaves no room for them.
+
+    >>> tiers_above(8, 500), tiers_above(8, 15), tiers_above(8, 8)
+    ((9, 14, 21, 32, 48, 72), (9, 14), ())
+    """
+    if cap < 2:
+        return ()
+    found, start = list[int](), cap + 1
+    while len(found) < TIERS and start <= symbols:
+        found.append(start)
+        start = max(start + 1, round(WIDER * start))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiers:
+    """What was told of how many baskets are of each tier: shares of all people."""
+
+    starts: tuple[int, ...]
+    shares: Floats
+    variance: Floats
+
+    @cached_property
+    def sizes(self) -> Floats:  # (tiers,)
+        """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²."""
+        return np.array([_mean_size(*ends) for ends in self._ends])
+
+    @property
+    def _ends(self) -> list[tuple[int, int]]:
+        last = max(self.starts[-1] + 1, round(WIDER * WIDER * self.starts[-1]))
+        return list(zip(self.starts, (*self.starts[1:], last), strict=True))
+
+    @cached_property
+    def settled(self) -> tuple[Floats, Floats]:  # (tiers,), (tiers, tiers)
+        """The shares of the tiers and their covariance, each tier usually being some part of the
+        one below: a curve A·exp(−b·j), of which each share may be off by APART of it. What is
+        believed of the curve is what was told of all tiers.
+        """
+        curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(self.starts)))
+        free = (APART * curve) ** 2
+        spread = free + self.variance
+        off = self.shares - curve
+        logs = -(np.log(spread) + off**2 / spread).sum(axis=1) / 2
+        belief = np.exp(logs - logs.max())
+        belief /= belief.sum()
+        each = np.maximum(curve + free / spread * off, 0.0)  # (curves, tiers)
+        shares = belief @ each
+        inside = np.diag(belief @ (free * self.variance / spread))
+        apart = each - shares
+        return shares, inside + (belief[:, None] * apart).T @ apart
+
+
+def _mean_size(low: int, high: int) -> float:
+    sizes = np.arange(low, high)
+    return float((1 / sizes).sum() / (1 / sizes**2).sum())
+
+
+def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float, float]:
+    """What a cap left of all that baskets hold, by what their tiers told, of the mean that baskets
+    kept, which was seen with this variance; and how far that is open, as a part of it.
+    """
+    shares, covariance = told.settled
+    beyond = told.sizes - (cap - 1)
+    kept, lost = max(seen, 1e-9), float(shares @ beyond)
+    doubt = float(beyond @ covariance @ beyond) / (kept + lost) ** 2
+    doubt += noise * (lost / (kept * (kept + lost))) ** 2
+    return kept / (kept + lost), min(math.sqrt(doubt), 1.0)
 
 
 def unlikeness(unevenness: float) -> float:
@@ -66,10 +148,16 @@ def _kept(unevenness: float, mean: float, cap: int) -> float:
     """E[min(C, m)] = Σ P(C ≥ j) over j = 1…m."""
     from scipy.special import gammainc
 
+    means = _means(unevenness, mean)
+    above = gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1)
+    return float(_levels()[1] @ above)
+
+
+def _means(unevenness: float, mean: float) -> Floats:
+    """The mean size of baskets at each place of the log-normal law."""
     places, weights = _levels()
     means = mean * np.exp(unevenness * places)
-    means *= mean / float(weights @ means)
-    return float(weights @ gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1))
+    return np.asarray(means * (mean / float(weights @ means)))
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.subset import SubsetBits
 from sfumato.domain import Cells, Columns, Domain, Items
@@ -38,6 +39,7 @@ CHUNK = 1 << 12  # rows at a time: each has an order of all records
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
+@checked
 @dataclass(frozen=True)
 class SubsetSelection(Mechanism):
     """`chosen` of the n possible records: sets that hold the true one have weight a, others b.

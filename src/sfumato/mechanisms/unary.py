@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
@@ -36,6 +37,7 @@ from sfumato.received import Received
 HALF = SCALE // 2
 
 
+@checked
 @dataclass(frozen=True)
 class UnaryEncoding(Mechanism):
     """The true record's bit is shown half of the time, any other with `false` / 65,536.

@@ -305,6 +305,16 @@ class Windows(Mechanism):
         wanted = weights @ shares_of(cells[0], shape.values)
         return max(0.0, TYPICAL * float(wanted @ law @ wanted) - scattered(weights, shares))
 
+    @property
+    def unforeseen(self) -> tuple[str, ...]:
+        if not any(isinstance(column, Numeric) for column in self._columns):
+            return ()
+        return (
+            "numbers are told as a smooth law: a bin much rarer or more common than those beside "
+            "it comes out nearer to them, and from few people off by two or three times what is "
+            "foretold",
+        )
+
     def _foretold_of_words(
         self, place: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
     ) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
@@ -22,6 +23,7 @@ Floats = NDArray[Any]
 RARE = 0.01  # a share of everyone below which a value is not worth naming
 
 
+@checked
 class NaiveBayes(Classifier):
     """Naive Bayes from two-way marginals of a source:
     `NaiveBayes("income").fit(release).predict(test)`.

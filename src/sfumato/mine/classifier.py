@@ -6,21 +6,24 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import blaming, checked, shown
 from sfumato.domain import Cells
-from sfumato.errors import DataError, EstimationError, ParameterError, listing, near_miss
+from sfumato.errors import DataError, EstimationError, ParameterError
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
 from sfumato.table import Table
 
+RECORDS = "give a data frame, a table or a dictionary of columns"
 CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report and group
 
 
+@checked
 class Classifier(ABC):
     """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true
     or perturbed.
@@ -76,6 +79,10 @@ class Classifier(ABC):
                 "the target is a column of the source; give its name to the classifier, not its "
                 "values to fit"
             )
+        with blaming(type(self), self.get_params()):
+            return self._fitted(source, progress)
+
+    def _fitted(self, source: Any, progress: Callable[[float], None] | None) -> Self:
         problem = self._problem(source)
         self.classes_ = np.array(problem.classes)
         self.feature_names_in_ = np.array(
@@ -153,6 +160,8 @@ class Classifier(ABC):
         return assigned(table, [self._target_cells])[0][:: table.copies]
 
     def _codes(self, labels: Any) -> NDArray[Any]:
+        if np.ndim(labels) != 1:
+            raise ParameterError(f"y={shown(labels)} holds no labels", hint="give a list of them")
         if self._target_cells.item is not None:
             return np.asarray(labels).astype(np.int64)
         return assigned(
@@ -189,14 +198,9 @@ class Classifier(ABC):
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name; a name it does not know is an error."""
-        known = self._parameter_names()
-        for name, value in parameters.items():
-            if name not in known:
-                raise ParameterError(
-                    f"{type(self).__name__} has no parameter '{name}' ({listing(known)})",
-                    hint=near_miss(name, known),
-                )
-            setattr(self, name, value)
+        changed = type(self)(**{**self.get_params(), **parameters})
+        for name in parameters:
+            setattr(self, name, getattr(changed, name))
         return self
 
     def __repr__(self) -> str:
@@ -228,4 +232,6 @@ def _rows(data: Any) -> int:
         return table.rows // table.copies
     if isinstance(data, dict):
         return len(next(iter(data.values()))) if data else 0
+    if not isinstance(data, Sized) or isinstance(data, str | bytes):
+        raise ParameterError(f"{shown(data)} holds no records", hint=RECORDS)
     return len(data)

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
@@ -238,6 +240,7 @@ class Tried:
         return Prior.fitted(tried.take(np.flatnonzero(tried.stderr > 0)))
 
 
+@checked
 def frequent_itemsets(
     source: HasSupports | Supports,
     min_support: float | None = None,
@@ -462,7 +465,8 @@ def _joined(
     head, last = tier.subsets[:, -1].astype(np.int64), tier.itemsets[:, -1].astype(np.int64)
     following = np.searchsorted(head, head, side="right") - np.arange(len(head)) - 1
     ends = np.cumsum(following)
-    _check_number(tier.length + 1, int(ends[-1]), max_candidates)
+    apart = _never_joined(groups[last]) if tier.length == 1 else 0
+    _check_number(tier.length + 1, int(ends[-1]) - apart, max_candidates)
     keys = head * len(groups) + last
     start = 0
     while start < len(head):
@@ -477,6 +481,12 @@ def _joined(
         )
         start = stop
         yield _with_all_subsets(tier, groups, keys, first, second)
+
+
+def _never_joined(groups: Integers) -> int:
+    """How many pairs of items are of one group."""
+    many = np.unique(groups, return_counts=True)[1]
+    return int((many * (many - 1) // 2).sum())
 
 
 def _with_all_subsets(
@@ -614,6 +624,17 @@ class Itemsets(Framed):
     def false_discoveries(self) -> float:
         """The share of the reported itemsets that is expected not to be frequent."""
         return float(np.mean(1 - self.probability)) if len(self) else 0.0
+
+    @cached_property
+    def assumes(self) -> list[str | None]:
+        """What a model supposed for the support of each itemset, beyond the reports."""
+        return [each for part in self._itemsets() for each in self.assumed(part)]
+
+    def assumed(self, itemsets: NDArray[np.int32]) -> list[str | None]:
+        """What a model supposed for the supports of these itemsets."""
+        if not isinstance(self.supports, TabulatedSupports):
+            return [None] * len(itemsets)
+        return self.supports.assumed(itemsets)
 
     @cached_property
     def status(self) -> NDArray[np.str_]:
@@ -761,7 +782,11 @@ class Itemsets(Framed):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The itemsets in the shape of `sfumato mine --json`."""
-        return [{"items": list(row.items), "length": len(row.items), **_facts(row)} for row in self]
+        return [
+            {"items": list(row.items), "length": len(row.items), **_facts(row)}
+            | ({} if supposed is None else {"assumes": supposed})
+            for row, supposed in zip(self, self.assumes, strict=True)
+        ]
 
     def to_json(self) -> str:
         """The result as one JSON object."""

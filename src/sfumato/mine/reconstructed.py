@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError, MissingExtraError, ParameterError
 from sfumato.estimation.adjust import clip_and_scale
@@ -79,6 +80,7 @@ def encoded(
     return np.hstack(columns)
 
 
+@checked
 class Reconstructed(Classifier):
     """Any scikit-learn classifier that takes weights, trained on reconstructed cells:
     `Reconstructed("income", estimator)`.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.glance import Glance, around, spans
@@ -136,6 +137,17 @@ class Rules(Framed):
         lengths = np.array([tier.length for tier in self.itemsets.tiers], dtype=np.int64)
         return self._named((1 << lengths[self.tier]) - 1 - self.mask if len(self) else self.mask)
 
+    @cached_property
+    def assumes(self) -> list[str | None]:
+        """What a model supposed for each rule's items together, beyond the reports."""
+        result: list[str | None] = [None] * len(self)
+        for number in np.unique(self.tier).tolist():
+            places = np.flatnonzero(self.tier == number)
+            found = self.itemsets.assumed(self.itemsets.tiers[number].itemsets[self.row[places]])
+            for place, supposed in zip(places.tolist(), found, strict=True):
+                result[place] = supposed
+        return result
+
     def take(self, rows: NDArray[Any] | slice) -> Rules:
         """Some of the rules, by their numbers, a mask or a range, in this order."""
         metrics = {name: values[rows] for name, values in self.metrics.items()}
@@ -248,7 +260,10 @@ class Rules(Framed):
                     for name, value in zip(shown, numbers[len(shown) :], strict=True)
                 },
             }
-            for ifs, thens, *numbers in self._lines({**values, **errors})
+            | ({} if supposed is None else {"assumes": supposed})
+            for supposed, (ifs, thens, *numbers) in zip(
+                self.assumes, self._lines({**values, **errors}), strict=True
+            )
         ]
 
     def to_json(self) -> str:
@@ -278,6 +293,7 @@ class Rules(Framed):
         return [tuple(names[item] for item in line if item >= 0) for line in items.tolist()]
 
 
+@checked
 def association_rules(
     itemsets: Itemsets,
     metric: str = "confidence",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -280,6 +281,7 @@ def _pruned(node: Node) -> tuple[Node, float, float]:
     return Node(node.counts, node.shares, node.split, tuple(children)), benefit, variance
 
 
+@checked
 class DecisionTree(Classifier):
     """A decision tree from reconstructed counts (OLAP §6.3, FRAPP §8.2):
     `DecisionTree("income").fit(release).predict(test)`.

@@ -27,7 +27,8 @@ class LawEvidence(Evidence):
 
     The covariances count the people as a sample. A share that the law leaves open by half of its
     size or more is known on the scale of its logarithm: the error is no less than what that scale
-    allows. Beyond its slope nothing is more open than reports alone leave it.
+    allows. What nearly everyone has is as open as what hardly anyone has instead. Beyond its slope
+    nothing is more open than reports alone leave it.
     """
 
     counts: NDArray[Any]  # the shape of the cells
@@ -35,6 +36,7 @@ class LawEvidence(Evidence):
     supposed: str | None = None
     bends: int = 0  # columns of what is left open beyond the slope at the law found
     sight: int = 0  # the last columns: what reports alone leave open, if some cell needs it
+    most: NDArray[Any] | None = None  # the largest error that each cell can have, where known
 
     @property
     def samples(self) -> bool:
@@ -50,7 +52,10 @@ class LawEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
-        scaled = self._scaled(self.spread.reshape(self.counts.size, -1).T, self.counts.ravel(), 1.0)
+        bound = self._least_open(self._most())
+        scaled = self._scaled(
+            self.spread.reshape(self.counts.size, -1).T, self.counts.ravel(), 1.0, bound
+        )
         return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -65,7 +70,8 @@ class LawEvidence(Evidence):
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         chosen = self.spread.reshape(self.counts.size, -1)[cells]
-        scaled = self._scaled(chosen.T, self.counts.ravel()[cells], 1.0)
+        bound = self._least_open(self._most())[cells]
+        scaled = self._scaled(chosen.T, self.counts.ravel()[cells], 1.0, bound)
         return scaled.T @ scaled
 
     def by_chance(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -81,30 +87,57 @@ class LawEvidence(Evidence):
         flat = flat.reshape(self.counts.size, -1)
         summed = self.spread.reshape(self.counts.size, -1).T @ flat
         each = np.abs(flat)
-        return self._scaled(summed, self.counts.ravel() @ each, each.max(axis=0, initial=0.0))
+        size, unit = self.counts.ravel() @ each, each.max(axis=0, initial=0.0)
+        parts = np.asarray((flat >= 0).all(axis=0))
+        bound = self._most() @ each
+        bound = np.where(parts, self._least_open(bound, unit), bound)
+        return self._scaled(summed, size, unit, bound, parts)
+
+    def _most(self) -> NDArray[Any]:  # (cells,)
+        """The largest error of each cell, which may be as many as there are people."""
+        if self.most is None:
+            return np.full(self.counts.size, self.counts.sum())
+        return self.most.ravel()
+
+    def _least_open(
+        self, bound: NDArray[Any], unit: NDArray[Any] | float = 1.0
+    ) -> NDArray[Any]:  # (n,)
+        """The largest errors of sums over some of everyone, no larger than those of the rest."""
+        return np.minimum(bound, np.maximum(unit * self._most().sum() - bound, 0.0))
 
     def _scaled(
-        self, summed: NDArray[Any], size: NDArray[Any], unit: NDArray[Any] | float
+        self,
+        summed: NDArray[Any],
+        size: NDArray[Any],
+        unit: NDArray[Any] | float,
+        bound: NDArray[Any],
+        parts: NDArray[Any] | bool = True,
     ) -> NDArray[Any]:  # (coefficients, bends and sight, n) -> (coefficients and bends, n)
         """Sums of the spread with as much of the bends as counts: all where the error is half of
         its size or more, nothing where it is a quarter or less. Draws of all coefficients move what
-        is well known by more than the reports allow. `unit` is what one person more may weigh.
+        is well known by more than the reports allow. `unit` is what one person more may weigh;
+        `parts` are sums over some of everyone, whose size is that of what is left where this is
+        less: a difference leaves nothing.
         """
+        everyone = unit * self.counts.sum()
+        small = np.where(parts, np.minimum(size, np.maximum(everyone - size, 0.0)), size)
         ends = np.cumsum([len(summed) - self.bends - self.sight, self.bends])
         known, bends, sight = np.split(summed, ends)
-        error = _length(known) / np.maximum(size, 1e-300)
+        error = _length(known) / np.maximum(small, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
         told = _within(np.concatenate([known, bends * counted]), known, sight)
-        stated, least = _length(told), np.maximum(_reach(error, size, sight), WHOLE * unit)
+        stated, least = _length(told), np.maximum(_reach(error, small, sight), WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
         wide = told * np.maximum(least / open_at_all, 1.0)
-        most = np.maximum(unit * self.counts.sum() / 2, _length(known))  # between nobody and all
+        most = np.maximum(everyone / 2, _length(known))  # between nobody and all
+        most = np.minimum(most, np.maximum(bound, WHOLE * unit))
         return np.asarray(wide * np.minimum(most / np.maximum(_length(wide), 1e-300), 1.0))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         columns = np.moveaxis(self.spread, -1, 0)
         spread = np.stack([gathered(column, axes, merges) for column in columns], axis=-1)
-        return replace(self, counts=gathered(self.counts, axes, merges), spread=spread)
+        most = None if self.most is None else gathered(self.most, axes, merges)
+        return replace(self, counts=gathered(self.counts, axes, merges), spread=spread, most=most)
 
 
 def far_out(counts: NDArray[Any], slopes: NDArray[Any]) -> bool:
@@ -124,8 +157,15 @@ def _within(told: NDArray[Any], known: NDArray[Any], sight: NDArray[Any]) -> NDA
 
 def _reach(error: NDArray[Any], size: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:
     """How far sums may reach by their logarithms, as far as reports alone leave it open."""
+    return np.minimum(reach(size, error), _length(sight))
+
+
+def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
+    """The error of shares of this size by their logarithms, where their relative error leaves them
+    open by half of their size or more, else 0.
+    """
     far = size * np.expm1(np.minimum(REACH * error, FAR)) / (2 * REACH)
-    return np.where(error > OPEN, np.minimum(far, _length(sight)), 0.0)
+    return np.where(error > OPEN, far, 0.0)
 
 
 def _length(rows: NDArray[Any]) -> NDArray[Any]:  # (n, sums) -> (sums,)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels.contrasts import Axes
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells
-from sfumato.errors import FileError, Unanswerable, check_kind
-from sfumato.files import write_whole
+from sfumato.errors import FileError, Unanswerable
+from sfumato.files import write_whole, written
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.registry import from_spec
@@ -39,17 +40,17 @@ MOST_COUNTS = 1 << 20
 MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else they are learned
 
 
+@checked
 def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
     """Write a model; `open_model` reads it back."""
-    check_kind("model", model, (Model, NumberModel), "a model, as sf.fit makes")
-    check_kind("path", path, (str, Path), "the name of a file")
     text = json.dumps(model_to_dict(model), separators=(",", ":"))
-    try:
-        write_whole(Path(path), text.encode(), force=force)
-    except FileExistsError:
-        raise FileError(
-            f"'{path}' is already there", hint="name another file, or use --force"
-        ) from None
+    with written(Path(path)):
+        try:
+            write_whole(Path(path), text.encode(), force=force)
+        except FileExistsError:
+            raise FileError(
+                f"'{path}' is already there", hint="name another file, or use --force"
+            ) from None
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def _whole_numbers(counts: NDArray[Any]) -> list[int]:
     return [int(count) for count in np.rint(counts).ravel().tolist()]
 
 
+@checked
 def open_model(path: str | Path) -> Model:
     """The model that a file holds.
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
-from sfumato.errors import ParameterError, Unanswerable, check_kind
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.model.model import Model, is_dense, is_ordered
@@ -31,13 +32,13 @@ PUBLIC_CELLS = 4096  # cells of all public columns together
 FEWEST = 20  # people for each coefficient of single columns
 
 
+@checked
 def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> Model:
     """The law that a release makes most probable; `order` is that of the interactions it may hold.
 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
-    check_kind("release", release, Release, "a release, as sf.perturb or sf.open makes")
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={order} is not fitted; use 2 or 3")
     if isinstance(release.mechanism, Ranges):

@@ -238,7 +238,7 @@ def _seem_smooth(fits: Sequence[Fit]) -> bool:
         rough = (interactions.degrees > 1) & (interactions.orders[interactions.blocks] > 1)
         if rough.any():
             found += float((each.precision * each.theta**2)[rough].sum())
-            expected += float(_determined(each)[rough].sum())
+            expected += float(determined(each)[rough].sum())
     return found <= SEEMS_ROUGH * expected
 
 
@@ -277,10 +277,10 @@ def _advice(found: Fit) -> tuple[Floats, Floats]:  # (interactions,) each
     interactions = found.likelihood.family.interactions
     number, squares = len(interactions.sets), found.weights * found.theta**2
     size = np.bincount(interactions.blocks, squares, minlength=number)
-    return size, np.bincount(interactions.blocks, _determined(found), minlength=number)
+    return size, np.bincount(interactions.blocks, determined(found), minlength=number)
 
 
-def _determined(found: Fit) -> Floats:  # (size,)
+def determined(found: Fit) -> Floats:  # (size,)
     """How far the reports determine each coefficient, from 0 (the prior alone) to 1."""
     spread = np.diag(np.linalg.inv(found.information + np.diag(found.precision)))
     return np.asarray(1 - found.precision * spread)

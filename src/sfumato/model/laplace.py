@@ -34,13 +34,32 @@ class LaplaceMarginal(NamedTuple):
     spread: Floats  # (coefficients and trials, cells)
 
 
+class KeptMarginals:
+    """Marginals worked out before, the first forgotten where all together have too many entries."""
+
+    def __init__(self) -> None:
+        self._found: dict[Axes, LaplaceMarginal] = {}
+        self._entries = 0
+
+    def get(self, axes: Axes) -> LaplaceMarginal | None:
+        """That of some axes, if it is known."""
+        return self._found.get(axes)
+
+    def put(self, axes: Axes, marginal: LaplaceMarginal) -> None:
+        """Keep that of some axes."""
+        while self._found and self._entries > KEPT:
+            self._entries -= self._found.pop(next(iter(self._found))).spread.size
+        self._found[axes] = marginal
+        self._entries += marginal.spread.size
+
+
 @dataclass(frozen=True, eq=False)
 class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
     unheld: float = 0.0  # variance of interactions that the law leaves out, as a part of the pairs'
-    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
+    _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
 
     @cached_property
     def _family(self) -> LogLinear:
@@ -103,18 +122,21 @@ class Laplace:
 
     def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
+        found = self._kept.get(axes)
+        if found is None:
+            found = self._marginal(axes)
+            self._kept.put(axes, found)
+        return found
+
+    def _marginal(self, axes: Axes) -> LaplaceMarginal:
         from scipy.linalg import solve_triangular
 
-        if axes not in self._kept:
-            while sum(each.spread.size for each in self._kept.values()) > KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            shape = self._family.interactions.shape
-            rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
-            share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
-            moves, bends = (
-                table.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
-                for table in (self._moves, self._bends)
-            )
-            spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
-            self._kept[axes] = LaplaceMarginal(share, np.concatenate([spread, bends.T]))
-        return self._kept[axes]
+        shape = self._family.interactions.shape
+        rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        share = self.fit.law.reshape(shape).sum(axis=rest).ravel()
+        moves, bends = (
+            table.reshape(*shape, -1).sum(axis=rest).reshape(len(share), -1)
+            for table in (self._moves, self._bends)
+        )
+        spread = solve_triangular(self._root, moves.T, lower=True, check_finite=False)
+        return LaplaceMarginal(share, np.concatenate([spread, bends.T]))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.arguments import checked
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
@@ -20,8 +21,9 @@ from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.evidence import LawEvidence, far_out
 from sfumato.model.fitting import Fit, fit, loosened
-from sfumato.model.laplace import TRIALS, Laplace, LaplaceMarginal
+from sfumato.model.laplace import TRIALS, KeptMarginals, Laplace, LaplaceMarginal
 from sfumato.model.local import Joined, LocalFits, likelihood_over
+from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.reports import Reports
 from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
@@ -32,9 +34,10 @@ from sfumato.telling import Telling, silent
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
 LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
-KEPT = 1 << 24  # entries of local laws that are remembered
+KEPT = 1 << 24  # entries of what reports leave open that are remembered
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Model(Source, Framed):
     """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
@@ -55,7 +58,8 @@ class Model(Source, Framed):
     known: Fit | None = None  # the law of all columns, where it was fitted before
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
-    _kept: dict[Axes, LaplaceMarginal] = field(default_factory=dict, init=False, repr=False)
+    _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
+    _seen: dict[Axes, Floats] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -72,7 +76,7 @@ class Model(Source, Framed):
     def _binned(self) -> Domain:
         records = self.mechanism.domain
         cut = {part.name for part in self.columns if part.starts is not None}
-        attributes = (a.bins() if a.name in cut else a for a in records)  # type: ignore[attr-defined]
+        attributes = (a.bins() if isinstance(a, Numeric) and a.name in cut else a for a in records)
         return replace(records, attributes=tuple(attributes))
 
     @property
@@ -86,7 +90,7 @@ class Model(Source, Framed):
     @cached_property
     def dense(self) -> bool:
         """Whether one law of all columns is fitted."""
-        return is_dense(self.reports.shape, self.order)
+        return is_dense(self.reports.shape, self.order) and self.reports.together
 
     @cached_property
     def _local(self) -> LocalFits:
@@ -116,12 +120,12 @@ class Model(Source, Framed):
         """The shares of the cells of some axes (ascending) and their errors."""
         if self.dense:
             return self.law.marginal(axes)
-        if axes not in self._kept:
-            while self._kept and sum(m.spread.size for m in self._kept.values()) > KEPT:
-                self._kept.pop(next(iter(self._kept)))
+        found = self._kept.get(axes)
+        if found is None:
             wide = self._widened(axes)
-            self._kept[axes] = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
-        return self._kept[axes]
+            found = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
+            self._kept.put(axes, found)
+        return found
 
     def _widened(self, axes: Axes) -> Axes:
         """These axes, and for each that no report speaks of among them the smallest one beside
@@ -168,11 +172,23 @@ class Model(Source, Framed):
         """What an answer about these axes assumes beyond the reports."""
         private = tuple(axis for axis in axes if axis >= self.reports.public)
         told = self._told(private)
+        if self.contradicted:
+            return (
+                f"no interaction of more than {self.fitted_order} columns, which the reports "
+                "contradict"
+            )
         if len(private) <= told:
             return None
         if told == 1:
             return "columns that no question joined to be independent"
         return f"no interaction of more than {told} columns"
+
+    @cached_property
+    def contradicted(self) -> bool:
+        """Whether the reports spoke of more columns at once than the interactions of the law of all
+        columns join, and are not as that law lets expect: then all of its answers may be off.
+        """
+        return self.dense and misfit(self.law.fit) > CONTRADICTED
 
     @property
     def told(self) -> int:
@@ -214,9 +230,13 @@ class Model(Source, Framed):
 
     def _sight(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
-        if far_out(found.share, found.spread[:-TRIALS].T):
-            return sight(self.reports, axes, found.share)
-        return np.zeros((len(found.share), 0))
+        if axes not in self._seen:
+            while sum(each.size for each in self._seen.values()) > KEPT:
+                self._seen.pop(next(iter(self._seen)))
+            needed = far_out(found.share, found.spread[:-TRIALS].T)
+            none = np.zeros((len(found.share), 0))
+            self._seen[axes] = sight(self.reports, axes, found.share) if needed else none
+        return self._seen[axes]
 
     def _axis(self, part: Cells) -> int:
         if part.name not in self._axes:
@@ -229,7 +249,9 @@ class Model(Source, Framed):
 
     def supports(self) -> Supports:
         columns = tuple(map(self.cells, self._axes))
-        return ModelSupports(columns, self.rows, self.marginal, exact=False, tell=self.tell)
+        return ModelSupports(
+            columns, self.rows, self.marginal, False, tell=self.tell, supposed=self.supposed
+        )
 
     def __repr__(self) -> str:
         return (

@@ -8,11 +8,11 @@ reports show it, whatever the others are. Words have a cell each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,19 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
 from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
-from sfumato.model.evidence import LawEvidence
+from sfumato.model.evidence import LawEvidence, reach
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
-from sfumato.model.model import Model
+from sfumato.model.model import LOCAL_CELLS, Model
+
+T = TypeVar("T")
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
 OPEN = 0.5  # the largest error of a part
-SURE = 2.0  # standard errors above a share which it does not exceed
 DOUBT = 1.0  # of what the cells beside tell of where people lie within a cell, as its error
 WITHIN = "numbers that are independent within the cells asked about"
+REMEMBERED = 64  # ranges of one number of which what was found is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,7 @@ class NumberReports:
 
     mechanism: Ranges
     counts: Floats  # (questions, answers)
+    together: ClassVar[bool] = True
 
     @cached_property
     def asked(self) -> tuple[Attribute, ...]:
@@ -207,6 +210,8 @@ class NumberModel(Model):
     looser: ClassVar[float] = 4.0
     unheld: ClassVar[float] = 0.2
     reports: NumberReports
+    _placed: dict[Any, WithinCells] = field(default_factory=dict, init=False, repr=False)
+    _counted: dict[Any, Estimate] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -224,11 +229,18 @@ class NumberModel(Model):
         """Whether one law of all numbers is fitted: its errors are those of a law of order three,
         which costs far more than the law itself.
         """
-        cells = math.prod(self.reports.shape)
-        if not super().dense:
-            return False
-        size = Interactions.up_to(self.reports.shape, self.reports.ordered, ORDER).size
-        return cells * size**2 <= MOST_WORK
+        return super().dense and self._pays(tuple(range(len(self.columns))))
+
+    def reaches(self, axes: Axes) -> bool:
+        cells = math.prod(self.reports.shape[axis] for axis in axes)
+        return cells <= LOCAL_CELLS and self._pays(axes)
+
+    def _pays(self, axes: Axes) -> bool:
+        """Whether a law of these axes, of order three for its errors, is not too much work."""
+        shape = tuple(self.reports.shape[axis] for axis in axes)
+        ordered = tuple(self.reports.ordered[axis] for axis in axes)
+        size = Interactions.up_to(shape, ordered, ORDER).size
+        return math.prod(shape) * size**2 <= MOST_WORK
 
     @property
     def domain(self) -> Domain:
@@ -238,6 +250,11 @@ class NumberModel(Model):
         return self.columns[self._axes[name]] if name in self._axes else super().cells(name)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+        if len(cells) > 1:
+            return self._found(cells)
+        return _remembered(self._counted, cells[0].key, lambda: self._found(cells))
+
+    def _found(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
         axes = tuple(sorted(places))
         shape = tuple(self.reports.shape[axis] for axis in axes)
@@ -250,13 +267,13 @@ class NumberModel(Model):
         known = spread.shape[-1] - TRIALS - seen.shape[1]
         slanted = Slanted.of(law, parts)
         moved, bends, alone = np.split(slanted.of_table(spread), [known, known + TRIALS], axis=-1)
-        open_ = np.concatenate([bends, _no_longer(alone, self._most(cells) / 2)], axis=-1)
         doubt = [DOUBT * slanted.slant[..., None], *_together(law, parts)]
         columns = [
             moved,
             *LawOfCells(law, spread, seen.shape[1], self.rows).own(parts),
             *doubt,
-            open_,
+            bends,
+            alone,
         ]
         evidence = LawEvidence(
             slanted.of_table(law[..., None])[..., 0] * self.rows,
@@ -265,19 +282,30 @@ class NumberModel(Model):
             TRIALS,
             seen.shape[1],
         )
-        return Estimate(cells, self.rows, evidence)
+        most = self._most(cells, evidence)
+        return Estimate(cells, self.rows, replace(evidence, most=most))
 
-    def _most(self, cells: tuple[Cells, ...]) -> Floats:  # (*asked cells)
-        """The share that each asked cell may have by those of two numbers among its own: no more
-        people are in it than in any of these.
+    def _most(self, cells: tuple[Cells, ...], found: LawEvidence) -> Floats | None:
+        """The largest error of each asked cell by what is known of some of its numbers: of one by
+        the reports about it alone, of several by each two of them, of two by either one.
         """
-        most = np.ones([part.size for part in cells])
-        for pair in combinations(range(len(cells)), 2) if len(cells) > 2 else ():
-            two = self._estimate(tuple(cells[place] for place in pair))
-            rest = [place for place in range(len(cells)) if place not in pair]
-            found = (two.value + SURE * two.stderr) / self.rows
-            most = np.minimum(most, np.expand_dims(found, rest))
+        if len(cells) == 1:
+            return self._by_waves(cells[0], found.counts)
+        most = np.full(found.counts.shape, np.inf)
+        for part in combinations(range(len(cells)), min(len(cells) - 1, 2)):
+            fewer = self._estimate(tuple(cells[place] for place in part))
+            most = np.minimum(most, _by_fewer(found, fewer, part))
         return most
+
+    def _by_waves(self, part: Cells, counts: Floats) -> Floats | None:  # (cells,) -> (cells,)
+        """How far the shares of one number's cells are from these counts by the reports about it
+        alone, no share being below nobody.
+        """
+        if not isinstance(part.attribute, Numeric):
+            return None
+        shares, covariance = self.reports.alone(part)
+        mean, spread = _above_nobody(shares, np.sqrt(np.maximum(np.diag(covariance), 0.0)))
+        return np.asarray(np.hypot(spread, mean - counts / self.rows) * self.rows)
 
     def supposed(self, axes: Axes) -> str | None:
         found = super().supposed(axes)
@@ -287,6 +315,9 @@ class NumberModel(Model):
 
     def _parts(self, axis: int, part: Cells) -> WithinCells:
         """Which part of each cell's people lies in each asked cell, and how sure that is."""
+        return _remembered(self._placed, part.key, lambda: self._place(axis, part))
+
+    def _place(self, axis: int, part: Cells) -> WithinCells:
         number, starts = self.reports.asked[axis], self.reports.mechanism.starts[axis]
         if not isinstance(number, Numeric):
             return WithinCells.of_words(part)
@@ -299,6 +330,15 @@ class NumberModel(Model):
         lengths = np.diff([*firsts.tolist(), number.size]).astype(np.float64)
         known = self.marginal_of((axis,)).share
         return _spread_out(part.size, asked, cell, (shares, covariance, lengths), known)
+
+
+def _remembered(kept: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    """What is kept under a key, made if it is not; the oldest makes room."""
+    if key not in kept:
+        while len(kept) >= REMEMBERED:
+            kept.pop(next(iter(kept)))
+        kept[key] = make()
+    return kept[key]
 
 
 def _spread_out(
@@ -329,8 +369,40 @@ def _spread_out(
     return WithinCells(*found)
 
 
-def _no_longer(rows: Floats, most: Floats) -> Floats:  # (..., n), (...) -> (..., n)
-    return rows * np.minimum(most / np.maximum(_length(rows), FAINT), 1.0)[..., None]
+def _above_nobody(mean: Floats, error: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of normal laws once they are known to be above 0."""
+    from scipy.special import erfcx
+
+    scale = np.maximum(error, FAINT)
+    low = -mean / scale
+    hazard = np.sqrt(2 / np.pi) / erfcx(low / np.sqrt(2))
+    return mean + scale * hazard, scale * np.sqrt(np.maximum(1 + low * hazard - hazard**2, 0.0))
+
+
+def _by_fewer(found: LawEvidence, fewer: Estimate, part: Sequence[int]) -> Floats:
+    """The largest error of each asked cell as a part c of the s people within its ranges of fewer
+    numbers: V(c·s) = c²·V(s) + (s² + V(s))·V(c). What is open of s is open of the cell by as much
+    relative to its size; only what moves c is its own, and who those people are. Where the law sees
+    nobody, one person who is like everyone says what c is.
+    """
+    rest = tuple(axis for axis in range(found.counts.ndim) if axis not in part)
+    slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.sight]
+    alone = found.counts.sum(axis=tuple(part), keepdims=True) / found.counts.sum()
+    people = found.counts.sum(axis=rest, keepdims=True) + 1.0
+    share = (found.counts + alone) / people
+    moved = slopes - share[..., None] * slopes.sum(axis=rest, keepdims=True)
+    chance = share * (1 - share) / people
+    doubt = _doubt_of_part(share, np.hypot(_length(moved) / people, np.sqrt(chance)))
+    size, variance = (np.expand_dims(t, rest) for t in (fewer.value, fewer.stderr**2))
+    return np.asarray(np.sqrt(share**2 * variance + (size**2 + variance) * doubt))
+
+
+def _doubt_of_part(part: Floats, error: Floats) -> Floats:
+    """The variance of a part of people: by its slopes, or as far as its logarithm reaches, and no
+    more than if nothing at all were known.
+    """
+    far = reach(part, error / np.maximum(part, FAINT))
+    return np.asarray(np.minimum(np.maximum(error, far) ** 2, 1 / 3 - part + part**2))
 
 
 def _length(rows: Floats) -> Floats:  # (..., n) -> (...)

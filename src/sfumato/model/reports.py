@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.measurement import Measurement, Reconstruction
-from sfumato.observation import CellTally, Tally
+from sfumato.observation import CellTally, Observation, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
+SAID = 64  # sets of axes of which what was said is remembered
 
 
 class Reports(Protocol):
@@ -43,6 +44,10 @@ class Reports(Protocol):
     @property
     def people(self) -> float:
         """How many people reported."""
+
+    @property
+    def together(self) -> bool:
+        """Whether all axes are measured at once, so that one law of them can be fitted."""
 
     def held(self, axes: Axes) -> bool:
         """Whether single reports speak of all these private axes at once."""
@@ -77,10 +82,14 @@ class Answers:
     gamma: float
     questions: tuple[Question, ...]
     counts: Floats  # (*public cells, questions, answers)
+    together: ClassVar[bool] = True
     _kept: dict[tuple[int, Axes], Floats] = field(default_factory=dict, init=False, repr=False)
     _unbiased: dict[Axes, Floats | None] = field(default_factory=dict, init=False, repr=False)
+    _said: dict[Axes, tuple[Measurement | Reconstruction, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
-    @property
+    @cached_property
     def people(self) -> float:
         return float(self.counts.sum())
 
@@ -106,6 +115,13 @@ class Answers:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
         """
+        if axes not in self._said:  # a law, its errors and its sight ask one after the other
+            while len(self._said) >= SAID:
+                self._said.pop(next(iter(self._said)))
+            self._said[axes] = self._says(axes)
+        return self._said[axes]
+
+    def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         wanted = sum(1 << axis for axis in axes)
         beyond = any(folded and own & wanted not in (0, own) for own, _, folded in self._asked)
         whole = self._reconstructed(axes) if beyond else None
@@ -232,6 +248,11 @@ class Tallies:
     def shape(self) -> tuple[int, ...]:
         return tuple(part.size for part in self.columns)
 
+    @cached_property
+    def together(self) -> bool:
+        few = math.prod(self.shape) <= RECONSTRUCTED
+        return few or _is_plain(self.mechanism.observe(self.columns), self.columns)
+
     def held(self, axes: Axes) -> bool:
         return True
 
@@ -247,16 +268,16 @@ class Tallies:
         if all(axis < self.public for axis in axes):
             return ()
         seen = self.mechanism.observe(cells)
-        tally = np.asarray(self.count(seen.tally))
-        plain = isinstance(seen.tally, CellTally) and not seen.channel.repeats
-        if plain and _same(seen.cells, cells):
-            return (Measurement.counted(every, seen.channel.settle(tally), tally),)
-        if math.prod(part.size for part in cells) > RECONSTRUCTED:
+        plain = _is_plain(seen, cells)
+        if not plain and math.prod(part.size for part in cells) > RECONSTRUCTED:
             raise Unanswerable(
                 f"these columns have {math.prod(part.size for part in cells):,} cells, and the "
                 f"errors of at most {RECONSTRUCTED:,} are reconstructed together",
                 hint="ask about fewer columns at once, or coarser cells",
             )
+        tally = np.asarray(self.count(seen.tally))
+        if plain:
+            return (Measurement.counted(every, seen.channel.settle(tally), tally),)
         people = round(self.people)
         seen = replace(seen, channel=seen.channel.levelled)
         found = Estimate(cells, people, evidence_of(seen, tally, cells))
@@ -265,6 +286,12 @@ class Tallies:
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurement of any axes is all that the reports say of them
+
+
+def _is_plain(seen: Observation, cells: Sequence[Cells]) -> bool:
+    """Whether each report is counted once, by these very cells."""
+    once = isinstance(seen.tally, CellTally) and not seen.channel.repeats
+    return once and _same(seen.cells, cells)
 
 
 def _same(seen: Sequence[Cells], asked: Sequence[Cells]) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.contrasts import Axes, Floats
 from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
-from sfumato.errors import ParameterError, check_kind
+from sfumato.errors import ParameterError
 from sfumato.memory import check_room
 from sfumato.model.model import Model
 from sfumato.randomness import Keystream, drawing
@@ -25,6 +25,7 @@ DRAWN = 8  # bytes of a cell, and of each number that it is drawn with
 MOST_CELLS = 2000  # of a column and those it depends on
 
 
+@checked
 def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
     """Records drawn from a model's law, numbers as the bins that the model knows.
 
@@ -38,8 +39,6 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
     >>> made.rows, made.domain.names
     (5, ('smoker', 'sex'))
     """
-    check_kind("model", model, Model, "a model, as sf.fit makes")
-    check_kind("rows", rows, Integral, "a whole number")
     if rows < 1:
         raise ParameterError(f"rows={rows}; draw at least one record")
     check_room(rows, DRAWN * (len(model.columns) + 4))

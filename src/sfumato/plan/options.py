@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import zip_longest
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -42,6 +43,8 @@ class Offer:
     error: float  # of what is asked for, as a share
     people: float  # how many it takes for the wanted error
     options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
+    by_model: bool = False  # whether what is asked for is a model's answer, not the reports' own
+    modelled: tuple[bool, ...] = ()  # the same of supports, by length from 1
 
     @property
     def guarantee(self) -> Guarantee:
@@ -107,6 +110,10 @@ class Offer:
                 "mean": {name: json_number(value) for name, value in self.means.items()},
             },
             "error": json_number(self.error),
+            "answered_by": {
+                "asked": _answered(self.by_model),
+                "support": [_answered(modelled) for modelled in self.modelled],
+            },
             "people": json_number(self.people),
             "command": command or self.command(),
             "caveats": list(self.mechanism.caveats),
@@ -174,7 +181,28 @@ class Plan(Framed):
             f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        return (*lines, *self._usable(), *self._verdict())
+        return (*lines, *self._usable(), *self._verdict(), *self._modelled())
+
+    def _modelled(self) -> tuple[str, ...]:
+        """What is said where the reports alone do not answer."""
+        if not self.best.by_model:
+            return ()
+        return (
+            "the reports alone do not tell all of this: some columns are in no question together, "
+            "or too few people will get it. A model answers (sfumato fit, or --fit), which "
+            "supposes that what no question joined does not interact; what that costs is not in "
+            "its error",
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the figures rest on."""
+        own = {
+            f"{option.name}: {said}": None
+            for option in self.options
+            for said in option.mechanism.unforeseen
+        }
+        return (*ASSUMPTIONS, *own)
 
     def _usable(self) -> tuple[str, ...]:
         """What is said where even the best answer tells nothing."""
@@ -245,7 +273,7 @@ class Plan(Framed):
             (
                 option.name,
                 *(() if self._promised_alike else self._promised(option)),
-                _percent(option.error),
+                _percent(option.error) + _mark(option.by_model),
                 _people(option.people),
             )
             for option in self.options
@@ -270,10 +298,17 @@ class Plan(Framed):
 
     def errors(self) -> list[tuple[str, ...]]:
         """One row an option: standard errors of supports in percentage points by itemset length, of
-        a range count in people.
+        a range count in people; those of a model are marked.
         """
         return [
-            (o.name, *(_figures(100 * value) for value in o.supports), _figures(o.count))
+            (
+                o.name,
+                *(
+                    _figures(100 * value) + (_mark(modelled) if math.isfinite(value) else "")
+                    for value, modelled in zip_longest(o.supports, o.modelled, fillvalue=False)
+                ),
+                _figures(o.count),
+            )
             for o in self.options
         ]
 
@@ -363,8 +398,17 @@ class Plan(Framed):
             "refused": dict(self.refused),
             "words": list(self.sentences()),
             "outlook": None if self.outlook is None else self.outlook.to_dict(),
-            "assumptions": list(ASSUMPTIONS),
+            "assumptions": list(self.assumptions),
         }
+
+
+def _mark(modelled: bool) -> str:
+    """What stands behind a figure that a model's answer has."""
+    return " (model)" if modelled else ""
+
+
+def _answered(modelled: bool) -> str:
+    return "model" if modelled else "reports"
 
 
 def _decimal(gamma: Gamma) -> str:

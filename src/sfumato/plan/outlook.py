@@ -1,84 +1,113 @@
-"""Outlook: how well a questionnaire will answer, against columns, people and promises; and what
-would do where it would not.
+"""Outlook: how well people who are dealt a question each will answer, against columns, people and
+promises; and what would do where they would not.
 
-All in closed form (`mechanisms/shares`), relative to a support that is asked about: an error of
+All in closed form (`Mechanism.foretold`), relative to a support that is asked about: an error of
 0.06 at 2 % means that a support of 2 % comes out between 1.9 and 2.1 % on average.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 from sfumato.channels.contrasts import Axes
-from sfumato.domain import Domain
+from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
-from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.questions import ONE
-from sfumato.mechanisms.shares import NORMAL, Design, Workload
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.shares import NORMAL, Workload
+from sfumato.plan.questions import Demand
 from sfumato.privacy.guarantee import Guarantee
 
-USABLE = 0.5  # a mean relative error above this is no answer
+USABLE = NORMAL * 0.5  # a mean relative error above that of a standard error of half is no answer
 PROMISES = (19, 30, 50, 100, 200, 400)  # gammas tried where the one asked for is too strict
 MOST_LENGTH, SAID = 6, 4  # lengths whose errors are foreseen, and said in words
-SHOWN = 40  # sets of columns over which an error is averaged
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What to expect of a questionnaire with so many people."""
+    """What to expect of a mechanism with so many people."""
 
-    mechanism: Questionnaire
+    mechanism: Mechanism
+    demand: Demand
     people: int
-    at_support: float
     length: int = 2
     sets: tuple[Axes, ...] = ()  # of private columns that are asked about, if not all of a length
     options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
 
-    @cached_property
-    def design(self) -> Design:
-        """The questions and shares, as the closed forms take them."""
-        found: dict[Axes, float] = {}
-        for question in self.mechanism.questions:
-            share = question.weight / ONE
-            found[question.columns] = found.get(question.columns, 0.0) + share
-        shape = self.mechanism.domain.private.shape
-        return Design(shape, float(self.mechanism.gamma), tuple(found), tuple(found.values()))
+    @property
+    def at_support(self) -> float:
+        """The support whose error is foreseen."""
+        return self.demand.at_support
+
+    @property
+    def private(self) -> Domain:
+        """The columns that are asked about, as the mechanism sees them."""
+        return self.mechanism.domain.private
+
+    @property
+    def _asked(self) -> int:
+        """The length asked about, or that of all columns where these are fewer."""
+        return min(self.length, len(self.demand.columns))
+
+    @property
+    def _gamma(self) -> float:
+        return float(self.mechanism.guarantee.gamma)
 
     def error(self, length: int | None = None) -> float:
-        """The mean relative error of supports of this length; of more columns than any question
-        holds it is a model's, which supposes their interaction away.
+        """The mean relative error of supports of this length; of columns that no question holds
+        together it is a model's, which supposes their interaction away.
         """
-        return _mean_error(self.design, self._asked(length), self.people, self.at_support)
+        asked = length or self._asked
+        if asked not in self._found:
+            self._found[asked] = self._relative(self._spread(asked, even=False))
+        return self._found[asked]
 
-    def _asked(self, length: int | None = None) -> Sequence[Axes]:
-        """The sets of columns over which errors are averaged."""
-        own = self.sets and length in (None, len(self.sets[0]))
-        return self.sets if own else _some_sets(len(self.design.shape), length or self.length)
+    @cached_property
+    def _found(self) -> dict[int, float]:
+        return {}
+
+    def _spread(self, length: int, *, even: bool) -> float:
+        """√N times the standard error of a support, of the sets asked about or any of a length."""
+        sets = self.sets if self.sets and len(self.sets[0]) == length else None
+        return self.demand.support_spread(self.mechanism, length, sets, even=even)
+
+    def _relative(self, spread: float) -> float:
+        return NORMAL * spread / math.sqrt(self.people) / self.at_support
 
     @cached_property
     def errors(self) -> dict[int, float]:
         """The error of each length up to six that questions tell of."""
-        joined = self.design.order > 1  # else what joins columns is told of those named alone
-        most = MOST_LENGTH if joined else max((1, *map(len, self.sets)))
-        lengths = range(1, min(len(self.design.shape), most) + 1)
-        found = {length: self.error(length) for length in lengths}
+        found = {length: self.error(length) for length in self._lengths}
         return {length: error for length, error in found.items() if math.isfinite(error)}
+
+    @property
+    def _lengths(self) -> range:
+        return range(1, min(len(self.demand.columns), MOST_LENGTH) + 1)
+
+    def unaided(self, length: int) -> bool:
+        """Whether the reports tell supports of this length by themselves, without a model."""
+        sets = self.sets if self.sets and len(self.sets[0]) == length else None
+        return self.demand.unaided(self.mechanism, length, self.people, sets)
+
+    @cached_property
+    def even(self) -> float:
+        """The error at the length asked about, were all cells equally likely."""
+        return self._relative(self._spread(self._asked, even=True))
 
     @cached_property
     def least(self) -> float:
-        """The error below which no unbiased report under this guarantee can come, at a truth in
-        which all cells are equally likely.
+        """The error below which no unbiased report under this guarantee can come, were all cells
+        equally likely.
         """
-        shape, gamma = self.design.shape, self.design.gamma
-        sets = self._asked()
+        shape, gamma = self.private.shape, self._gamma
+        sets = self.sets or self.demand.sets_of(self._asked)
         workload = Workload.marginals(shape, sets)
-        variance = workload.least(gamma) / len(sets) / self.people
-        return NORMAL * math.sqrt(variance) / self.at_support
+        seen = [(1 - 1 / size) / size for size in (math.prod(shape[a] for a in s) for s in sets)]
+        variance = workload.least(gamma) / len(sets) - sum(seen) / len(sets)
+        return self._relative(math.sqrt(max(0.0, variance)))
 
     def by_people(self) -> list[tuple[int, float]]:
         """The error with fewer and with more people."""
@@ -86,31 +115,32 @@ class Outlook:
         counts = [max(1, round(self.people * factor)) for factor in (0.1, 0.3, 1, 3, 10)]
         return [(count, error * math.sqrt(self.people / count)) for count in counts]
 
+    @cached_property
     def by_columns(self) -> list[tuple[int, float]]:
         """The error with only the first so many private columns."""
         if "+" in self.options.get("questions", ""):  # named columns are those that are needed
             return []
-        private = self.mechanism.domain.private
         target = self.options.get("target")
-        columns = sorted(private, key=lambda attribute: attribute.name != target)
+        columns = sorted(self.private, key=lambda attribute: attribute.name != target)
         found = []
-        for number in _steps(len(private)):
+        for number in _steps(len(columns)):
             part = self._like(Domain(tuple(columns[:number])), self.mechanism.guarantee)
             if part is not None and math.isfinite(part.error()):
                 found.append((number, part.error()))
         return found
 
     def _like(self, domain: Domain, guarantee: Guarantee) -> Outlook | None:
+        """What to expect of the same mechanism with other columns, or under another promise."""
         try:
-            mechanism = Questionnaire.promising(guarantee, domain, **self.options)
+            mechanism = type(self.mechanism).promising(guarantee, domain, **self.options)
         except SfumatoError:
             return None
-        sets = self._sets_among(domain)
-        return Outlook(mechanism, self.people, self.at_support, self.length, sets, self.options)
+        demand = replace(self.demand, domain=domain)
+        return replace(self, mechanism=mechanism, demand=demand, sets=self._sets_among(domain))
 
     def _sets_among(self, domain: Domain) -> tuple[Axes, ...]:
         """The sets asked about, as places among other private columns."""
-        old, new = self.mechanism.domain.private.names, domain.private
+        old, new = self.private.names, domain.private
         named = [[old[axis] for axis in axes] for axes in self.sets]
         held = [names for names in named if all(name in new.names for name in names)]
         return tuple(tuple(sorted(new.index(name) for name in names)) for names in held)
@@ -123,29 +153,35 @@ class Outlook:
     def remedies(self) -> list[str]:
         """What would make answers usable, each with its figure."""
         found = []
-        columns = [number for number, error in self.by_columns() if error <= USABLE]
+        asked = len(self.private)
+        columns = [n for n, error in self.by_columns if error <= USABLE and n < asked]
         if columns:
-            found.append(f"ask {max(columns)} columns instead of {len(self.design.shape)}")
+            found.append(f"ask {max(columns)} columns instead of {asked}")
         halved = self._halved()
         if halved is not None:
             found.append(f"halve the values of each column ({100 * halved:.0f} % then)")
         needed = self.people * (self.error() / USABLE) ** 2
-        found.append(f"ask {_rounded(needed):,} people")
+        if needed > self.people:
+            found.append(f"ask {_rounded(needed):,} people")
         gamma = self._promise()
         if gamma is not None:
-            found.append(f"promise gamma {gamma} instead of {self.design.gamma:g}")
+            found.append(f"promise gamma {gamma} instead of {self._gamma:g}")
         return found
 
     def _halved(self) -> float | None:
         """The error with half as many values a column."""
-        shape = tuple(max(2, math.ceil(size / 2)) for size in self.design.shape)
-        design = Design(shape, self.design.gamma, self.design.sets, self.design.shares)
-        error = _mean_error(design, self._asked(), self.people, self.at_support)
+        halves = [
+            Category(a.name, tuple(map(str, range(max(2, math.ceil(a.size / 2))))))
+            for a in self.private
+        ]
+        coarse = self._like(Domain(tuple(halves)), self.mechanism.guarantee)
+        error = math.inf if coarse is None else coarse.error()
         return error if error < 0.9 * self.error() else None
 
     def _promise(self) -> int | None:
+        """The strictest promise under which answers are usable, where this one is too strict."""
         for gamma in PROMISES:
-            if gamma > self.design.gamma:
+            if gamma > self._gamma:
                 weaker = self._like(self.mechanism.domain, Guarantee(gamma))
                 if weaker is not None and weaker.usable:
                     return gamma
@@ -153,55 +189,62 @@ class Outlook:
 
     def sentences(self) -> list[str]:
         """The outlook in plain words."""
-        held = self.mechanism.largest
-        told = {n: error for n, error in self.errors.items() if n <= min(held, SAID)}
-        errors = ", ".join(f"{100 * error:.1f}" for error in told.values())
-        lengths = f"lengths {min(told)} to {max(told)}" if len(told) > 1 else f"length {min(told)}"
-        lines = [
-            f"mean relative error of an unbiased support of {100 * self.at_support:g} % at "
-            f"{lengths}: {errors} %; no unbiased report under this guarantee comes below "
-            f"{100 * self.least:.1f} % at length {self.length}",
-        ]
-        if held == 1:
-            lines.append("nothing is told of columns together: no question joins any")
-        elif held < len(self.design.shape):
+        told = {n: error for n, error in self.errors.items() if n <= SAID and self.unaided(n)}
+        lines = [self._said(told)] if told else []
+        if self._asked in told:
             lines.append(
-                f"of more than {held} columns at once a model answers (sfumato fit): it supposes "
-                "that what no question joined does not interact, and errors beyond are its"
+                f"were all values equally likely it would be {100 * self.even:.1f} % at length "
+                f"{self._asked}; no unbiased report under this guarantee comes below "
+                f"{100 * self.least:.1f} % then"
             )
-        if len(self.by_columns()) > 1:
-            shown = ", ".join(f"{n}: {100 * error:.1f} %" for n, error in self.by_columns())
+        lines += self._beyond(told)
+        if len(self.by_columns) > 1:
+            shown = ", ".join(f"{n}: {100 * error:.1f} %" for n, error in self.by_columns)
             lines.append(f"by the number of columns asked, {shown}")
         people = ", ".join(f"{n:,}: {100 * error:.1f} %" for n, error in self.by_people())
         lines.append(f"by the number of people, {people}")
         return lines
+
+    def _said(self, told: Mapping[int, float]) -> str:
+        errors = ", ".join(f"{100 * error:.1f}" for error in told.values())
+        lengths = f"lengths {min(told)} to {max(told)}" if len(told) > 1 else f"length {min(told)}"
+        return (
+            f"mean relative error of an unbiased support of {100 * self.at_support:g} % at "
+            f"{lengths}: {errors} %"
+        )
+
+    def _beyond(self, told: Mapping[int, float]) -> list[str]:
+        """What is said of columns that no question holds together."""
+        if max(map(len, self.mechanism.together or ((),))) == 1:
+            return ["nothing is told of columns together: no question joins any"]
+        most = max(told, default=0)
+        if most == min(len(self.private), SAID):
+            return []
+        return [
+            f"of more than {most} columns at once a model answers (sfumato fit): it supposes that "
+            "what no question joined does not interact, and errors beyond are its"
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The outlook as JSON data; errors are relative, as shares."""
         return {
             "at_support": self.at_support,
             "relative_error": [
-                {"length": length, "relative_error": error} for length, error in self.errors.items()
+                {
+                    "length": length,
+                    "relative_error": error,
+                    "answered_by": "reports" if self.unaided(length) else "model",
+                }
+                for length, error in self.errors.items()
             ],
+            "even_relative_error": self.even,
             "least_relative_error": self.least,
-            "by_columns": [{"columns": n, "relative_error": e} for n, e in self.by_columns()],
+            "by_columns": [{"columns": n, "relative_error": e} for n, e in self.by_columns],
             "by_people": [{"people": n, "relative_error": e} for n, e in self.by_people()],
             "usable": self.usable,
             "remedies": [] if self.usable else self.remedies(),
-            "questions": self.mechanism.described()["questions"],
+            **self.mechanism.described(),
         }
-
-
-def _mean_error(design: Design, sets: Sequence[Axes], people: int, support: float) -> float:
-    """The mean relative error over some sets of columns."""
-    errors = [design.error(axes, people, support) for axes in sets]
-    return sum(errors) / len(errors)
-
-
-def _some_sets(columns: int, length: int) -> Sequence[Axes]:
-    """Some sets of columns of a length, evenly spread over all."""
-    every = list(combinations(range(columns), min(length, columns)))
-    return every[:: max(1, len(every) // SHOWN)]
 
 
 def _steps(columns: int) -> list[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.domain import Domain, Items, Numeric
 from sfumato.errors import (
     EstimationError,
@@ -17,12 +18,10 @@ from sfumato.errors import (
     PrivacyError,
     SfumatoError,
     Unanswerable,
-    check_kind,
     listing,
     near_miss,
 )
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.plan.options import USELESS, Aside, Offer, Plan
 from sfumato.plan.outlook import Outlook
@@ -44,6 +43,7 @@ STEPS = 12  # of the search for the least epsilon, at most
 Make = Callable[[Guarantee], Mechanism]
 
 
+@checked
 def plan_release(
     domain: Domain,
     rows: int,
@@ -127,14 +127,14 @@ def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | Non
 
 
 def _outlook(best: Offer, asking: _Asking) -> Outlook | None:
-    """What to expect of the best option, where it is a questionnaire."""
-    if not isinstance(best.mechanism, Questionnaire):
+    """What to expect of the best option, where people are dealt what they are asked about and
+    supports are what is wanted.
+    """
+    if best.mechanism.together is None or asking.purpose in OF_NUMBERS:
         return None
     sets = asking.questions.sets(asking.purpose)
     length = asking.length if asking.purpose in ("itemsets", "pairs", "classes") else 1
-    return Outlook(
-        best.mechanism, best.rows, asking.questions.at_support, length, sets, best.options
-    )
+    return Outlook(best.mechanism, asking.questions, best.rows, length, sets, best.options)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class _Asking:
         if self._together > 1 and mechanism.joins_by_model:
             raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
         if self.purpose == "itemsets":
-            return questions.itemset_spread(mechanism, self.length) / questions.at_support
+            return questions.support_spread(mechanism, self.length) / questions.at_support
         if self.purpose == "pairs":
             return questions.pair_spread(mechanism) / questions.at_support
         ways = {
@@ -319,7 +319,14 @@ class _Asking:
             error=spread / root,
             people=float(math.ceil((spread / wanted) ** 2)),
             options=options or {},
+            by_model=not self.unaided(mechanism, rows),
+            modelled=tuple(not questions.unaided(mechanism, each, rows) for each in lengths),
         )
+
+    def unaided(self, mechanism: Mechanism, rows: int) -> bool:
+        """Whether the reports tell what is asked for by themselves, without a model."""
+        sets = self.questions.sets(self.purpose) or None
+        return self.questions.unaided(mechanism, self._together, rows, sets)
 
 
 def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
@@ -443,9 +450,6 @@ def _check(
     purpose: str,
     rho1: float,
 ) -> None:
-    check_kind("domain", domain, Domain, "an sf.Domain")
-    if guarantee is not None:
-        check_kind("guarantee", guarantee, Guarantee, "an sf.Guarantee, such as sf.Guarantee(19)")
     check_count("rows", rows, least=1)
     check_strictly_between("at_support", at_support)
     check_strictly_between("rho1", rho1)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from sfumato.plan.prediction import (
 )
 
 SAMPLED = 16  # itemsets of each length that stand for all
+NAMED = 48  # the same of sets of columns that are named, or those of a class
 BESIDE_PAIRS = 0.1  # the share of single columns beside named pairs, so that each is asked
 FINE_CELLS = 64  # cells of a number whose mean is predicted
 
@@ -39,10 +40,7 @@ ASSUMPTIONS = (
     "errors are standard errors of the perturbation, with the people held fixed",
     "the items of an itemset are taken as independent and equally frequent",
     "a range is taken to hold half of the people, and a number to be spread evenly over its range",
-    "columns together are foretold for a questionnaire as if their cells were equally likely: a "
-    "rarer itemset comes out up to a third better, a more common one worse",
-    "a table of more cells than a question has answers is asked in parts: unbiased errors there "
-    "may be up to two or three times those foretold (a model's came out smaller)",
+    "the other values of its columns, and those of the columns beside, are taken as equally likely",
     "records are independent: what one person reports says nothing about another",
 )
 
@@ -95,36 +93,21 @@ class Demand:
             )
             return
         choices = math.comb(len(self.columns), length)
-        every = max(1, choices // SAMPLED)
-        sets = list(islice(combinations(self.columns, length), 0, None, every))
-        for turn in range(len(sets) * -(-SAMPLED // len(sets))):
-            chosen, rest, items = sets[turn % len(sets)], turn, list[Item]()
-            for column in chosen:  # as the digits of a number, through all combinations of values
-                rest, place = divmod(rest, value_count(column))
-                items.append(Item(column.name, place))
-            yield tuple(items)
-
-    def itemset_spread(self, mechanism: Mechanism, length: int) -> float:
-        """√N times the standard error of the support of an itemset of this length, infinite where
-        none can be had.
-        """
-        return self.itemset_figures(mechanism, length)[0]
+        ranks = range(0, choices, max(1, choices // SAMPLED))
+        yield from _items([_chosen(self.columns, length, rank) for rank in ranks], SAMPLED)
 
     def itemset_figures(self, mechanism: Mechanism, length: int) -> tuple[float, float]:
         """The spread of itemsets of this length, and the worst condition number among their
         reconstructions.
         """
-        shares = [self.at_support ** (1 / length)] * length
-        itemsets = self.itemsets(length)
-        try:
-            variances = [itemset_variance(mechanism, items, shares) for items in itemsets]
-        except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
+        spread = self.support_spread(mechanism, length)
+        if not math.isfinite(spread):
             return math.inf, math.inf
         try:
-            conditions = [itemset_condition(mechanism, items) for items in itemsets]
+            conditions = [itemset_condition(mechanism, each) for each in self.itemsets(length)]
         except SfumatoError:  # nothing is inverted: a model's answer
-            return _root_mean(variances), math.inf
-        return _root_mean(variances), max(conditions)
+            return spread, math.inf
+        return spread, max(conditions)
 
     def suited(self, purpose: str, length: int | None) -> dict[str, dict[str, str]]:
         """The options, by mechanism, that suit what is asked: so far a questionnaire's."""
@@ -158,7 +141,8 @@ class Demand:
         private = self.domain.private
         if purpose == "classes":
             axis = private.index(self.class_column.name)
-            others = (place for place in range(len(private)) if place != axis)
+            told = (a for a in self.columns if not isinstance(a, Items))
+            others = (place for a in told if (place := private.index(a.name)) != axis)
             return tuple((min(axis, other), max(axis, other)) for other in others)
         if purpose != "pairs":
             return ()
@@ -180,36 +164,77 @@ class Demand:
 
     def pair_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error of a support within the named pairs of columns."""
-        shares = [math.sqrt(self.at_support)] * 2
-        variances = []
-        for turn, axes in enumerate(self.sets("pairs")):
-            columns = [self.domain.private.attributes[axis] for axis in axes]
-            items = [Item(a.name, turn % value_count(a)) for a in columns]
-            try:
-                variances.append(itemset_variance(mechanism, items, shares))
-            except SfumatoError:
-                return math.inf
+        return self.support_spread(mechanism, 2, self.sets("pairs"))
+
+    def support_spread(
+        self,
+        mechanism: Mechanism,
+        length: int,
+        sets: Sequence[tuple[int, ...]] | None = None,
+        *,
+        even: bool = False,
+    ) -> float:
+        """√N times the standard error of a support of this length, within some sets of private
+        columns or any; at the support asked about, or with all values equally likely. Where a
+        model answers some of them, it is that of its answers.
+        """
+        every = self.itemsets(length) if sets is None else self._within(sets)
+        itemsets = [items for items in every if not _told(mechanism, items)] or every
+        each = [self.at_support ** (1 / length)] * length
+        try:
+            variances = [
+                itemset_variance(mechanism, items, self._evenly(items) if even else each)
+                for items in itemsets
+            ]
+        except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
+            return math.inf
         return _root_mean(variances)
+
+    def _within(self, sets: Sequence[tuple[int, ...]]) -> list[tuple[Item, ...]]:
+        """Some itemsets of these sets of private columns."""
+        columns = self.domain.private.attributes
+        return list(_items([[columns[axis] for axis in axes] for axes in sets], NAMED))
+
+    def _evenly(self, items: Sequence[Item]) -> list[float]:
+        return [1 / value_count(self.domain[item.attribute]) for item in items]
+
+    def sets_of(self, length: int) -> list[tuple[int, ...]]:
+        """The sets of private columns whose itemsets of a length stand for all."""
+        private = self.domain.private
+        sets = (tuple(private.index(i.attribute) for i in each) for each in self.itemsets(length))
+        return list(dict.fromkeys(sets))
+
+    def unaided(
+        self,
+        mechanism: Mechanism,
+        length: int,
+        people: float,
+        sets: Sequence[tuple[int, ...]] | None = None,
+    ) -> bool:
+        """Whether reports of so many people tell all sets of columns of a length, or these, without
+        a model.
+        """
+        if mechanism.together is None:
+            return True
+        names = self.domain.private.names
+        every = combinations([names.index(a.name) for a in self.columns], length)
+        return all(
+            mechanism.tells([names[axis] for axis in axes], people)
+            for axes in (every if sets is None else sets)
+        )
 
     def class_spread(self, mechanism: Mechanism) -> float:
         """√N times the standard error, relative to its share, of a cell of the tables target ×
         column that classifiers read.
         """
-        target = self.class_column
-        others = [a for a in self.columns if a is not target and not isinstance(a, Items)]
         variances = []
-        for turn, column in enumerate(others):
-            sizes = value_count(column), value_count(target)
-            items = tuple(
-                Item(a.name, turn % size) for a, size in zip((column, target), sizes, strict=True)
-            )
-            shares = [1 / size for size in sizes]
+        for items in self._within(self.sets("classes")):
+            shares = self._evenly(items)
             try:
-                variances.append(
-                    itemset_variance(mechanism, items, shares) / math.prod(shares) ** 2
-                )
+                variance = itemset_variance(mechanism, items, shares)
             except SfumatoError:
                 return math.inf
+            variances.append(variance / math.prod(shares) ** 2)
         return _root_mean(variances)
 
     @cached_property
@@ -328,6 +353,39 @@ class Demand:
         if binned:
             names = listing([f"'{name}'" for name in binned])
             raise Unanswerable(f"perturbs {names} in bins, of which nothing tells {wanted}")
+
+
+def _items(sets: Sequence[Sequence[Attribute]], number: int) -> Iterator[tuple[Item, ...]]:
+    """So many itemsets of these sets of columns, or a few more: of each set as many, evenly spread
+    over all combinations of their values.
+    """
+    rounds = -(-number // len(sets))
+    for turn in range(rounds):
+        for first, columns in enumerate(sets):
+            sizes = [value_count(column) for column in columns]
+            cells = math.prod(sizes)
+            places = np.unravel_index((turn * cells // rounds + first) % cells, sizes)
+            yield tuple(Item(a.name, int(p)) for a, p in zip(columns, places, strict=True))
+
+
+def _chosen(columns: Sequence[Attribute], length: int, rank: int) -> list[Attribute]:
+    """The set of columns that has this rank among all of a length, in the order of
+    `combinations`.
+    """
+    found: list[Attribute] = []
+    for place, column in enumerate(columns):
+        wanted = length - len(found)
+        first = math.comb(len(columns) - place - 1, wanted - 1) if wanted else 0
+        if rank < first:
+            found.append(column)
+        else:
+            rank -= first
+    return found
+
+
+def _told(mechanism: Mechanism, items: Sequence[Item]) -> bool:
+    """Whether reports of enough people would tell these items together without a model."""
+    return mechanism.tells([item.attribute for item in items], math.inf)
 
 
 def has_mean(mechanism: Mechanism, column: Numeric) -> bool:

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.privacy.probability import check_breach, check_number
 
@@ -15,6 +16,7 @@ Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
 
 
+@checked
 @dataclass(frozen=True, order=True)
 class Guarantee:
     """No report is more than gamma times as likely under one truth as under another

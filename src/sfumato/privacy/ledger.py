@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from sfumato.arguments import checked
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.privacy.account import ROUNDING, Account, Entry, check_affordable, left_of
 from sfumato.privacy.guarantee import Guarantee
@@ -37,6 +38,7 @@ from sfumato.privacy.ledger_file import (
 __all__ = ["Account", "Book", "Entry", "Ledger", "pseudonym"]
 
 
+@checked
 class Ledger:
     """A ledger in an SQLite file, made once by `Ledger.create` and opened by its path ever after.
 

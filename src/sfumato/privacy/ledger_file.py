@@ -58,15 +58,17 @@ COLUMNS = "key, release, epsilon, attributes, at, report, state"
 def create_file(path: str | Path, account: Account) -> Path:
     """A new ledger file that holds this account, for its owner's eyes alone; where it now is."""
     place = Path(os.path.realpath(path))
-    # A log that a deleted ledger left behind would be played into the new one.
-    for left in (place.with_name(place.name + end) for end in ("-wal", "-journal")):
-        if left.exists():
-            raise _taken(left)
     try:
+        # A log that a deleted ledger left behind would be played into the new one.
+        for left in (place.with_name(place.name + end) for end in ("-wal", "-journal")):
+            if left.exists():
+                raise _taken(left)
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         raise _taken(place) from None
     except OSError as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"the ledger cannot be kept in {place.parent}: {error.strerror}") from error
     try:
         _write(place, account)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 
 import numpy as np
@@ -61,6 +62,13 @@ def check_count(name: str, value: int, least: int) -> None:
         raise ParameterError(
             f"{name}={value} is too small; use {name} >= {least}", parameter=name, found=value
         )
+
+
+def check_places(name: str, places: Iterable[int], size: int) -> None:
+    """Raise unless each is a place of one of `size` things, counted from 0."""
+    for place in places:
+        if not -size <= place < size:
+            raise ParameterError(f"{name}={place} names none of {size} places, counted from 0")
 
 
 def probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:

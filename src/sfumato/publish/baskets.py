@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError
@@ -78,7 +79,7 @@ def framed(data: Any) -> Any:
     for place, basket in enumerate(data, 1):
         if isinstance(basket, str) or not isinstance(basket, Iterable):
             raise DataError(
-                f"basket {place} is {basket!r}, not a list of items",
+                f"basket {place} is {shown(basket)}, not a list of items",
                 hint='give lists, as in [["tea", "milk"], ["tea"]]',
             )
         lists.append(sorted({str(item) for item in basket}))
@@ -121,7 +122,7 @@ def patterns_of(patterns: Any, names: Sequence[str]) -> tuple[Restriction, ...]:
         return read_restrictions(_lines(patterns), names)
     if not isinstance(patterns, Iterable):
         raise ParameterError(
-            f"patterns={patterns!r} names no pattern",
+            f"patterns={shown(patterns)} names no pattern",
             hint='give a file, or a list such as ["39 48"]',
         )
     found = list(patterns)
@@ -131,7 +132,7 @@ def patterns_of(patterns: Any, names: Sequence[str]) -> tuple[Restriction, ...]:
 
 
 def _lines(patterns: str | Path) -> list[str]:
-    if isinstance(patterns, str) and not Path(patterns).is_file() and _is_text(patterns):
+    if isinstance(patterns, str) and _is_text(patterns) and not _is_file(patterns):
         return patterns.splitlines()
     try:
         return Path(patterns).read_text(encoding="utf-8").splitlines()
@@ -141,6 +142,13 @@ def _lines(patterns: str | Path) -> list[str]:
         raise FileError(
             f"cannot read '{patterns}': {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
         ) from None
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # too long for a name
+        return False
 
 
 def _is_text(patterns: str) -> bool:
@@ -155,5 +163,6 @@ def _written(pattern: Any) -> str | list[str]:
         words = [str(item) for item in pattern]
         return " ".join(words) if set(words) & set(ARROWS) else words
     raise ParameterError(
-        f"{pattern!r} is no pattern", hint='write "39 48" for an itemset, "39 -> 48" for a rule'
+        f"{shown(pattern)} is no pattern",
+        hint='write "39 48" for an itemset, "39 -> 48" for a rule',
     )

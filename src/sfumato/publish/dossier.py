@@ -88,7 +88,10 @@ class Dossier:
     def all_sections(self) -> tuple[Section, ...]:
         """What was done first, then the result, then what remains."""
         done = [
-            Lines(("setting", "value"), tuple((n, _worded(v)) for n, v in self.settings.items()))
+            Lines(
+                ("setting", "value"),
+                tuple((n.replace("_", "-"), _worded(v)) for n, v in self.settings.items()),
+            )
         ]
         if self.files:
             lines = tuple(
@@ -488,7 +491,7 @@ def _worded(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) and value < 1e15 else str(value)
 
 
 def _plain(value: Any) -> Any:

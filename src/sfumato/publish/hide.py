@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
-from sfumato.errors import DataError, ParameterError, SfumatoError, spelt
+from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
@@ -251,7 +252,7 @@ class _Hiding:
             )
 
 
-@spelt
+@checked
 def hide(
     baskets: Any,
     patterns: Any,

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError, spelt
+from sfumato.arguments import checked
+from sfumato.errors import ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
@@ -166,7 +167,7 @@ class Identification(Framed):
         }
 
 
-@spelt
+@checked
 def identify(
     data: Any,
     *,

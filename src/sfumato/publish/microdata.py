@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.publish.records import read_records
 from sfumato.table import Reader
@@ -23,6 +24,7 @@ __all__ = ["Binning", "Coded", "Microdata", "decoded", "microdata_of", "pattern_
 _LARGEST_KEY = 1 << 62
 
 
+@checked
 @dataclass(frozen=True)
 class Binning:
     """How a numeric column is cut into classes: `width` or `frequency` into `count` bins, or at
@@ -56,6 +58,7 @@ class Binning:
         method, colon, count = text.partition(":")
         try:
             if colon:
+                # A method that is none is refused where the binning is made.
                 return cls(method.strip(), int(count))  # type: ignore[arg-type]
             return cls("cuts", cuts=tuple(float(part) for part in text.split(",")))
         except ValueError as error:
@@ -67,6 +70,9 @@ class Binning:
 
     def edges(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inner edges of the bins; each belongs to the bin above it."""
+        numbers = np.asarray(numbers)
+        if not numbers.size:
+            raise DataError("there are no numbers to cut into bins")
         if self.method == "cuts":
             return np.asarray(self.cuts)
         if self.method == "width":
@@ -114,6 +120,7 @@ class Coded:
         return np.bincount(self.codes, minlength=self.size)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Microdata:
     """True records split into keys (what an intruder may know of a person) and confidential

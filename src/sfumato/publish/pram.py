@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError, spelt
+from sfumato.arguments import checked
+from sfumato.errors import ParameterError
 from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -190,7 +191,7 @@ class PramRelease(Framed):
         write_records(self.table, path, force=force)
 
 
-@spelt
+@checked
 def pram(
     data: Any,
     columns: str | Sequence[str],

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import DataError, FileError, ParameterError
-from sfumato.files import write_whole
+from sfumato.errors import DataError, ParameterError
+from sfumato.files import write_whole, written
 from sfumato.table import Table, reader_of
 from sfumato.table.readers import STANDARD_STREAM, RecordReader, kind_of
 from sfumato.table.table import plain_array
@@ -113,17 +113,8 @@ def write_json(content: dict[str, Any], target: str | Path, *, force: bool = Fal
 
 
 def _write(path: Path, content: bytes, force: bool) -> None:
-    try:
+    with written(path):
         write_whole(path, content, force=force)
-    except FileExistsError:
-        raise FileError(f"'{path}' exists already", hint="use --force to overwrite it") from None
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(
-            f"cannot write '{path}': {(error.strerror or str(error)).lower()}",
-            hint="nothing was changed",
-        ) from None
 
 
 def _parquet(table: pa.Table) -> bytes:

@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.errors import DataError, FileError, ParameterError, near_miss
 from sfumato.privacy.probability import check_number
@@ -98,6 +99,7 @@ class Restriction:
         return f"{left} -> {right}" if right else left
 
 
+@checked
 def read_restrictions(
     lines: Iterable[str | Sequence[str]], names: Sequence[str]
 ) -> tuple[Restriction, ...]:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import DataError, ParameterError, spelt
+from sfumato.arguments import checked
+from sfumato.errors import DataError, ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
 from sfumato.publish.blanking import blanked
@@ -124,7 +125,7 @@ class SuppressRelease(Framed):
         write_records(self.table, path, force=force)
 
 
-@spelt
+@checked
 def suppress(
     data: Any,
     k: int = 3,

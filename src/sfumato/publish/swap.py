@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.errors import ParameterError, PrivacyError, listing, spelt
+from sfumato.arguments import checked
+from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
@@ -225,7 +226,7 @@ class _Settings:
         return PosteriorCap.of(self.limit, views, holders, fewest)
 
 
-@spelt
+@checked
 def swap(
     data: Any,
     proportion: float,
@@ -245,11 +246,12 @@ def swap(
     rng: Keystream | None = None,
     progress: Telling = silent,
 ) -> SwapRelease:
-    """A copy of the records in which a proportion of U and one record of each group of V have
-    another confidential value.
+    """A copy of the records in which a proportion of those that are unique by their keys, and one
+    record of each group that shares keys and value, have another confidential value.
 
-    `data` is a file, an Arrow table, a data frame or Microdata. Li and Sarkar (2004): the change in
-    p(y | x) is made small; `optimal` makes it as small as can be and proves it, with these kept:
+    `data` is a file, an Arrow table, a data frame or Microdata. Li and Sarkar (2004), whose U
+    are the unique records and V the groups: the change in p(y | x) is made small; `optimal` makes
+    it as small as can be and proves it, with these kept:
 
     * The totals of the confidential column stay, or move by at most `drift` records, each counted
       once (None: as little as must be).

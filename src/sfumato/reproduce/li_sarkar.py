@@ -205,6 +205,7 @@ def census(
         release = swap(
             microdata,
             0.5,
+            # The keys of METHODS are its names.
             method=method,  # type: ignore[arg-type]
             folds=folds,
             rng=seeded(seed + 1),

@@ -21,6 +21,7 @@ class AskedPeople(Reader):
     every: Reader
     turn: Turn
 
+    # A field of Reader, here that of the reader inside.
     @property
     def where(self) -> str:  # type: ignore[override]
         return self.every.where

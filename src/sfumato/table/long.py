@@ -91,6 +91,7 @@ class LongReader(Reader):
             )
         return cls(inner, *found)
 
+    # A field of Reader, here that of the reader inside.
     @property
     def where(self) -> str:  # type: ignore[override]
         return self.inner.where

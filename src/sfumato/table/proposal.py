@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError, listing
@@ -53,6 +54,7 @@ class Proposal:
     told: tuple[str, ...] = ()  # what every release by it tells of single people
 
 
+@checked
 def propose_schema(data: Any) -> Domain:
     """A domain that the records of a file or data frame fit; its bounds and values come from the
     data, so look it over.
@@ -316,7 +318,7 @@ class Summary:
             return None
         found = ", ".join(f"'{word}'" for word in sorted(self.unsaid))
         return (
-            f"column '{self.name}' has {sum(self.unsaid.values())} fields of {found}, read as "
+            f"column '{self.name}' has {_fields(sum(self.unsaid.values()))} of {found}, read as "
             "missing"
         )
 
@@ -365,7 +367,7 @@ class Summary:
         middle = numbers[len(numbers) // 2]
         missing = int(middle) if isinstance(low, int) and step is None else float(middle)
         note = (
-            f"{self.nulls} empty fields of column '{self.name}' are read as {missing:g}, its "
+            f"column '{self.name}' has {_fields(self.nulls, 'missing ')}, read as {missing:g}, its "
             "median; see `missing`"
         )
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
@@ -383,6 +385,10 @@ class Summary:
         low = low if low <= self.low else round(low - step, self.decimals)
         high = high if high >= self.high else round(high + step, self.decimals)
         return low, high, round(step, self.decimals)
+
+
+def _fields(count: int, kind: str = "") -> str:
+    return f"{count} {kind}{'field' if count == 1 else 'fields'}"
 
 
 def _is_strange(kind: pa.DataType) -> bool:

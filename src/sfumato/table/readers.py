@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -482,7 +482,7 @@ class TextReader(Reader):
                 self._raw = raw
                 zipped = raw.read(2) == GZIP_MARK
                 raw.seek(0)
-                yield Unzipped(raw, self.where) if zipped else raw  # type: ignore[misc]
+                yield cast(BinaryIO, Unzipped(raw, self.where)) if zipped else raw
 
     @contextmanager
     def _opened_by_arrow(self) -> Iterator[Any]:

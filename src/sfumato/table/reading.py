@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from sfumato.arguments import checked
 from sfumato.domain import Domain
-from sfumato.errors import FileError, ParameterError, check_kind
+from sfumato.errors import FileError, ParameterError
 from sfumato.table.opening import reader_of
 from sfumato.table.proposal import propose
 from sfumato.table.readers import Reader
 from sfumato.table.table import Table
 
 
+@checked
 def read(source: Any, schema: Domain | None = None) -> Table:
     """The table in a file (CSV, Parquet, FIMI) or a data frame; one that Sfumato perturbed comes
     with its mechanism.
@@ -22,8 +24,6 @@ def read(source: Any, schema: Domain | None = None) -> Table:
     >>> table.rows, table.domain["smoker"].values
     (3, ('no', 'yes'))
     """
-    if schema is not None:
-        check_kind("schema", schema, Domain, "an sf.Domain; sf.Domain.load(path) reads one")
     reader = reader_of(source)
     if reader.provenance is None:
         return read_truth(reader, schema)

@@ -249,5 +249,6 @@ class Shuffle:
     def _read(self, start: int, count: int) -> NDArray[Any]:
         rows = np.empty(count, dtype=self.dtype)
         self._file.seek(start * self.dtype.itemsize)
+        # A temporary file is buffered, and reads into memory that is there.
         self._file.readinto(rows.view(np.uint8).data)  # type: ignore[attr-defined]
         return rows

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import __version__
+from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.domain import (
     Attribute,
@@ -30,7 +31,7 @@ from sfumato.domain import (
     code_dtype,
     one_after_another,
 )
-from sfumato.errors import DataError, FileError, SchemaError, listing, near_miss
+from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
@@ -143,6 +144,7 @@ def _release_in(given: Received) -> str | None:
     return found
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Table:
     """Records over a domain: one array of codes an attribute (for items: packed bits), and the
@@ -263,6 +265,10 @@ class Table:
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
+        rows = np.asarray(rows)
+        if rows.size and (rows.dtype.kind not in "iu" or rows.max() >= self.rows):
+            raise ParameterError(f"rows are whole numbers below {self.rows:,}")
+        rows = rows.astype(np.int64, copy=False)
         return replace(
             self,
             columns=tuple(column.take(rows) for column in self.columns),

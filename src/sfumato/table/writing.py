@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from sfumato.bits import Bits
 from sfumato.domain import Attribute, Codes, Columns, Domain, as_bits
-from sfumato.errors import FileError, SfumatoError
-from sfumato.files import appearing, settle
+from sfumato.errors import FileError
+from sfumato.files import appearing, in_the_way, settle, written
 from sfumato.mechanisms.base import rows_of
 from sfumato.table.baskets import Universe, format_baskets
 from sfumato.table.describing import Digested, side_file, switching, unfinished
@@ -180,13 +180,13 @@ def writer_to(
     or FIMI.
     """
     if str(target) == STANDARD_STREAM:
-        with _written(Path("standard output")):
+        with written(Path("standard output")):
             yield from _to_standard_output(domain, provenance)
         return
     check_target(target, force)
     path = Path(target)
     with (
-        _written(path),
+        written(path),
         switching(path, force=force) as switch,
         appearing(path, force=force) as raw,
     ):
@@ -254,7 +254,7 @@ def check_target(target: str | Path, force: bool) -> None:
 
 def write_text(text: str, path: Path, *, force: bool = True) -> None:
     """Write a text file, which is there whole or not at all."""
-    with _written(path), appearing(path, force=force) as stream:
+    with written(path), appearing(path, force=force) as stream:
         stream.write(text.encode())
 
 
@@ -271,32 +271,13 @@ def check_free(path: Path, force: bool) -> None:
         raise in_the_way(path if os.path.exists(path) else side)
 
 
-def in_the_way(path: Path) -> FileError:
-    """The refusal to overwrite a file."""
-    return FileError(f"'{path}' exists already", hint="use --force to overwrite it")
-
-
 @contextmanager
 def _compressed(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     if path.suffix.lower() != ".gz":
         yield stream
         return
     with gzip.GzipFile(fileobj=stream, filename="", mode="wb", mtime=0, compresslevel=6) as zipped:
-        yield zipped  # type: ignore[misc]
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileExistsError as error:
-        raise in_the_way(Path(error.filename2 or error.filename or path)) from None
-    except OSError as error:
-        if isinstance(error, SfumatoError | BrokenPipeError):
-            raise
-        raise FileError(
-            f"cannot write '{path}': {error.strerror or error}", hint="nothing was changed"
-        ) from None
+        yield cast(BinaryIO, zipped)
 
 
 def save(table: Table, target: str | Path, *, force: bool = False) -> None:

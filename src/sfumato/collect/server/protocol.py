@@ -29,6 +29,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _first = 0  # bytes of the piece in which they began, some of which may be of a request before
     _received = 0  # bytes of the pieces since
 
+    # uvicorn is only ever given a Transport, asyncio says BaseTransport.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:

@@ -125,5 +125,6 @@ def _answer(parsed: Parsed, added: Added) -> bytes:
     if not parsed.refused and not added.refused:
         return b'{"stored":%d,"repeated":%d,"refused":[]}' % (len(added.bodies), added.repeated)
     refused = [*parsed.refused, *((parsed.places[place], kind) for place, kind in added.refused)]
+    # The store names kinds by plain words, which are those of `Refused`.
     shown = [Refused(index, kind) for index, kind in sorted(refused)]  # type: ignore[arg-type]
     return encode(Taken(len(added.bodies), added.repeated, shown))

@@ -138,7 +138,7 @@ def _bound(host: str, port: int) -> socket.socket:
 def _loop() -> str:
     """The event loop: uvloop where it is installed, which is everywhere but on Windows."""
     try:
-        import uvloop  # noqa: F401
+        import uvloop  # noqa: F401 (asked for by its name)
     except ImportError:
         return "asyncio"
     return "uvloop"

@@ -473,7 +473,7 @@ class Form {
         return [names[i], labels.join(", ") || this.say("nothing")];
       });
     if (items && step.step === "symbol")
-      return [[all, this.label(items, step.candidates[reported[0]] ?? []) ?? ""]];
+      return [[all, this.symbol(step, items, reported[0])]];
     if (step.answers) {
       const told = new Set([reported[0]].flat());
       const cells = [...Array(product(step.sizes)).keys()].filter((cell) => {
@@ -490,10 +490,21 @@ class Form {
     if (step.step === "collide") {
       const [seed, place] = reported;
       const sets = step.candidates ?? [...Array(step.items).keys()].map((item) => [item]);
-      const held = sets.filter((_, i) => bucket(step, seed, i) === place);
-      return [[all, this.oneOf(held.map((items) => this.label(columns[0], items) ?? ""))]];
+      const every = [...Array(sets.length + (step.tiers?.length ?? 0)).keys()];
+      const held = every.filter((i) => bucket(step, seed, i) === place);
+      const words = held.map((i) => this.symbol({ ...step, candidates: sets }, columns[0], i));
+      return [[all, this.oneOf(words)]];
     }
     return [[all, reported.join(", ")]];
+  }
+
+  /** What a symbol for a whole basket stands for: an itemset, how much the basket holds, or nothing.
+   * @param {import("./steps.js").Step} step @param {any} attribute @param {number} code */
+  symbol({ candidates, tiers = [] }, attribute, code) {
+    const tier = code - candidates.length;
+    if (tier < 0 || tier >= tiers.length) return this.label(attribute, candidates[code] ?? []) ?? "";
+    const [low, next] = [tiers[tier], tiers[tier + 1]];
+    return next ? this.say("holds", { low, high: next - 1 }) : this.say("holds_more", { low });
   }
 
   /** The values that a number sent within a window of them may stand for.

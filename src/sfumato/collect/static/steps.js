@@ -10,7 +10,7 @@
  * @typedef {{step: string, columns: number[], reports: number[], sizes: number[], size: number,
  *   items: number, scale: number, total: any, keep: any, mean: bigint, reach: bigint, weights: any,
  *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
- *   map?: number[], starts?: number[][], a: number, b: number, candidates: number[][], cap: number, buckets: number,
+ *   map?: number[], starts?: number[][], a: number, b: number, candidates: number[][], cap: number, tiers?: number[], buckets: number,
  *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
  *   symbols: number, own: number[][], questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
@@ -193,6 +193,20 @@ const candidatesFit = (s) =>
   s.candidates.every(
     (list) => list.length && list.every((item, i) => item < s.items && !(item <= list[i - 1])),
   );
+/** Whether the tiers ascend from the one above the cap. @param {Step} s */
+const tiersFit = (s) =>
+  !s.tiers ||
+  (s.cap > 1 && s.tiers[0] === s.cap + 1 && s.tiers.every((low, i, all) => !(low <= all[i - 1])));
+/** How many symbols there are beside "none": candidates, and tiers. @param {Step} s */
+const symbols = (s) => s.candidates.length + (s.tiers?.length ?? 0);
+/** The own symbols of a basket that holds these, at most the cap: of more than that some by chance,
+ * behind the tier of how many they are where there are tiers.
+ * @param {Step} s @param {number[]} held @param {number} many @param {Draws} draws */
+const capped = (s, held, many, draws) => {
+  if (held.length <= s.cap) return held;
+  if (!s.tiers) return draws.some(held, s.cap);
+  return [many + upTo(s.tiers, held.length) - 1, ...draws.some(held, s.cap - 1)];
+};
 
 // --- bits flipped each on its own
 
@@ -290,7 +304,7 @@ export const bucket = (s, seed, item) => {
 export const OMEGA = {
   kary: (s) => s.a + s.b * (s.answers - 1),
   own: (s) => (s.own[0]?.length ?? 0) * (s.a - s.b) + s.symbols * s.b,
-  symbol: (s) => s.cap * s.a + s.candidates.length * s.b,
+  symbol: (s) => s.cap * s.a + symbols(s) * s.b,
   collide: (s) => s.cap * s.a + (s.buckets - s.cap) * s.b,
   window: (s) => s.length * s.a + (s.values - 1) * s.b,
   subset: (s) => s.chosen * s.a + (s.answers - s.chosen) * s.b,
@@ -480,33 +494,37 @@ export const KINDS = {
     share: (s) => (s.own[0].length * s.a) / omega(s),
   },
   symbol: {
-    fields: "items candidates++ cap a b",
+    fields: "items candidates++ cap a b tiers+?",
     inputs: (s) => set(s.items),
-    outputs: (s) => codes(s.candidates.length + 1),
-    fits: (s) => s.cap && candidatesFit(s),
+    outputs: (s) => codes(symbols(s) + 1),
+    fits: (s) => s.cap && candidatesFit(s) && tiersFit(s),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
-      const all = owned(s, basket);
-      const own = all.length > s.cap ? draws.some(all, s.cap) : all;
-      return [Math.min(lifted(s, own, draws), s.candidates.length)];
+      const own = capped(s, owned(s, basket), s.candidates.length, draws);
+      return [Math.min(lifted(s, own, draws), symbols(s))];
     },
     share(s, [basket]) {
       const held = owned(s, basket).length;
       const taken = Math.min(held, s.cap);
-      return (held ? taken * s.a + (held - taken) * s.b : s.cap * s.a) / omega(s);
+      const others = held - taken + Number(held > s.cap && !!s.tiers);
+      return (held ? taken * s.a + others * s.b : s.cap * s.a) / omega(s);
     },
   },
   collide: {
-    fields: "items buckets cap a b pool$ seeds candidates++?",
+    fields: "items buckets cap a b pool$ seeds candidates++? tiers+?",
     inputs: (s) => set(s.items),
     outputs: (s) => codes(s.seeds, s.buckets),
     fits: (s) =>
-      s.cap && s.cap < s.buckets && !/[^\0-\x7f]/.test(s.pool) && (!s.candidates || candidatesFit(s)),
+      s.cap &&
+      s.cap < s.buckets &&
+      !/[^\0-\x7f]/.test(s.pool) &&
+      (!s.candidates || candidatesFit(s)) &&
+      tiersFit(s),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const seed = draws.below(s.seeds);
       const all = s.candidates ? owned(s, basket) : basket;
-      const kept = all.length > s.cap ? draws.some(all, s.cap) : all;
+      const kept = capped(s, all, s.candidates?.length ?? s.items, draws);
       const own = new Set(kept.map((/** @type {number} */ symbol) => bucket(s, seed, symbol)));
       while (own.size < s.cap) own.add(draws.below(s.buckets));
       return [seed, lifted(s, [...own], draws)];

@@ -34,6 +34,8 @@ from sfumato.errors import ServerError, StoreError
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
 
+# psycopg's types take literal statements only (so "type: ignore" below); ours are put together from
+# constants of this file, and values go beside them.
 VERSION = 1
 PATIENCE = "5s"  # for a lock that another worker holds
 CHUNK = 1 << 14  # bodies read at a time

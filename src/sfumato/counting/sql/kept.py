@@ -124,6 +124,7 @@ class KeptCounts:
         if entry[COUNTS].nbytes > MOST_ENTRY:
             return
         buffer = io.BytesIO()
+        # NumPy's stub takes the names of arrays for its own options.
         np.savez(buffer, **entry)  # type: ignore[arg-type]
         content = buffer.getvalue()
         with suppress(OSError):  # a disk that is full, a folder that is not ours: counted again

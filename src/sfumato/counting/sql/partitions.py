@@ -48,7 +48,8 @@ def rest_of(part: Cells) -> int:
 
 def stated_cells(part: Cells) -> list[int]:
     """Every cell but the rest."""
-    return [cell for cell in range(part.size) if cell != rest_of(part)]
+    rest = rest_of(part)
+    return [cell for cell in range(part.size) if cell != rest]
 
 
 def by_value(part: Cells) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.rounds import Rounds, least_of
-from sfumato.estimation.supports.base import Floats, Measured
+from sfumato.estimation.supports.base import Floats, Integers, Measured
 from sfumato.estimation.supports.symbols import ToldBySymbols
 
 
@@ -25,6 +26,14 @@ class AskedSupports(ToldBySymbols):
     @property
     def longest(self) -> int | None:
         return None
+
+    @cached_property
+    def groups(self) -> Integers:
+        """Items that no round asked about by name are not joined with each other: nobody told
+        anything of two of them, and each is rarer than all that was worth a question.
+        """
+        named = self.rounds.named
+        return np.where(named, np.arange(len(named)), len(named)) if named.any() else super().groups
 
     def least(self, top: int) -> float:
         """The support of the last of so many itemsets of largest support, of any length."""

@@ -21,6 +21,10 @@ Errors = dict[tuple[int, ...], Floats]  # of the cells of some columns
 BLOCK = 1 << 22  # entries of the sums that are worked out together
 
 
+def nothing(columns: tuple[int, ...]) -> None:
+    """What is supposed of columns that were reported."""
+
+
 @dataclass(frozen=True, eq=False)
 class TabulatedSupports:
     """Supports of itemsets `attribute=value` over columns that were not reported as bits.
@@ -37,6 +41,7 @@ class TabulatedSupports:
     exact: bool
     longest: int | None = None  # itemsets with more items leave no trace in the reports
     tell: Telling = silent  # hears how many tables have been asked for
+    supposed: Callable[[tuple[int, ...]], str | None] = nothing  # of columns: what a law assumes
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -54,6 +59,15 @@ class TabulatedSupports:
         return np.concatenate(
             [np.arange(part.size - len(_item_names(part)), part.size) for part in self.columns]
         )
+
+    def assumed(self, itemsets: NDArray[np.int32]) -> list[str | None]:
+        """What the support of each itemset assumes beyond the reports."""
+        result: list[str | None] = [None] * len(itemsets)
+        for attributes, places in self._by_attributes(itemsets):
+            supposed = self.supposed(tuple(sorted(attributes.tolist())))
+            for place in places if supposed is not None else ():
+                result[place] = supposed
+        return result
 
     def empty(self) -> Measured:
         everyone = np.array([float(self.rows)])

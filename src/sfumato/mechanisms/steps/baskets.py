@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,7 +159,8 @@ class Symbol(Action):
     """One of the candidates, or "none" (the last code): weight a for those the basket holds, at
     most `cap` of them, else b.
 
-    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn.
+    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn. Where
+    there are tiers, such a basket's first own symbol is that of how much it holds.
     """
 
     kind = "symbol"
@@ -167,11 +169,13 @@ class Symbol(Action):
     cap: int
     a: int
     b: int
+    tiers: Ints | None = None
 
     def __post_init__(self) -> None:
         self.check_columns()
         check_candidates(self, self.candidates, self.items)
         self.check(self.cap >= 1, "no cap", "use cap >= 1")
+        check_tiers(self, self.tiers, self.cap)
         check_weights(self, self.a, self.b, self.total)
 
     @property
@@ -180,12 +184,16 @@ class Symbol(Action):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return (Column(len(self.candidates) + 1),)
+        return (Column(self._symbols + 1),)
+
+    @property
+    def _symbols(self) -> int:
+        return len(self.candidates) + len(self.tiers or ())
 
     @property
     def total(self) -> int:
         """Ω, the same for every basket."""
-        return self.cap * self.a + len(self.candidates) * self.b
+        return self.cap * self.a + self._symbols * self.b
 
     @property
     def gamma(self) -> Gamma:
@@ -197,16 +205,16 @@ class Symbol(Action):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         own, excess = self.own(values), self.a - self.b
-        if len(own) > self.cap:
-            own = tuple(draws.some(own, self.cap))
+        own = capped(own, self.cap, self.tiers, len(self.candidates), draws)
         drawn = draws.below(self.total)
         if drawn < len(own) * excess:
             return (own[drawn // excess],)
-        return (min((drawn - len(own) * excess) // self.b, len(self.candidates)),)
+        return (min((drawn - len(own) * excess) // self.b, self._symbols),)
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         held = len(self.own(values))
         taken = min(held, self.cap)
+        held += held > self.cap and self.tiers is not None  # its tier
         weight = taken * self.a + (held - taken) * self.b if held else self.cap * self.a
         return Fraction(weight, self.total)
 
@@ -226,6 +234,7 @@ class Collide(Action):
     pool: str
     seeds: int
     candidates: Rows | None = None
+    tiers: Ints | None = None
 
     def __post_init__(self) -> None:
         self.check_columns()
@@ -236,6 +245,7 @@ class Collide(Action):
             f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
             "use 1 <= cap < buckets and a pool named in ASCII",
         )
+        check_tiers(self, self.tiers, self.cap)
         check_weights(self, self.a, self.b, self.total)
 
     @property
@@ -262,8 +272,8 @@ class Collide(Action):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         seed, held = draws.below(self.seeds), self.held(values)
-        if len(held) > self.cap:
-            held = tuple(draws.some(held, self.cap))
+        many = self.items if self.candidates is None else len(self.candidates)
+        held = capped(held, self.cap, self.tiers, many, draws)
         own = list(dict.fromkeys(buckets_of(self.pool, seed, held, self.cap + 1, self.buckets)))
         while len(own) < self.cap:
             if (other := draws.below(self.buckets)) not in own:
@@ -288,6 +298,29 @@ def check_candidates(step: Step, candidates: Rows, items: int) -> None:
         "candidates that are not different sets of its items",
         "list items in ascending order, each candidate once",
     )
+
+
+def check_tiers(step: Step, tiers: Ints | None, cap: int) -> None:
+    """Refuse tiers that are not above the cap, one above the other."""
+    if tiers is None:
+        return
+    step.check(
+        cap >= 2 and bool(tiers) and tiers[0] == cap + 1 and list(tiers) == sorted(set(tiers)),
+        f"tiers {list(tiers)} beside a cap of {cap}",
+        "use a cap of 2 or more and tiers that ascend from the one above it",
+    )
+
+
+def capped(held: Ints, cap: int, tiers: Ints | None, symbols: int, draws: Draws) -> Ints:
+    """The own symbols of a basket that holds these: at most the cap, of more than that some by
+    chance, behind the tier of how many they are where there are tiers.
+    """
+    if len(held) <= cap:
+        return held
+    if tiers is None:
+        return tuple(draws.some(held, cap))
+    tier = symbols + bisect_right(tiers, len(held)) - 1
+    return (tier, *draws.some(held, cap - 1))
 
 
 def held_candidates(candidates: Rows, items: Ints) -> Ints:

@@ -146,7 +146,8 @@ class Deal(Step):
         number, *rest = values
         if not self.outputs[0].holds(number):
             return False
-        question = self.questions[number]  # type: ignore[index]
+        assert isinstance(number, int)
+        question = self.questions[number]
         given = dict(zip(self.reports[1:], rest, strict=True))
         own = [given.pop(place) for place in question.reports]
         return question.gives(own) and not any(given.values())

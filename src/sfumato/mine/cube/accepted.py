@@ -4,7 +4,7 @@ listed here is refused, so that nothing can be passed over in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -113,9 +113,8 @@ NAMES: dict[type[exp.Expression], tuple[str, str]] = {
 }
 
 
-def check(statement: exp.Expression) -> None:
-    """Refuse a statement that holds anything which is not understood, by name."""
-    nodes: Iterator[Any] = statement.walk()
+def check(nodes: Iterable[Any]) -> None:
+    """Refuse a statement among whose nodes is anything which is not understood, by name."""
     for node in nodes:
         if type(node) not in ACCEPTED or not _known_function(node):
             raise refusal(node)

@@ -172,7 +172,8 @@ def first_code(attribute: Numeric, value: Any) -> int:
     is.
     """
     if attribute.whole:
-        return int(np.clip(math.ceil(Fraction(value)) - int(attribute.min), 0, attribute.size))
+        below = math.ceil(Fraction(value)) - int(attribute.min)
+        return min(max(below, 0), attribute.size)
     codes, numbers = _around(attribute, float(value))
     return int(codes[0] + np.searchsorted(numbers, float(value), side="left"))
 
@@ -180,8 +181,8 @@ def first_code(attribute: Numeric, value: Any) -> int:
 def code_above(attribute: Numeric, value: Any) -> int:
     """The code of the smallest grid point above a value."""
     if attribute.whole:
-        above = math.floor(Fraction(value)) + 1
-        return int(np.clip(above - int(attribute.min), 0, attribute.size))
+        above = math.floor(Fraction(value)) + 1 - int(attribute.min)
+        return min(max(above, 0), attribute.size)
     codes, numbers = _around(attribute, float(value))
     return int(codes[0] + np.searchsorted(numbers, float(value), side="right"))
 
@@ -237,12 +238,16 @@ def _bin_holds(attribute: Bins, operator: str, numbers: Sequence[float]) -> Call
 
 
 def _edge(attribute: Bins, cut: float, operator: str) -> int:
-    """The position of the edge that a cut falls on; anything beyond the ends is the end."""
+    """The position of the edge that a cut falls on; anything beyond the ends is the end.
+
+    The last bin is closed: a cut at its end parts the largest number from the rest of it.
+    """
     if cut <= attribute.edges[0]:
         return 0
-    if cut >= attribute.edges[-1]:
+    wholly = not attribute.step and operator in ("<=", ">", "between")
+    if cut > attribute.edges[-1] or (cut == attribute.edges[-1] and wholly):
         return attribute.size
-    for place, edge in enumerate(attribute.edges):
+    for place, edge in enumerate(attribute.edges[:-1]):
         if edge - attribute.step < cut <= edge:
             return place
     raise DataError(

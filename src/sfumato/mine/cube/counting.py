@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ConvergenceWarning, EstimationError, QueryError
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import Evidence
 from sfumato.mine.cube.plan import Frame
 from sfumato.mine.cube.sheet import Tables
 from sfumato.source import Source
@@ -24,6 +26,7 @@ LARGEST_SUMMED = (
     1 << 20
 )  # cells in which a number is summed; its errors need some twenty times that
 COMPARED_STEPS = 600
+_LIKELY: WeakKeyDictionary[Evidence, NDArray[Any] | None] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +117,15 @@ def is_outside(estimate: Estimate) -> bool:
 
 
 def most_likely(estimate: Estimate) -> NDArray[Any] | None:
-    """The counts of maximum likelihood; None where there is none, or it was not reached."""
+    """The counts of maximum likelihood; None where there is none, or it was not reached. They are
+    worked out once for a table, however often it is asked.
+    """
+    if estimate.evidence not in _LIKELY:
+        _LIKELY[estimate.evidence] = _most_likely(estimate)
+    return _LIKELY[estimate.evidence]
+
+
+def _most_likely(estimate: Estimate) -> NDArray[Any] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:

@@ -116,19 +116,23 @@ def _parsed(sql: str) -> exp.Select:
         raise QueryError("a UNION cannot be answered", hint=NAMES[exp.Union][1])
     if not isinstance(statement, exp.Select):
         raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
-    _check_depth(statement)
-    check(statement)
+    check(_nodes(statement))
     return statement
 
 
-def _check_depth(statement: exp.Expression) -> None:
-    """Refuse what is nested so deep that walking through it would take for ever."""
+def _nodes(statement: exp.Expression) -> list[Any]:
+    """All nodes, outer ones first; refuse what is nested so deep that walking through it would take
+    for ever.
+    """
+    nodes: list[Any] = []
     level, depth = [statement], 0
     while level:
+        nodes += level
         level = [inner for each in level for inner in each.iter_expressions()]
         depth += 1
         if depth > DEEPEST:
             raise QueryError(TOO_DEEP, hint=MANY)
+    return nodes
 
 
 def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
@@ -166,7 +170,7 @@ def _where(sql: str, error: Any) -> str:
 
 def _check_clauses(select: exp.Select) -> None:
     """Refuse what is known, but not where it stands."""
-    for node in select.walk():
+    for node in _nodes(select):
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             raise QueryError(
                 "SELECT * selects rows, and a perturbed table has none to show", hint=ROWS
@@ -177,9 +181,10 @@ def _check_clauses(select: exp.Select) -> None:
             raise QueryError("WITH ROLLUP is not understood", hint="write GROUP BY ROLLUP (…)")
     for clause in ("where", "group", "having"):
         found = select.args.get(clause)
-        if found is not None and found.find(exp.Window) is not None:
+        held = () if found is None else _nodes(found)
+        if any(isinstance(node, exp.Window) for node in held):
             raise QueryError(f"{clause.upper()} cannot use a window function")
-        if clause == "where" and found is not None and is_aggregate(found):
+        if clause == "where" and any(isinstance(node, KINDS) for node in held):
             raise QueryError("WHERE cannot use an aggregate", hint="use HAVING")
 
 

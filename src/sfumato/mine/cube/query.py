@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sfumato.mine.cube.columns import Codes, Mask
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
 from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
+from sfumato.mine.cube.measures import Measure
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
@@ -31,6 +33,7 @@ from sfumato.mine.cube.plan import (
     Quantile,
     QuestionPlan,
 )
+from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.mine.cube.sheet import Scope, Sheet
 from sfumato.source import Source
@@ -120,11 +123,12 @@ class _Answering:
         if having is None:
             return groups
         needed = {entry: self._values(entry, groups, groups) for entry in self.plan.conditions}
-        return [
-            group
-            for place, group in enumerate(groups)
-            if having(lambda entry, place=place: _plain(needed[entry][place])) is True  # type: ignore[misc]
-        ]
+
+        def value(place: int, entry: Entry) -> Any:
+            return _plain(needed[entry][place])
+
+        held = (having(partial(value, place)) is True for place in range(len(groups)))
+        return [group for group, holds in zip(groups, held, strict=True) if holds]
 
     def _sorted(self, groups: list[Group]) -> list[Group]:
         for order in reversed(self.plan.asked.order):
@@ -164,13 +168,8 @@ class _Answering:
         found = []
         for group in groups:
             mask, shared = entry.frame.mask(group), totals.sharing(group)
-            found.append(
-                Sheet(tables).answer(
-                    lambda sheet, mask=mask, shared=shared: (  # type: ignore[misc]
-                        entry.measure.compute(Scope(sheet, mask, shared))
-                    )
-                )
-            )
+            compute = partial(_computed, entry.measure, mask=mask, shared=shared)
+            found.append(Sheet(tables).answer(compute))
         return found
 
     def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:
@@ -279,6 +278,10 @@ class _Answering:
                 f"{plain.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were estimated "
                 "below 0 (try --method em)"
             )
+
+
+def _computed(measure: Measure, sheet: Sheet, *, mask: Any, shared: Any) -> Quantity:
+    return measure.compute(Scope(sheet, mask, shared))
 
 
 def _by_bins(number: Numeric) -> str:
