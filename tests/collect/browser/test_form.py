@@ -498,8 +498,10 @@ def test_only_the_dealt_question_is_asked_and_no_reload_deals_another(chromium: 
         1: ["How old are you?"],
         2: ["Do you smoke?", "How old are you?"],
     }
-    dealt = set()
-    for _ in range(6):
+    dealt: set[int] = set()
+    for times in range(40):
+        if times >= 4 and len(dealt) > 1:
+            break
         with opened(chromium, questionnaire()) as collector:
             wait_for_text(chromium, "You were dealt 1 of 3 questions by chance")
             (entry,) = entries(chromium)
@@ -521,7 +523,7 @@ def test_only_the_dealt_question_is_asked_and_no_reload_deals_another(chromium: 
             click(chromium, WORDS["yes"])
             find(chromium, "form")
             assert entries(chromium)[0]["question"] == number
-    assert len(dealt) > 1  # 3 of 10,000 runs of six would deal but one
+    assert len(dealt) > 1  # half are dealt the first: forty would be but once in 10^12
 
 
 def test_a_folded_answer_names_the_answers_that_share_it(chromium: Any) -> None:
