@@ -60,10 +60,10 @@ the ranges with 1 % of the people or more and of all, with the standard errors o
 perturbations: on Adult a third of the ranges of two numbers and most of four have nearly nobody,
 and an interval that begins at nobody holds that. Goals: at most 0.65 times HDG's on Adult with
 k = 2, on five Gaussian blobs in four dimensions 1.1 times with k = 2 and 0.9 times with 3 and 4;
-93 to 97 % held. How far interactions are doubted was chosen on Adult and on these and nine other
-sets of blobs, with perturbations of other seeds; how errors of several numbers follow from those of
-fewer, and heaps of single numbers, have no constant that was chosen and were looked at on Adult and
-on three other sets of blobs (ranges and perturbations of other seeds, from 1000 on).
+93 to 97 % held. How far interactions of two numbers are doubted was chosen on Adult and on these
+and nine other sets of blobs, how far those of three on seven more, all with perturbations of other
+seeds; how errors of several numbers follow from those of fewer, and heaps of single numbers, have
+no constant that was chosen and were looked at on Adult and on three other sets of blobs.
 """
 FEW = 0.01  # the share of people below which a range has nearly nobody
 

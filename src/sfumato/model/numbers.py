@@ -208,7 +208,7 @@ class NumberModel(Model):
 
     why_left_out: ClassVar[str] = "public, and not asked about"
     looser: ClassVar[float] = 4.0
-    unheld: ClassVar[float] = 0.2
+    unheld: ClassVar[float] = 0.5
     reports: NumberReports
     _placed: dict[Any, WithinCells] = field(default_factory=dict, init=False, repr=False)
     _counted: dict[Any, Estimate] = field(default_factory=dict, init=False, repr=False)
