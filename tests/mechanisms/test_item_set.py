@@ -167,6 +167,70 @@ def test_tiers_tell_what_a_cap_took(hashed):
     assert np.median(np.sqrt(found[1][1] / silent)[:20]) < 0.8
 
 
+def of_sizes(sizes: np.ndarray, items: int, seed: int = 3) -> Table:
+    """Baskets of just these sizes, the first items the most frequent."""
+    rng = np.random.default_rng(seed)
+    taste = np.log(1 / np.arange(1, items + 1)) + rng.gumbel(size=(len(sizes), items))
+    places = np.argsort(np.argsort(-taste, axis=1), axis=1)
+    return Table(universe(items), (Bits.from_dense(places < sizes[:, None]),))
+
+
+def scores_of(truth: Table, mechanism: ItemSet, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The counts found, and how many of their errors each is off."""
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(seed)), 0)
+    return count, (count - truth.columns[0].counts()) / np.sqrt(variance)
+
+
+def test_where_all_baskets_are_empty_nobody_holds_anything():
+    """What was kept is lost in noise, and so is what it was divided by."""
+    truth = Table(universe(60), (Bits.from_dense(np.zeros((2000, 60), dtype=bool)),))
+    for seed in range(4):
+        mechanism = ItemSet.promising(ASKED, truth.domain, cap=8)
+        assert mechanism.tiers
+        count, scores = scores_of(truth, mechanism, seed)
+        assert np.abs(count).max() < 1000 and np.abs(scores).max() < 4.5
+
+
+def test_a_few_huge_baskets_among_small_ones_are_believed_and_lose_no_more_than_they_hold():
+    """No curve of sizes tells of them; what small baskets hold a cap takes nothing of."""
+    sizes = np.where(np.arange(20_000) % 10 == 0, 100, 2)
+    truth = of_sizes(sizes, 100)
+    for seed in range(3):
+        mechanism = ItemSet.promising(Guarantee(200), truth.domain, cap=8)
+        count, scores = scores_of(truth, mechanism, seed)
+        assert np.median(np.abs(scores)) < 1.96
+        assert (np.abs(scores[:10]) < 2.5).all() and count.max() < 12_000
+
+
+def test_sizes_that_are_all_alike_may_be_anywhere_in_their_tier():
+    """As on the file chess: every basket holds 37 of 75 items, and a tier begins at 25."""
+    truth = of_sizes(np.full(20_000, 37), 75)
+    mechanism = ItemSet.promising(ASKED, truth.domain)
+    assert mechanism.tiers == (25, 38, 57)
+    _, scores = scores_of(truth, mechanism, 1)
+    assert np.median(np.abs(scores)) < 1.96
+
+
+def test_where_larger_baskets_are_not_rarer_their_end_is_open():
+    truth = of_sizes(np.full(6000, 380), 400)
+    mechanism = ItemSet.promising(Guarantee(200), truth.domain, cap=4)
+    assert mechanism.tiers[-1] == 40
+    _, scores = scores_of(truth, mechanism, 1)
+    assert np.median(np.abs(scores)) < 1.96
+
+
+def test_an_answer_says_what_undoing_a_cap_assumes():
+    sure, told = (ItemSet.promising(ASKED, universe(20), cap=cap) for cap in (20, 4))
+    for mechanism, words in (
+        (sure, None),
+        (told, "about as much of this item as of all others"),
+        (replace(told, tiers=()), "as uneven as is usual"),
+    ):
+        release = sf.perturb(baskets(500, 20), mechanism, seeded(1))
+        found = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE i3 = 1")
+        assert any(words in note for note in found.notes) if words else not found.notes
+
+
 def test_tiers_that_do_not_fit_a_cap_are_refused():
     for cap, tiers in ((2, (4, 6)), (1, (2,)), (3, (4, 4)), (3, (4, 3))):
         with pytest.raises(ParameterError, match="the first begins above the cap"):
