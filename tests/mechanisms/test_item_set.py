@@ -231,6 +231,27 @@ def test_an_answer_says_what_undoing_a_cap_assumes():
         assert any(words in note for note in found.notes) if words else not found.notes
 
 
+def test_items_may_be_named_as_symbols_are():
+    """ "a + b" beside a and b, "(none)", a tier: every symbol still has a name of its own."""
+    names = ("a", "b", "c", "a + b", "b + c", "(none)", "(holds 3 or more)")
+    domain = Domain((Items("items", names),))
+    sets = ((0, 1), (3,), (0, 4), (2, 3), (5,), (6,))
+    mechanism = ItemSet(domain, 19, 2, sets, tiers=(3,))
+    (symbols,) = mechanism.private_reports.attributes
+    assert symbols.labels == (
+        "a + b_",
+        "a + b",
+        "a + b + c",
+        "c + a + b",
+        "(none)",
+        "(holds 3 or more)",
+        "(holds 3 or more)_",
+        "(none)_",
+    )
+    twice = ItemSet(domain, 19, 2, ((0, 4), (0, 1, 2)))
+    assert len(set(twice.labels)) == 2
+
+
 def test_tiers_that_do_not_fit_a_cap_are_refused():
     for cap, tiers in ((2, (4, 6)), (1, (2,)), (3, (4, 4)), (3, (4, 3))):
         with pytest.raises(ParameterError, match="the first begins above the cap"):

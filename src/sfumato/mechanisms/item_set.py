@@ -274,7 +274,8 @@ class ItemSet(Mechanism):
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
         if not self.buckets:
-            symbols = (*self.labels, *self.tier_labels, NONE)
+            own = set(self.labels)  # which items may have for a name
+            symbols = (*self.labels, *(_free(each, own) for each in (*self.tier_labels, NONE)))
             return Domain((Category(_free("symbol", taken), symbols),))
         return Domain(
             (
@@ -285,9 +286,17 @@ class ItemSet(Mechanism):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the candidates are called."""
+        """What the candidates are called, each otherwise: an item may be called "a + b"."""
         names = self._items.labels
-        return tuple(" + ".join(names[item] for item in each) for each in self.candidates)
+        found = [" + ".join(names[item] for item in each) for each in self.candidates]
+        if len(set(found)) == len(found):
+            return tuple(found)
+        taken = {names[each[0]] for each in self.candidates if len(each) == 1}
+        for place, each in enumerate(self.candidates):
+            if len(each) > 1:
+                found[place] = _free(found[place], taken)
+                taken.add(found[place])
+        return tuple(found)
 
     @property
     def tier_labels(self) -> tuple[str, ...]:
@@ -760,5 +769,5 @@ def some_of(
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name for a column of the reports that no public column has."""
+    """A name that none of these is."""
     return name if name not in taken else _free(f"{name}_", taken)
