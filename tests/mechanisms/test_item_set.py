@@ -22,6 +22,7 @@ from sfumato.mechanisms.item_set import (
 )
 from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -229,6 +230,27 @@ def test_an_answer_says_what_undoing_a_cap_assumes():
         release = sf.perturb(baskets(500, 20), mechanism, seeded(1))
         found = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE i3 = 1")
         assert any(words in note for note in found.notes) if words else not found.notes
+
+
+def test_of_a_part_of_what_was_asked_about_only_the_least_is_known():
+    """Nobody was asked about 1 and 2 alone, nor about 0 and 1: they are held by as many as 0, 1, 2
+    at least, and nothing tells by how many more.
+    """
+    rng = np.random.default_rng(4)
+    dense = rng.random((20_000, 4)) < [0.9, 0.8, 0.8, 0.3]
+    truth = Table(universe(4), (Bits.from_dense(dense),))
+    mechanism = ItemSet(truth.domain, 19, 2, ((0,), (0, 1, 2), (3,)), tiers=(3,))
+    found = frequent_itemsets(sf.perturb(truth, mechanism, seeded(1)), min_support=0.1)
+    assert ("i0", "i1", "i2") in found.items and ("i1", "i2") in found.items
+    for each in found:
+        held = float(dense[:, [int(name[1:]) for name in each.items]].all(axis=1).mean())
+        assert abs(each.support - held) < 3 * each.stderr, each
+        assert each.probability > 0.95
+    rules = association_rules(found, min_confidence=0.1).to_pandas()
+    ends = [*zip(rules["antecedents"], rules["consequents"], strict=True)]
+    rule = rules.iloc[ends.index((frozenset({"i1"}), frozenset({"i0"})))]
+    assert abs(rule["confidence"] - 0.9) < 3 * rule["confidence stderr"]
+    assert rule["confidence stderr"] > 0.2
 
 
 def test_items_may_be_named_as_symbols_are():
