@@ -22,6 +22,7 @@ from sfumato.mechanisms.item_set import (
 )
 from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.table import Table
@@ -165,6 +166,112 @@ def test_tiers_tell_what_a_cap_took(hashed):
     assert (np.abs(scores) < 1.96 / 2).mean() < 0.85  # errors of half the size would be noticed
     silent = supports(sf.perturb(truth, replace(told, tiers=()), seeded(1)), 120)[1]
     assert np.median(np.sqrt(found[1][1] / silent)[:20]) < 0.8
+
+
+def of_sizes(sizes: np.ndarray, items: int, seed: int = 3) -> Table:
+    """Baskets of just these sizes, the first items the most frequent."""
+    rng = np.random.default_rng(seed)
+    taste = np.log(1 / np.arange(1, items + 1)) + rng.gumbel(size=(len(sizes), items))
+    places = np.argsort(np.argsort(-taste, axis=1), axis=1)
+    return Table(universe(items), (Bits.from_dense(places < sizes[:, None]),))
+
+
+def scores_of(truth: Table, mechanism: ItemSet, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The counts found, and how many of their errors each is off."""
+    count, variance = supports(sf.perturb(truth, mechanism, seeded(seed)), 0)
+    return count, (count - truth.columns[0].counts()) / np.sqrt(variance)
+
+
+def test_where_all_baskets_are_empty_nobody_holds_anything():
+    """What was kept is lost in noise, and so is what it was divided by."""
+    truth = Table(universe(60), (Bits.from_dense(np.zeros((2000, 60), dtype=bool)),))
+    for seed in range(4):
+        mechanism = ItemSet.promising(ASKED, truth.domain, cap=8)
+        assert mechanism.tiers
+        count, scores = scores_of(truth, mechanism, seed)
+        assert np.abs(count).max() < 1000 and np.abs(scores).max() < 4.5
+
+
+def test_a_few_huge_baskets_among_small_ones_are_believed_and_lose_no_more_than_they_hold():
+    """No curve of sizes tells of them; what small baskets hold a cap takes nothing of."""
+    sizes = np.where(np.arange(20_000) % 10 == 0, 100, 2)
+    truth = of_sizes(sizes, 100)
+    for seed in range(3):
+        mechanism = ItemSet.promising(Guarantee(200), truth.domain, cap=8)
+        count, scores = scores_of(truth, mechanism, seed)
+        assert np.median(np.abs(scores)) < 1.96
+        assert (np.abs(scores[:10]) < 2.5).all() and count.max() < 12_000
+
+
+def test_sizes_that_are_all_alike_may_be_anywhere_in_their_tier():
+    """As on the file chess: every basket holds 37 of 75 items, and a tier begins at 25."""
+    truth = of_sizes(np.full(20_000, 37), 75)
+    mechanism = ItemSet.promising(ASKED, truth.domain)
+    assert mechanism.tiers == (25, 38, 57)
+    _, scores = scores_of(truth, mechanism, 1)
+    assert np.median(np.abs(scores)) < 1.96
+
+
+def test_where_larger_baskets_are_not_rarer_their_end_is_open():
+    truth = of_sizes(np.full(6000, 380), 400)
+    mechanism = ItemSet.promising(Guarantee(200), truth.domain, cap=4)
+    assert mechanism.tiers[-1] == 40
+    _, scores = scores_of(truth, mechanism, 1)
+    assert np.median(np.abs(scores)) < 1.96
+
+
+def test_an_answer_says_what_undoing_a_cap_assumes():
+    sure, told = (ItemSet.promising(ASKED, universe(20), cap=cap) for cap in (20, 4))
+    for mechanism, words in (
+        (sure, None),
+        (told, "about as much of this item as of all others"),
+        (replace(told, tiers=()), "as uneven as is usual"),
+    ):
+        release = sf.perturb(baskets(500, 20), mechanism, seeded(1))
+        found = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE i3 = 1")
+        assert any(words in note for note in found.notes) if words else not found.notes
+
+
+def test_of_a_part_of_what_was_asked_about_only_the_least_is_known():
+    """Nobody was asked about 1 and 2 alone, nor about 0 and 1: they are held by as many as 0, 1, 2
+    at least, and nothing tells by how many more.
+    """
+    rng = np.random.default_rng(4)
+    dense = rng.random((20_000, 4)) < [0.9, 0.8, 0.8, 0.3]
+    truth = Table(universe(4), (Bits.from_dense(dense),))
+    mechanism = ItemSet(truth.domain, 19, 2, ((0,), (0, 1, 2), (3,)), tiers=(3,))
+    found = frequent_itemsets(sf.perturb(truth, mechanism, seeded(1)), min_support=0.1)
+    assert ("i0", "i1", "i2") in found.items and ("i1", "i2") in found.items
+    for each in found:
+        held = float(dense[:, [int(name[1:]) for name in each.items]].all(axis=1).mean())
+        assert abs(each.support - held) < 3 * each.stderr, each
+        assert each.probability > 0.95
+    rules = association_rules(found, min_confidence=0.1).to_pandas()
+    ends = [*zip(rules["antecedents"], rules["consequents"], strict=True)]
+    rule = rules.iloc[ends.index((frozenset({"i1"}), frozenset({"i0"})))]
+    assert abs(rule["confidence"] - 0.9) < 3 * rule["confidence stderr"]
+    assert rule["confidence stderr"] > 0.2
+
+
+def test_items_may_be_named_as_symbols_are():
+    """ "a + b" beside a and b, "(none)", a tier: every symbol still has a name of its own."""
+    names = ("a", "b", "c", "a + b", "b + c", "(none)", "(holds 3 or more)")
+    domain = Domain((Items("items", names),))
+    sets = ((0, 1), (3,), (0, 4), (2, 3), (5,), (6,))
+    mechanism = ItemSet(domain, 19, 2, sets, tiers=(3,))
+    (symbols,) = mechanism.private_reports.attributes
+    assert symbols.labels == (
+        "a + b_",
+        "a + b",
+        "a + b + c",
+        "c + a + b",
+        "(none)",
+        "(holds 3 or more)",
+        "(holds 3 or more)_",
+        "(none)_",
+    )
+    twice = ItemSet(domain, 19, 2, ((0, 4), (0, 1, 2)))
+    assert len(set(twice.labels)) == 2
 
 
 def test_tiers_that_do_not_fit_a_cap_are_refused():

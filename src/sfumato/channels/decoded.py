@@ -30,6 +30,7 @@ class Decoded(Channel):
     other: float
     decode: Callable[[NDArray[Any]], tuple[float, float]]  # people who hold it, and variance
     whole: bool = False  # whether no basket is capped, so that its own symbol's chance is `own`
+    assumes: str | None = None  # what undoing a cap supposes
     groups: tuple[int, ...] = ()
 
     @property

@@ -106,8 +106,8 @@ class RoundOptions:
         _check_promise(chosen, before)
         if proposed != before.domain:
             raise SchemaError(
-                f"--after is about other items ({_some(before.domain)}) than these data "
-                f"({_some(proposed)})",
+                f"--after is about other items ({_some(before.domain, proposed)}) than these data "
+                f"({_some(proposed, before.domain)})",
                 hint="give the data, and --items, of the first round",
             )
         _check_people(before, people_in(reader, before.domain), reader.where)
@@ -237,8 +237,10 @@ def _check_asked(turn: Turn, people: int, asked: int, where: str) -> None:
         )
 
 
-def _some(domain: Domain) -> str:
-    return listing(domain.attributes[0].labels, most=3)
+def _some(domain: Domain, other: Domain) -> str:
+    """Some of the items, those first which the other does not have."""
+    strange = set(other.attributes[0].labels)
+    return listing(sorted(domain.attributes[0].labels, key=strange.__contains__), most=3)
 
 
 def tell(mechanism: Mechanism, turn: Turn, output: str) -> None:

@@ -138,6 +138,6 @@ def _heard(release: Release) -> Heard:
     tiers = None
     if law.full is not None:
         full, noise = law.full(counts)
-        tiers = Tiers(law.tiers, full / people, noise / people**2)
+        tiers = Tiers(law.tiers, full / people, noise / people**2, len(law.itemsets))
     shares = np.asarray(kept) / people, np.asarray(variance) / people**2
     return Heard(law.itemsets, *shares, law.cap, people, law.whole, tiers)

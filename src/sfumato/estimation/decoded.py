@@ -22,7 +22,7 @@ class DecodedEvidence(Evidence):
 
     @property
     def assumes(self) -> str | None:
-        return "sizes of baskets as uneven as is usual, from a Poisson law to a few very large ones"
+        return self.channel.assumes
 
     @cached_property
     def _groups(self) -> list[tuple[float, float, float]]:

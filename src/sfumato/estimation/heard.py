@@ -153,7 +153,10 @@ def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -
     left = _eased(DRAWN * (small + large @ (shares * parts)), DRAWN * whole)
     slopes = large * (parts - left[:, None]) / whole[:, None]
     variance = np.einsum("ij,jk,ik->i", slopes, covariance, slopes)
-    return Survival(left, np.sqrt(np.maximum(variance, 0)) / left)
+    sized = np.sqrt(np.maximum(variance, 0)) / left
+    if told.spread:  # what baskets of the last tier hold is open
+        sized = np.hypot(sized, large[:, -1] * shares[-1] / whole * told.spread / told.sizes[-1])
+    return Survival(left, sized)
 
 
 def _holders(held: NDArray[np.float32], members: NDArray[np.intp]) -> Floats:  # (itemsets,)

@@ -23,6 +23,7 @@ from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
     MOST_TIERS,
+    REACH,
     UNEVEN,
     Tiers,
     left_above,
@@ -57,6 +58,8 @@ ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
+AS_USUAL = "sizes of baskets as uneven as is usual, from a Poisson law to a few very large ones"
+LIKE_OTHERS = "that the cap took about as much of this item as of all others"
 Candidates = tuple[tuple[int, ...], ...]
 
 
@@ -212,7 +215,7 @@ class ItemSet(Mechanism):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        if self.cap >= len(self.asked):
+        if self._keeps_all:
             return ()
         sizes = "what people told of the sizes of baskets" if self.tiers else "what they may be"
         return (
@@ -271,7 +274,8 @@ class ItemSet(Mechanism):
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
         if not self.buckets:
-            symbols = (*self.labels, *self.tier_labels, NONE)
+            own = set(self.labels)  # which items may have for a name
+            symbols = (*self.labels, *(_free(each, own) for each in (*self.tier_labels, NONE)))
             return Domain((Category(_free("symbol", taken), symbols),))
         return Domain(
             (
@@ -282,9 +286,17 @@ class ItemSet(Mechanism):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the candidates are called."""
+        """What the candidates are called, each otherwise: an item may be called "a + b"."""
         names = self._items.labels
-        return tuple(" + ".join(names[item] for item in each) for each in self.candidates)
+        found = [" + ".join(names[item] for item in each) for each in self.candidates]
+        if len(set(found)) == len(found):
+            return tuple(found)
+        taken = {names[each[0]] for each in self.candidates if len(each) == 1}
+        for place, each in enumerate(self.candidates):
+            if len(each) > 1:
+                found[place] = _free(found[place], taken)
+                taken.add(found[place])
+        return tuple(found)
 
     @property
     def tier_labels(self) -> tuple[str, ...]:
@@ -518,7 +530,7 @@ class ItemSet(Mechanism):
 
     def _left(
         self, every: NDArray[Any], variance: NDArray[Any], people: float
-    ) -> tuple[float, NDArray[Any] | float]:
+    ) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
         """What part of all that is held a cap leaves, and how far that is open of each itemset, as
         a part of it.
 
@@ -532,11 +544,14 @@ class ItemSet(Mechanism):
         seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
         if not self.tiers:
             return self._supposed_left(kept, seen, people)
-        told = Tiers(self.tiers, every[number:] / people, variance[number:] / people**2)
+        told = Tiers(self.tiers, every[number:] / people, variance[number:] / people**2, number)
         noise = float(variance[:number].sum()) / people**2
         left, doubt = left_above(seen, noise, self.cap, told)
         longer = np.array([len(each) > 1 for each in self.asked])
-        return left, np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
+        doubts = np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
+        if told.told_apart:  # and most of what large baskets hold, they hold alone
+            doubts = np.hypot(doubts, max(left / told.least_left(self.cap) - 1, 0) / REACH)
+        return _at_most(kept, left, doubts, people * told.large)
 
     def _supposed_left(self, kept: NDArray[Any], seen: float, people: float) -> tuple[float, float]:
         """The same where nothing tells how large the large baskets are: how uneven their sizes are
@@ -590,8 +605,20 @@ class ItemSet(Mechanism):
         told = np.zeros(shape, dtype=bool)
         if not self.buckets:
             told[place] = True
-        channel = Decoded(shape, told, own, other, decode, self.cap >= len(self.asked))
+        channel = Decoded(shape, told, own, other, decode, self._keeps_all, self._assumes)
         return Observation(tuple(cells), self._tally(), channel)
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether no basket can be above the cap."""
+        return self.cap >= len(self.asked)
+
+    @property
+    def _assumes(self) -> str | None:
+        """What undoing the cap supposes beyond the reports."""
+        if self._keeps_all:
+            return None
+        return LIKE_OTHERS if self.tiers else AS_USUAL
 
     @cached_property
     def _symbols(self) -> dict[tuple[int, ...], int]:
@@ -635,6 +662,21 @@ class ItemSet(Mechanism):
 def _told_tiers(given: Received) -> tuple[int, ...]:
     """Where tiers begin, as a description lists them."""
     return tuple(each.whole(1, MOST_LABELS) for each in given.entries(MOST_TIERS))
+
+
+def _at_most(
+    kept: NDArray[Any], left: float, doubts: NDArray[Any], large: float
+) -> tuple[NDArray[Any] | float, NDArray[Any]]:
+    """What a cap left of each itemset, and how far that is open. It took nothing but from large
+    baskets: where these are fewer than what it is said to have taken, it took some part of them.
+    """
+    lost = kept * (1 / left - 1)
+    over = lost > large
+    if not over.any():
+        return left, doubts
+    some = large * (1 + large / np.where(over, lost, 1.0)) / 2
+    parts = np.where(over, kept / np.where(over, kept + some, 1.0), left)
+    return parts, np.where(over, 1 - parts, doubts)
 
 
 def simple(gamma: Fraction) -> Fraction:
@@ -727,5 +769,5 @@ def some_of(
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name for a column of the reports that no public column has."""
+    """A name that none of these is."""
     return name if name not in taken else _free(f"{name}_", taken)

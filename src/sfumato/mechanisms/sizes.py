@@ -36,6 +36,10 @@ MOST_TIERS = 16
 TIERS = 6  # of sizes above a cap
 WIDER = 1.5  # times the end of a tier, the end of the next
 APART = 0.7  # how far the share of a tier may be from the curve of all, as a part of that
+FAR = 3.0  # errors above what is usual, from which on a tier is believed as it was told
+HEAVY = 2.0  # times the tier below, the last one where sizes C are as 1/C² and have no end
+ALONE = 0.9  # of all large baskets, the part of one tier that may well be of a single size
+REACH = 1.96  # errors within which the largest size lies, where the end of sizes is open
 # The curves A·exp(−b·j) that shares of tiers may follow: log A and b, all equally probable before.
 _CURVES = np.array([(a, b) for a in np.linspace(-9, -0.1, 40) for b in np.linspace(0, 3, 13)])
 
@@ -63,23 +67,73 @@ class Tiers:
     starts: tuple[int, ...]
     shares: Floats
     variance: Floats
+    most: int = 0  # that a basket may hold, where it is known
 
     @cached_property
     def sizes(self) -> Floats:  # (tiers,)
-        """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²."""
-        return np.array([_mean_size(*ends) for ends in self._ends])
+        """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²; those of
+        an open end as 1/C, up to all there is.
+        """
+        found = np.array([_mean_size(*ends) for ends in self._ends])
+        if self.open_end:
+            found[-1] = _middle(self.starts[-1], self.most)
+        return found
+
+    @property
+    def spread(self) -> float:
+        """How far the mean size of the last tier is open: nothing, unless its end is."""
+        return (self.most - float(self.sizes[-1])) / REACH if self.open_end else 0.0
+
+    @cached_property
+    def open_end(self) -> bool:
+        """Whether so many baskets are of the last tier, beside the one below, that larger ones are
+        not rarer: then nothing tells where their sizes end.
+        """
+        if len(self.starts) < 2 or self.most < self._ends[-1][1]:
+            return False
+        before, last = self.shares[-2:]
+        error = math.sqrt(self.variance[-1] + HEAVY**2 * self.variance[-2])
+        return bool(last - HEAVY * max(before, 0.0) > FAR * error)
 
     @property
     def _ends(self) -> list[tuple[int, int]]:
         last = max(self.starts[-1] + 1, round(WIDER * WIDER * self.starts[-1]))
         return list(zip(self.starts, (*self.starts[1:], last), strict=True))
 
+    @property
+    def alike(self) -> float:
+        """How far what large baskets hold is open where nearly all are of one tier: their sizes may
+        all be alike, and anywhere in it.
+        """
+        place = int(np.argmax(self.shares))
+        share = float(self.shares[place])
+        if share < ALONE * float(np.maximum(self.shares, 0).sum()):
+            return 0.0
+        if share < FAR * math.sqrt(self.variance[place]):
+            return 0.0
+        low, high = self._ends[place]
+        return share * (high - low) / 3
+
     @cached_property
     def settled(self) -> tuple[Floats, Floats]:  # (tiers,), (tiers, tiers)
         """The shares of the tiers and their covariance, each tier usually being some part of the
         one below: a curve A·exp(−b·j), of which each share may be off by APART of it. What is
-        believed of the curve is what was told of all tiers.
+        believed of the curve is what was told of all tiers. Where that makes light of many large
+        baskets among small ones, which follow no curve, shares are what was told.
         """
+        shares, covariance = self._on_curves
+        if self.told_apart:
+            return np.maximum(self.shares, 0.0), np.diag(self.variance)
+        return shares, covariance
+
+    @cached_property
+    def told_apart(self) -> bool:
+        """Whether more was told of some tier than any curve makes of it."""
+        above = self.shares - self._on_curves[0]
+        return bool((above > FAR * np.sqrt(self.variance)).any())
+
+    @cached_property
+    def _on_curves(self) -> tuple[Floats, Floats]:
         curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(self.starts)))
         free = (APART * curve) ** 2
         spread = free + self.variance
@@ -93,10 +147,26 @@ class Tiers:
         apart = each - shares
         return shares, inside + (belief[:, None] * apart).T @ apart
 
+    def least_left(self, cap: int) -> float:
+        """What a cap leaves of that which large baskets alone hold."""
+        shares = self.settled[0]
+        return float((cap - 1) * shares.sum() / max(float(shares @ self.sizes), 1e-9))
+
+    @property
+    def large(self) -> float:
+        """The share of baskets above the cap, at most: two errors above what it seems to be."""
+        shares, covariance = self.settled
+        return float(shares.sum() + 2 * math.sqrt(max(float(covariance.sum()), 0.0)))
+
 
 def _mean_size(low: int, high: int) -> float:
     sizes = np.arange(low, high)
     return float((1 / sizes).sum() / (1 / sizes**2).sum())
+
+
+def _middle(low: int, high: int) -> float:
+    """The mean of sizes as 1/C."""
+    return (high - low) / math.log(high / low)
 
 
 def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float, float]:
@@ -106,9 +176,12 @@ def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float,
     shares, covariance = told.settled
     beyond = told.sizes - (cap - 1)
     kept, lost = max(seen, 1e-9), float(shares @ beyond)
+    if seen**2 < noise:  # lost in noise: large baskets alone kept so much
+        kept = max(kept, float(shares.sum()) * (cap - 1))
     doubt = float(beyond @ covariance @ beyond) / (kept + lost) ** 2
     doubt += noise * (lost / (kept * (kept + lost))) ** 2
-    return kept / (kept + lost), min(math.sqrt(doubt), 1.0)
+    open_to = math.hypot(float(shares[-1]) * told.spread, told.alike) / (kept + lost)
+    return kept / (kept + lost), math.hypot(min(math.sqrt(doubt), 1.0), open_to)
 
 
 def unlikeness(unevenness: float) -> float:

@@ -150,7 +150,8 @@ class Threshold:
             probability[uncertain] = tried.prior.probability(candidates.take(uncertain), goal)
         if measured.noise is not None and len(uncertain):
             # The prior tells findings from noise; that all may be off together is another doubt.
-            reach = (measured.count - self.goal(rows))[uncertain] / measured.stderr[uncertain]
+            error = measured.stderr if measured.down is None else measured.down
+            reach = (measured.count - self.goal(rows))[uncertain] / error[uncertain]
             probability[uncertain] = np.minimum(probability[uncertain], normal_below(reach))
         return probability
 

@@ -24,12 +24,14 @@ class Measured:
     stderr: Floats  # (n,)
     memory: tuple[Floats, ...] = ()  # each (..., n)
     noise: Floats | None = None  # (n,): the own part of each error, where all may be off together
+    down: Floats | None = None  # (n,): how far each may be below its estimate, where that is less
 
     def take(self, rows: Integers) -> Measured:
         """The same of some of the itemsets."""
         memory = tuple(array[..., rows] for array in self.memory)
-        noise = None if self.noise is None else self.noise[rows]
-        return Measured(self.observed[rows], self.count[rows], self.stderr[rows], memory, noise)
+        noise, down = (None if each is None else each[rows] for each in (self.noise, self.down))
+        shown = self.observed[rows], self.count[rows], self.stderr[rows]
+        return Measured(*shown, memory, noise, down)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Measured]) -> Measured:
@@ -37,6 +39,7 @@ class Measured:
         if len(parts) == 1:
             return parts[0]
         own = [part.noise for part in parts if part.noise is not None]
+        down = [part.down for part in parts if part.down is not None]
         return cls(
             np.concatenate([part.observed for part in parts]),
             np.concatenate([part.count for part in parts]),
@@ -46,6 +49,7 @@ class Measured:
                 for arrays in zip(*(part.memory for part in parts), strict=True)
             ),
             np.concatenate(own) if len(own) == len(parts) else None,
+            np.concatenate(down) if len(down) == len(parts) else None,
         )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.supports.base import Floats, Integers, Measured
+
+WITHIN = 2.5  # errors within which lies what may be anything up to all
 
 
 class ToldBySymbols(ABC):
@@ -83,16 +88,43 @@ class SymbolSupports(ToldBySymbols):
         count = np.where(places < 0, 0.0, self.count[places])
         stderr = np.where(places < 0, 0.0, self.stderr[places])
         noise = np.where(places < 0, 0.0, self.noise[places])
-        if itemsets.shape[1] == 1 and self.longest > 1:
-            # An item that only longer itemsets name is held by at least as many as they.
-            for place in np.flatnonzero(places < 0):
-                held = [c for c, each in enumerate(self.itemsets) if itemsets[place, 0] in each]
-                if held:
-                    best = max(held, key=lambda c: self.count[c])
-                    count[place], stderr[place] = self.count[best], self.stderr[best]
-                    noise[place] = self.noise[best]
-        return Measured(count, count, stderr, noise=noise)
+        down = stderr.copy()
+        for place, longer in self._only_longer(itemsets, places):
+            count[place], stderr[place] = self.count[longer], self._at_least(longer)
+            noise[place], down[place] = self.noise[longer], self.stderr[longer]
+        return Measured(count, count, stderr, noise=noise, down=down)
 
     def _errors(self, itemsets: NDArray[np.int32]) -> Floats:
         places = self._found(itemsets)
-        return np.where(places < 0, 0.0, self.stderr[places])
+        errors = np.where(places < 0, 0.0, self.stderr[places])
+        for place, longer in self._only_longer(itemsets, places):
+            errors[place] = self._at_least(longer)
+        return errors
+
+    def _at_least(self, longer: int) -> float:
+        """The error of an itemset of which no more is known than that it is held by at least as
+        many as a longer one, and by all at most.
+        """
+        return math.hypot(self.stderr[longer], max(self.rows - self.count[longer], 0) / WITHIN)
+
+    def _only_longer(
+        self, itemsets: NDArray[np.int32], places: Integers
+    ) -> Iterator[tuple[int, int]]:
+        """Itemsets that were not asked about but are part of longer ones that were, and of these
+        the one that most hold.
+        """
+        length = itemsets.shape[1]
+        if length >= self.longest:
+            return
+        longer = self._longer_than(length)
+        for place in np.flatnonzero(places < 0).tolist():
+            if (found := longer.get(tuple(itemsets[place].tolist()))) is not None:
+                yield place, found
+
+    def _longer_than(self, length: int) -> dict[tuple[int, ...], int]:
+        """The itemset that most hold, of those that such a part is in."""
+        found: dict[tuple[int, ...], int] = {}
+        for place in np.argsort(self.count, kind="stable").tolist():
+            if len(self.itemsets[place]) > length:
+                found |= dict.fromkeys(combinations(self.itemsets[place], length), place)
+        return found
