@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,12 +231,20 @@ def test_errors_fall_as_privacy_is_given_up() -> None:
 
 
 def test_twelve_attributes_are_planned_in_two_seconds() -> None:
+    threads = pytest.importorskip("threadpoolctl", reason="the extra 'learn' is not installed")
     columns = [Category(f"c{place}", tuple(map(str, range(2 + place % 6)))) for place in range(11)]
     wide = Domain((AGE, *columns))
-    for wish in ({"guarantee": NINETEEN}, {"wanted_error": 0.05}):
-        start = time.thread_time()  # a second thread of BLAS that waits for work is no work
+
+    def seconds(wish: dict[str, Any]) -> float:
+        start = time.thread_time()
         plan_release(wide, 1_000_000, **wish)
-        assert time.thread_time() - start < 2
+        return time.thread_time() - start
+
+    # Of CPU, about one; a busy machine only adds, so the least of some tries is what it takes. One
+    # thread of BLAS: with two, this one would burn CPU while it waits for the other.
+    with threads.threadpool_limits(1):
+        for wish in ({"guarantee": NINETEEN}, {"wanted_error": 0.05}):
+            assert any(seconds(wish) < 2 for _ in range(8))
 
 
 def test_a_guarantee_nothing_can_meet_names_what_would_do() -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from sfumato.cli.app import app
 from sfumato.domain import Domain, Numeric
 from sfumato.table import Table, save
+from sfumato.table.turns import Turn
 
 DOMAIN = Domain((Numeric("age", 0, 79), Numeric("kids", 0, 7)))
 ROWS = 8_000
@@ -35,7 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     DOMAIN.save(found / "people.toml")
     save(Table(DOMAIN, (age, kids)), found / "people.csv")
     start = f"perturb {found}/people.csv --schema {found}/people.toml --seed 1 --round"
-    run(f"{start} 1 --mechanism ranges --gamma 19 -o {found}/one.parquet")
+    # A seed says how reports are drawn; who is asked when goes by the name of the series, which is
+    # drawn too, and within four errors are all but one series in 15,000.
+    named = classmethod(lambda cls, shares: cls("ab" * 16, 1, shares))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Turn, "first", named)
+        run(f"{start} 1 --mechanism ranges --gamma 19 -o {found}/one.parquet")
     run(f"{start} 2 --after {found}/one.parquet -o {found}/two.parquet")
     return found
 

@@ -77,14 +77,18 @@ def test_intervals_hold_the_truth_as_often_as_they_say(path, tmp_path):
 
 
 def check_coverage(path: Path, folder: Path, crowds: int, people: int) -> None:
-    """Whether 93 to 97 of a hundred intervals hold the truth, to two errors of that share."""
+    """Whether 93 to 97 of a hundred intervals hold the truth, to four errors of that share.
+
+    The noise is fresh. Of 40 crowds the error is about 0.012, so that 95 are called fewer than 93
+    beyond 5.6 errors: but once in ten million runs; 87 are called too few.
+    """
     shares = []
     for repetition in range(crowds):
         cells = compared(path, folder, people, repetition, seed=0)
         shares.append(np.mean([each.covered for each in cells]))
     coverage, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
     print(f"coverage {coverage:.4f} ± {error:.4f} over {crowds} crowds of {people}")
-    assert 0.93 - 2 * error <= coverage <= 0.97 + 2 * error
+    assert 0.93 - 4 * error <= coverage <= 0.97 + 4 * error
 
 
 @pytest.mark.soak

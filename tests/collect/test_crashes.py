@@ -30,6 +30,8 @@ from sfumato.collect.tally import CampaignTally
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SENDERS = 6
+FEWEST = 11  # reports that are acknowledged between two deaths: the server is under load
+PATIENCE = 60.0  # seconds for them, on a machine that does much else at the same time
 
 
 @dataclass
@@ -114,7 +116,7 @@ class Sender:
     def settle(self) -> None:
         """Send what was never acknowledged."""
         for batch in list(self.waiting):
-            self._send(HTTPConnection("127.0.0.1", self.port, timeout=10), batch)
+            self._send(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE), batch)
 
     def _batch(self) -> list[dict[str, Any]]:
         new = [
@@ -163,7 +165,11 @@ def lost_after(campaign: Path, store: Path, kills: int, *kind: str) -> int:
             thread.start()
         lost = 0
         for _ in range(kills):
+            wanted = _acknowledged(senders) + FEWEST
             time.sleep(rng.uniform(0.02, 0.25))
+            end = time.monotonic() + PATIENCE
+            while _acknowledged(senders) < wanted and time.monotonic() < end:
+                time.sleep(0.005)
             before = [set(sender.acknowledged) for sender in senders]
             server.kill()
             server.start()
@@ -189,8 +195,12 @@ def lost_after(campaign: Path, store: Path, kills: int, *kind: str) -> int:
     if not kind:
         assert set(there) == {k for s in senders for k in identities(list(s.bodies)) or []}
         _check_totals(campaign, store, there)
-    assert len(there) > 10 * kills
+        assert len(there) >= FEWEST * kills
     return lost
+
+
+def _acknowledged(senders: list[Sender]) -> int:
+    return sum(len(sender.acknowledged) for sender in senders)
 
 
 def _check_totals(campaign: Path, store: Path, there: dict[bytes, bytes]) -> None:
@@ -209,7 +219,9 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(campaign_path, tmp_
 
 
 def test_acknowledging_before_the_commit_would_be_noticed(campaign_path, tmp_path):
-    assert lost_after(campaign_path, tmp_path / "c.db", 12, "hasty") > 0
+    """Whether a death falls between the two is chance: there are many, until one does."""
+    stores = (tmp_path / f"{number}.db" for number in range(10))
+    assert any(lost_after(campaign_path, store, 12, "hasty") for store in stores)
 
 
 @pytest.mark.soak

@@ -123,7 +123,7 @@ class Taking:
         return await self.writer.add(self.number, reports)
 
     async def recovered(self) -> None:
-        for _ in range(100):
+        for _ in range(1200):  # a minute, for a busy machine; it takes a moment
             if self.writer.failed is None:
                 return
             await asyncio.sleep(0.05)
@@ -288,7 +288,7 @@ def test_the_server_says_503_while_the_disk_is_full(tmp_path, campaign_path):
         assert refused.json["error"]["kind"] == "busy"
         assert speaker.get("/readyz").status == 503 and speaker.get("/healthz").status == 200
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
-        for _ in range(100):
+        for _ in range(600):
             if speaker.get("/readyz").status == 200:
                 break
             time.sleep(0.1)

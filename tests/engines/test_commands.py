@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,8 +114,22 @@ def quiet(postgres: str) -> Iterator[Connection[Any]]:
                 yield connection
 
 
+# Whoever came later than this connection, and has not gone.
+OTHERS = """
+SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND backend_start >
+(SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
+"""
+
+
 def _scans(connection: Connection[Any]) -> int:
-    """How often the rows of the table were read, as the server counts it."""
+    """How often the rows of the table were read, as the server counts it: each of its processes
+    tells when it ends, which on a busy machine is some time after its client has ended.
+    """
+    for _ in range(600):
+        connection.execute("SELECT pg_stat_clear_snapshot()")
+        if connection.execute(OTHERS).fetchall() == [(0,)]:
+            break
+        time.sleep(0.1)
     connection.execute("SELECT pg_stat_clear_snapshot()")
     found = connection.execute("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'counted'")
     return int(found.fetchall()[0][0])

@@ -68,10 +68,17 @@ def check_told(code: int, said: str) -> None:
 def test_a_file_that_goes_for_time_or_memory_gets_neither(
     hostile: Hostile, tmp_path: Path, meter: Meter, slowness: float
 ) -> None:
-    reading = meter.run(arguments(hostile, tmp_path), tmp_path)
-    check_told(reading.code, reading.said)
-    assert reading.seconds < MOST_SECONDS * slowness, f"{reading.seconds:.1f} s of CPU"
-    assert reading.memory < MOST_BYTES, f"{reading.memory >> 20} MB"
+    taken: list[float] = []
+    while len(taken) < 3:  # where other work has come since `slowness`, which only adds
+        folder = tmp_path / str(len(taken))
+        folder.mkdir()
+        reading = meter.run(arguments(hostile, folder), folder)
+        check_told(reading.code, reading.said)
+        assert reading.memory < MOST_BYTES, f"{reading.memory >> 20} MB"
+        taken.append(reading.seconds)
+        if reading.seconds < MOST_SECONDS * slowness:
+            return
+    raise AssertionError(f"{min(taken):.1f} s of CPU at least")
 
 
 @pytest.mark.parametrize("hostile", LIGHT, ids=lambda hostile: hostile.name)

@@ -459,7 +459,8 @@ def test_one_law_is_fitted_up_to_a_size_and_a_work() -> None:
 
 def test_records_are_drawn_by_laws_that_can_be_fitted() -> None:
     domain = Domain(tuple(Category(f"c{place}", tuple("abcdefghijkl")) for place in range(4)))
-    release = perturb(people(5_000, domain, (0.3, 0.4)), Questionnaire.promising(PROMISE, domain))
+    asking = Questionnaire.promising(PROMISE, domain)
+    release = perturb(people(5_000, domain, (0.3, 0.4)), asking, seeded(1))
     model = fit_release(release)
     assert not model.dense and not model.reaches((0, 1, 2))  # so that 12³ cells are too many
     assert sample(model, 500, seeded(1)).rows == 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-PATIENCE = 20.0
+PATIENCE = 60.0  # seconds: of a machine that does much else at the same time
 
 
 def run(chromium: Any, body: str, *arguments: Any) -> Any:
