@@ -326,7 +326,12 @@ def test_a_useless_offer_says_how_many_people_would_do(
         return
     assert warning is not None and f"with {rows:,} people" in warning
     assert f"together is off by {100 * census.best.supports[1]:.3g} points" in warning
-    assert f"no answer about columns together will be usable{told}; drop columns" in warning
+    least = 100 * census.best.supports[1] / 0.5
+    below = f"below {least:.3g} % of the people"
+    assert f"about columns together {below} will be usable{told}; drop columns" in warning
+    lost = replace(census.best, rows=rows, error=error, supports=(0.1, 0.7)).warning()
+    assert lost is not None
+    assert f"no answer about columns together will be usable{told}; drop columns" in lost
 
 
 def test_itemsets_stand_for_all_columns_and_values() -> None:

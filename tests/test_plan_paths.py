@@ -186,6 +186,8 @@ def test_a_plan_says_where_its_forecast_is_rough() -> None:
     """Twenty columns of four values at gamma 5 are folded into more than can be worked out."""
     wide = plan_release(domain_of(*[4] * 20), 50_000, guarantee=Guarantee(5))
     assert any("up to three times" in said for said in wide.assumptions)
+    assert any(said.startswith("roughly: ") for said in wide.sentences())
     narrow = plan_release(domain_of(*[4] * 6), 50_000, guarantee=Guarantee(5))
     assert any(question.map for question in narrow.best.mechanism.questions)
     assert not any("up to three times" in said for said in narrow.assumptions)
+    assert not any(said.startswith("roughly: ") for said in narrow.sentences())

@@ -63,6 +63,8 @@ def test_a_proposed_schema_is_a_schema(folder):
     assert domain.names == Domain.load("s.toml").names
     assert Domain.from_toml(run("schema s.csv").stdout) == domain
     assert Domain.from_dict(run_json("schema s.csv")["schema"]) == domain
+    assert Domain.from_toml(run("schema s.csv -o -").stdout) == domain
+    assert not Path("-").exists()
     assert read("s.csv", domain).rows == 500
 
 

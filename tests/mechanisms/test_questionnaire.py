@@ -21,10 +21,13 @@ from sfumato.mechanisms.questions import (
     MOST_CELLS,
     ONE,
     Asked,
+    ample_folds,
     asked,
     by_order,
     cover,
     folds,
+    stated,
+    waste,
     whole_weights,
 )
 from sfumato.mechanisms.registry import from_spec
@@ -111,6 +114,34 @@ def test_folds_are_balanced_and_determine_the_cells() -> None:
         rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
         assert np.linalg.matrix_rank(rows.astype(float)) == cells
         assert folds(cells, answers) == maps
+
+
+@pytest.mark.parametrize("answers", [3, 4, 8, 20])
+def test_folds_tell_the_cells_well(answers: int) -> None:
+    """As many maps as cells need at least leave some sums hardly told: a variance of up to 20,000
+    times what it may be.
+    """
+    least = {cells: folds(cells, answers) for cells in (31, 50, 77, 96, 115, 125, 210)}
+    assert max(waste(maps, cells, answers) for cells, maps in least.items()) > 100
+    for cells, maps in least.items():
+        ample = ample_folds(cells, answers)
+        assert waste(ample, cells, answers) <= 11
+        assert ample[: len(maps)] == maps
+        assert len(ample) <= 1.6 * len(maps)
+
+
+def test_tables_whose_least_folds_do_have_no_more() -> None:
+    for cells in (30, 40, 50, 100, 125):  # CENSUS and the like at gamma 19
+        assert ample_folds(cells, 20) == folds(cells, 20)
+
+
+def test_columns_may_have_commas_and_pluses_in_their_names() -> None:
+    domain = Domain(tuple(Category(name, ("no", "yes")) for name in ("a+b", "x,y", "u:v", "sex")))
+    sets, shares, _ = stated("a+b+sex:0.25,x,y+u:v:0.25,singles:0.5", domain)
+    assert sets == [(0,), (1,), (2,), (3,), (0, 3), (1, 2)]
+    assert shares == [0.125] * 4 + [0.25] * 2
+    with pytest.raises(ParameterError, match="'x' is no share of questions"):
+        stated("x,singles:0.5", domain)
 
 
 def test_questions_are_folded_beyond_the_limit_only() -> None:

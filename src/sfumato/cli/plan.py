@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json, print_notes, print_table
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.questions import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
@@ -117,10 +119,10 @@ def plan(
         "purpose": purpose,
         "length": length,
         "target": target,
-        "pairs": named_pairs(pairs),
     }
     wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
     domain = read_schema(schema)
+    wish["pairs"] = named_pairs(pairs, domain.names)
     found = plan_release(
         domain,
         rows,
@@ -162,14 +164,21 @@ def _check_purpose(purpose: str, target: str | None, pairs: str | None) -> None:
         )
 
 
-def named_pairs(text: str | None) -> tuple[tuple[str, str], ...]:
-    """The pairs of columns that a text names.
+def named_pairs(text: str | None, names: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+    """The pairs of columns that a text names, of those there are where names have commas or
+    pluses.
 
     >>> named_pairs("age+sex,sex+smoker")
     (('age', 'sex'), ('sex', 'smoker'))
+    >>> named_pairs("a+b+sex,sex+x,y", ("sex", "a+b", "x,y"))
+    (('a+b', 'sex'), ('sex', 'x,y'))
     """
     found = []
-    for part in [] if text is None else text.split(","):
+    for part in [] if text is None else parts_of(text, lambda part: _is_pair(part, names)):
+        if _is_pair(part, names):
+            first, second = columns_of(part.strip(), names)
+            found.append((first, second))
+            continue
         first, plus, second = part.strip().partition("+")
         if not (first and plus and second):
             raise ParameterError(
@@ -177,6 +186,12 @@ def named_pairs(text: str | None) -> tuple[tuple[str, str], ...]:
             )
         found.append((first, second))
     return tuple(found)
+
+
+def _is_pair(part: str, names: Sequence[str]) -> bool:
+    """Whether a part of a text names two columns that there are."""
+    found = columns_of(part.strip(), names)
+    return len(found) == 2 and set(found) <= {*names}
 
 
 def read_schema(path: str) -> Domain:

@@ -21,7 +21,13 @@ def schema(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the schema here.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the schema here; - is standard output, as without it.",
+        ),
     ] = None,
     form: Form = None,
     force: Force = False,
@@ -35,6 +41,7 @@ def schema(
     with reading(reader_of(data, form)) as reader:
         proposal = propose(reader)
     notes = [*proposal.notes, *proposal.told]
+    output = None if str(output) == "-" else output
     if output is not None:
         _save(proposal.domain.to_toml(), output, force)
     if json:

@@ -34,6 +34,7 @@ from sfumato.mechanisms.questions import (
     by_order,
     cover,
     free_column,
+    least_number,
     stated,
 )
 from sfumato.mechanisms.shares import (
@@ -330,13 +331,18 @@ class Questionnaire(Mechanism):
         )
 
     @cached_property
-    def _least_folds(self) -> dict[frozenset[int], int]:
-        """The least weight of a fold of each folded set of columns."""
-        found: dict[frozenset[int], int] = {}
+    def _least_folds(self) -> dict[frozenset[int], float]:
+        """The least weight of a fold of each folded set of columns, were there no more folds than
+        are needed: some of more may go unanswered.
+        """
+        found: dict[frozenset[int], list[Asked]] = {}
         for each in self.questions:
             if each.map is not None:
-                found[each.held] = min(each.weight, found.get(each.held, ONE))
-        return found
+                found.setdefault(each.held, []).append(each)
+        return {
+            held: min(each.weight for each in folds) * max(1.0, len(folds) / _needed(folds))
+            for held, folds in found.items()
+        }
 
     def foretold(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
@@ -561,6 +567,11 @@ def check_question(place: int, question: Asked, shape: Sequence[int], names: Seq
         raise ParameterError(f"{said}, about {named}, has one answer; it needs two at least")
     if question.weight < 1:
         raise ParameterError(f"{said}, about {named}, is never dealt; give it a share above 0")
+
+
+def _needed(folds: Sequence[Asked]) -> int:
+    """How many folds of the same columns determine them."""
+    return least_number(len(folds[0].map or ()), max(each.answers for each in folds))
 
 
 def _check_values(private: Domain) -> None:

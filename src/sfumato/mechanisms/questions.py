@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -28,6 +28,8 @@ USUAL = {1: 0.1, 2: 0.5, 3: 0.4}  # shares by order, for few columns
 FEW_COLUMNS, FEW_CELLS = 8, 10_000
 MOST_CELLS = 1024  # of one question
 TRIES = 3000  # random sets among which a cover is chosen
+WASTE = 11.0  # times the variance of maps without end, beyond which there are too few maps
+AMPLE = 4.0  # the same, from which there are enough
 NEGLIGIBLE = 1e-4  # a share below this is not worth a question
 
 
@@ -56,7 +58,7 @@ def asked(
     for axes, share in zip(sets, shares, strict=True):
         cells = math.prod(shape[axis] for axis in axes)
         answers = answers_of(cells, gamma)
-        maps = (None,) if answers == cells else folds(cells, answers)
+        maps = (None,) if answers == cells else ample_folds(cells, answers)
         parts += [(axes, share / len(maps), answers, each) for each in maps]
     weights = whole_weights([share for _, share, _, _ in parts])
     return tuple(
@@ -82,12 +84,47 @@ def folds(cells: int, answers: int) -> tuple[tuple[int, ...], ...]:
     >>> [len(set(each)) for each in folds(5, 3)]
     [3, 3]
     """
-    number = max(2, math.ceil((cells - 1) / (answers - 1)))
+    number = least_number(cells, answers)
     for attempt in range(16):
         maps = [_fold(cells, answers, place, attempt) for place in range(number + attempt // 4)]
         if _determine(maps, cells, answers):
             return tuple(maps)
     raise ParameterError(f"no {number} maps of {cells} cells to {answers} answers tell them apart")
+
+
+def least_number(cells: int, answers: int) -> int:
+    """How many maps from cells to answers it takes at least to determine the cells."""
+    return max(2, math.ceil((cells - 1) / (answers - 1)))
+
+
+@lru_cache(maxsize=1024)
+def ample_folds(cells: int, answers: int) -> tuple[tuple[int, ...], ...]:
+    """The least number of maps (`folds`), or more where so few hardly determine the cells.
+
+    Where the answers are hardly more than the cells, some sums of cells are hardly told: of 210
+    cells and 11 maps to 20 answers the variance would be 2,600 times that of maps without end.
+
+    >>> len(folds(125, 20)), len(ample_folds(125, 20)), len(folds(96, 20)), len(ample_folds(96, 20))
+    (7, 7, 5, 7)
+    """
+    maps = list(folds(cells, answers))
+    if waste(maps, cells, answers) <= WASTE:
+        return tuple(maps)
+    more = max(1, len(maps) // 8)
+    while waste(maps, cells, answers) > AMPLE:
+        maps += [_fold(cells, answers, len(maps) + place, 0) for place in range(more)]
+    return tuple(maps)
+
+
+def waste(maps: Sequence[Sequence[int]], cells: int, answers: int) -> float:
+    """How many times the mean variance of the cells is what it would be, were there balanced maps
+    without end; all cells being equally likely.
+    """
+    rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
+    told = rows.astype(np.float64)
+    told -= told.mean(axis=1, keepdims=True)
+    values = np.linalg.eigvalsh(told.T @ told)[1:]
+    return float(values.mean() * (1 / np.maximum(values, 1e-12)).mean())
 
 
 def _fold(cells: int, answers: int, place: int, attempt: int) -> tuple[int, ...]:
@@ -132,7 +169,7 @@ def _parted(text: str, domain: Domain) -> tuple[dict[int, float], dict[Axes, flo
     """The shares of orders and of named columns; they sum to 1."""
     orders: dict[int, float] = {}
     named: dict[Axes, float] = {}
-    for part in text.split(","):
+    for part in parts_of(text, lambda part: _is_share(part, domain)):
         word, _, number = part.strip().rpartition(":")
         if word in ORDERS:
             _enter(orders, ORDERS[word], word, number)
@@ -152,8 +189,8 @@ def _enter(shares: dict[K, float], place: K, word: str, number: str) -> None:
 
 def _named(word: str, part: str, domain: Domain) -> Axes:
     """The private columns that a part of a text names."""
-    names = word.split("+")
-    if "+" not in word and word not in domain.names:
+    names = columns_of(word, domain.names)
+    if len(names) == 1 and word not in domain.names:
         raise ParameterError(
             f"'{part}' is no share of questions ({listing(ORDERS)}, or columns)",
             hint=near_miss(word, (*ORDERS, *domain.names))
@@ -168,6 +205,50 @@ def _named(word: str, part: str, domain: Domain) -> Axes:
     if len(set(names)) < len(names):
         raise ParameterError(f"'{word}' names a column twice", hint="name each once")
     return tuple(sorted(domain.private.index(name) for name in names))
+
+
+def _is_share(part: str, domain: Domain) -> bool:
+    """Whether a part of a text states the share of an order or of columns that there are."""
+    word, colon, _ = part.strip().rpartition(":")
+    known = word in ORDERS or set(columns_of(word, domain.names)) <= {*domain.names}
+    return bool(colon) and known
+
+
+def parts_of(text: str, is_one: Callable[[str], bool]) -> list[str]:
+    """A text parted at commas, but at none within what `is_one` knows: a name may have commas.
+
+    >>> parts_of("size,x+age,y+sex", {"size,x+age", "y+sex"}.__contains__)
+    ['size,x+age', 'y+sex']
+    """
+    left, found = text.split(","), []
+    while left:
+        ends = (n for n in range(1, len(left) + 1) if is_one(",".join(left[:n])))
+        end = next(ends, 1)
+        found.append(",".join(left[:end]))
+        left = left[end:]
+    return found
+
+
+def columns_of(word: str, names: Sequence[str]) -> list[str]:
+    """Column names joined by a plus, which a name may have too.
+
+    >>> columns_of("a+b+sex", ("sex", "a+b")), columns_of("age+sex", ("sex", "a+b"))
+    (['a+b', 'sex'], ['age', 'sex'])
+    """
+    return _joined(word.split("+"), frozenset(names)) or word.split("+")
+
+
+def _joined(pieces: Sequence[str], names: Set[str]) -> list[str] | None:
+    """The pieces put together to names that there are; None where that cannot be."""
+    if not pieces:
+        return []
+    for end in range(1, len(pieces) + 1):
+        first, rest = "+".join(pieces[:end]), None
+        if first in names:
+            rest = _joined(pieces[end:], names)
+        if rest is not None:
+            return [first, *rest]
+    return None
 
 
 def _share(word: str, number: str) -> float:

@@ -142,7 +142,10 @@ def _check_classes(table: Estimate, target: str) -> None:
     totals = table.coarsen(table.cells[1:])
     if np.count_nonzero(totals.value + 2 * totals.stderr >= 1) < 2:
         only = table.cells[1].labels[int(np.argmax(totals.value))]
-        raise DataError(f"every record has {target} = '{only}', so there is nothing to predict")
+        told = "as far as the reports tell, " if totals.stderr.any() else ""
+        raise DataError(
+            f"{told}every record has {target} = '{only}', so there is nothing to predict"
+        )
 
 
 def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) -> list[str]:

@@ -138,12 +138,16 @@ def _check_enough(reports: Reports) -> None:
     needed = FEWEST * sum(size - 1 for size in reports.shape[reports.public :])
     if reports.people < needed:
         raise Unanswerable(
-            f"a release of {round(reports.people):,} reports is too small to fit: its single "
+            f"a release of {_reports_said(round(reports.people))} is too small to fit: its single "
             f"columns alone take {needed:,}",
             hint="its unbiased answers stand: query the release itself",
             rows=round(reports.people),
             needed=needed,
         )
+
+
+def _reports_said(number: int) -> str:
+    return f"{number:,} report" + "s" * (number != 1)
 
 
 def _reports(

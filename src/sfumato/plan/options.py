@@ -86,11 +86,13 @@ class Offer:
         what, about = (
             ("two values together", " about columns together") if together else ("a value", "")
         )
+        least = self.supports[together] / USELESS  # what is told to within half of itself
+        below = f" below {_percent(least)} of the people" if least < 1 else ""
         needed = self.rows * (self.error / USELESS) ** 2
         people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
         return (
             f"with {self.rows:,} people the support of {what} is off by {off} points: "
-            f"no answer{about} will be usable"
+            f"no answer{about}{below} will be usable"
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
@@ -181,7 +183,8 @@ class Plan(Framed):
             f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        return (*lines, *self._usable(), *self._verdict(), *self._modelled())
+        rough = (f"roughly: {said}" for said in best.mechanism.unforeseen)
+        return (*lines, *self._usable(), *self._verdict(), *self._modelled(), *rough)
 
     def _modelled(self) -> tuple[str, ...]:
         """What is said where the reports alone do not answer."""

@@ -109,7 +109,11 @@ NAMES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Fetch: ("FETCH", "use LIMIT"),
     exp.TryCast: ("TRY_CAST", "use CAST where it leaves the values as they are"),
     exp.Trunc: ("TRUNC", "use FLOOR or CEIL"),
-    exp.Null: ("NULL", "perturbed records have no nulls"),
+    exp.Null: (
+        "NULL",
+        "perturbed records have no nulls: ask for the value that stands for a missing one "
+        "(describe lists them)",
+    ),
 }
 
 
