@@ -26,6 +26,7 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.unary import UnaryEncoding
+from sfumato.model.evidence import RARE
 from sfumato.model.files import model_to_dict, open_model, save_model
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
@@ -125,6 +126,27 @@ def test_answers_say_what_they_assume(model: Model) -> None:
     ).to_dict()
     assert result["rows"][0][result["columns"][0]]["assumes"] == long.assumes
     assert any("it assumes" in note for note in result["notes"])
+
+
+def test_what_reports_hardly_see_says_that_it_rests_on_the_law() -> None:
+    """Two rare values that nearly always go together: in some releases nobody is seen there, and
+    the law takes them for apart.
+    """
+    rng, rows = np.random.default_rng(5), 500_000
+    rare = rng.random(rows) < 0.001
+    joined = np.where(rare, rng.random(rows) < 0.9, rng.random(rows) < 0.01)
+    usual = rare | (rng.random(rows) < 0.3)
+    domain = Domain(tuple(Category(name, ("no", "yes")) for name in ("rare", "usual", "joined")))
+    columns = tuple(column.astype(np.uint8) for column in (rare, usual, joined))
+    mechanism, off = Questionnaire.promising(PROMISE, domain), 0
+    for seed in (1, 7, 10):
+        fitted = fit_release(perturb(Table(domain, columns), mechanism, seeded(seed)))
+        found = fitted.marginal(["rare", "joined"]).where(rare="yes", joined="yes")
+        if abs(found.value - (rare & joined).sum()) > 4 * found.stderr:
+            off += 1
+            assert found.assumes == RARE
+        assert fitted.marginal(["usual"]).where(usual="yes").assumes is None
+    assert off == 2  # else the example shows nothing
 
 
 def test_query_mining_rules_trees_and_bayes_work_on_it(model: Model, table: Table) -> None:

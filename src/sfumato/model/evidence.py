@@ -19,6 +19,8 @@ REACH = 3.0  # its own standard errors out, where the share must lie within twic
 WHOLE = 12**-0.5  # people come whole, and a law's counts do not: the error of rounding
 ROUNDING = 1e-9  # the relative error of what is known exactly: totals, public cells
 FAR = 50.0  # a logarithm beyond everyone there is
+UNSEEN = 0.5  # of the error that reports alone leave: nobody would be seen there
+RARE = "what is too rare for the reports to go together as the rest does"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,17 @@ class LawEvidence(Evidence):
 
     @property
     def assumes(self) -> str | None:
-        return self.supposed
+        """What the law supposes, be it only that nearly nobody is where reports alone would not see
+        anybody: its interval then ends well within what they leave open.
+        """
+        return RARE if self.supposed is None and self._rests_on_law else self.supposed
+
+    @cached_property
+    def _rests_on_law(self) -> bool:
+        if not self.sight or self.counts.ndim < 2:
+            return False
+        alone = np.sqrt((self.spread[..., -self.sight :] ** 2).sum(axis=-1))
+        return bool((self.counts + 2 * np.sqrt(self.squares) < UNSEEN * alone).any())
 
     @cached_property
     def total(self) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ class AskedSupports(ToldBySymbols):
     names: tuple[str, ...]
     rows: int
     rounds: Rounds
+    shrunk: ClassVar[bool] = True  # to what the kinds predict
 
     @property
     def longest(self) -> int | None:
