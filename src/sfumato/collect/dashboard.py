@@ -68,17 +68,24 @@ class Dashboard:
         return html_page(
             self.words.name,
             title,
-            f'<header><h1>{escape(self._title)}</h1><p><a href="/{self.campaign.name}">'
-            f"{self._w('form')}</a></p>{fresh}</header>"
+            f"<header><h1>{escape(self._title)}</h1>{self._elsewhere()}{fresh}</header>"
             f'<main data-figures="{self._address}/figures">{"".join(sections)}</main>',
         )
 
+    def _elsewhere(self) -> str:
+        """Links to the form and, from what anyone may see, to what the owner sees."""
+        links = f'<p><a href="/{self.campaign.name}">{self._w("form")}</a></p>'
+        if self.owner:
+            return links
+        return f'{links}<p><a href="{self._address}/owner">{self._w("owners_view")}</a></p>'
+
     @property
     def _address(self) -> str:
-        """Where the page and what belongs to it stand. A browser that was asked for the token here
-        hands it out below this address without being asked again, and nowhere else.
+        """Where what belongs to the page stands. The owner's is asked for a token, which a browser
+        then hands out below the address by itself, and nowhere else.
         """
-        return f"/{self.campaign.name}/dashboard"
+        public = f"/{self.campaign.name}/dashboard"
+        return f"{public}/owner" if self.owner else public
 
     @property
     def _title(self) -> str:
