@@ -304,7 +304,7 @@ def test_without_matplotlib_the_message_says_what_to_install(
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r"sfumato\[plot\]"):
+    with pytest.raises(MissingExtraError, match=r"checkout of Sfumato, pip install '\.\[plot\]'"):
         plots.marginal(AGE)
 
 

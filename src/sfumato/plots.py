@@ -568,9 +568,7 @@ def _style() -> Iterator[None]:
     try:
         from matplotlib import interactive, is_interactive, rc_context
     except ImportError:
-        raise MissingExtraError(
-            "figures need matplotlib", hint="pip install 'sfumato[plot]'"
-        ) from None
+        raise MissingExtraError("figures need matplotlib", extra="plot") from None
     with rc_context(STYLE):
         yield
         shows = is_interactive()
