@@ -227,6 +227,7 @@ def draw_hiding(
     }
     drawn = plots.trade_off(DISCLOSURES, panels, across="disclosure threshold ψ")
     alt = bars_told(
+        "baskets with the pattern",
         [hidden.pattern for hidden in report.patterns],
         [hidden.count_before for hidden in report.patterns],
         [hidden.count_after for hidden in report.patterns],
@@ -237,7 +238,7 @@ def draw_hiding(
     blocks: list[Block] = [
         Picture.of(axes, "Baskets with each pattern, before and after", alt=alt),
         Facts(_facts(report)),
-        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),
     ]
     promised = f"no gamma; the patterns are in fewer than {report.min_count:,} baskets"

@@ -150,9 +150,11 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
         return
     drawn = found.columns[:DRAWN]
     alt = bars_told(
+        "identifiable records",
         [f"without {role.name}" for role in drawn],
         [found.risk.identifiable] * len(drawn),
         [role.identifiable_if_dropped for role in drawn],
+        ("with all keys", "without this one"),
     )
     caption = "Identifiable records with every key, and without one of them"
     blocks: list[Block] = [Picture.of(axes, caption, alt=alt)]

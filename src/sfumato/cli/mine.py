@@ -554,9 +554,10 @@ def _error_blocks(errors: list[LengthErrors]) -> list[Block]:
         for e in errors
     ]
     caption = "Errors against the truth in per cent, by itemset length; undefined is a gap"
+    axes = _error_axes(errors)
     return [
         Heading("Against the truth"),
-        Picture.of(_error_axes(errors), caption, alt=f"{caption}. The table has the figures."),
+        Picture.of(axes, caption, alt=f"{caption}. {plots.told(axes)}"),
         Listing(ERRORS, lines),
     ]
 
@@ -576,4 +577,4 @@ def _error_axes(errors: list[LengthErrors]) -> Any:
             ("false positives", "false_positives"),
         )
     }
-    return plots.errors_by_length([error.length for error in errors], panels)[0]
+    return plots.errors_by_length([error.length for error in errors], panels)

@@ -301,7 +301,7 @@ def draw_swap(
     blocks: list[Block] = [
         Picture.of(axes, "Records at risk before and after", alt=_bars_told(report)),
         Listing(("", "before", "after"), _risk_lines(report)),
-        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("proportion", *columns), tried_lines),
     ]
     promised = "no gamma; against the intruder described, see the figures"
@@ -322,7 +322,7 @@ def _risk_lines(report: SwapReport) -> list[tuple[str, float, float]]:
 
 def _bars_told(report: SwapReport) -> str:
     labels, before, after = zip(*_risk_lines(report), strict=True)
-    return bars_told(labels, before, after)
+    return bars_told("records at risk", labels, before, after)
 
 
 def _traced(tried: Sequence[SwapReport | None], quantity: Any) -> list[float]:

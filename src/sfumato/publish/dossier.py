@@ -358,7 +358,7 @@ def _hiding_risk(report: HideReport) -> Section:
         )
         for one in report.patterns
     )
-    headings = ("pattern", "before", "after", "confidence", "then", "company", "")
+    headings = ("pattern", "before", "after", "confidence", "then", "company", "now")
     words = (
         f"A pattern is found from {report.min_count:,} of {report.rows:,} baskets. Company counts "
         "the other itemsets that show when the threshold is lowered to a hidden one.",
