@@ -27,6 +27,7 @@ from sfumato.mine.cube import query
 from sfumato.mine.itemsets import Itemset, frequent_itemsets
 from sfumato.mine.quality import roc_area
 from sfumato.plots import Marginal, marginals
+from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
@@ -113,7 +114,7 @@ class Demonstration:
         yield Heading("What was promised")
         yield Paragraph(
             f"{self.rows:,} people of a synthetic health survey answered about {_listed(COLUMNS)}. "
-            f"Each record was kept whole with probability {float(mechanism.keep):.1%}, "
+            f"Each record was kept whole with probability {percent(float(mechanism.keep))}, "
             f"and else replaced by one of the {mechanism.domain.cells} possible records at random "
             f"({mechanism.name})."
         )
@@ -199,9 +200,9 @@ class Demonstration:
         low, high = answer.interval()
         yield Heading("A question about two columns")
         yield Paragraph(
-            f"How many smokers have diabetes? From the perturbed records {answer.value:.1%} ± "
-            f"{answer.stderr:.1%}, "
-            f"95 % interval {low:.1%} to {high:.1%}; in truth {truth.value:.1%}."
+            f"How many smokers have diabetes? From the perturbed records {percent(answer.value)} ± "
+            f"{percent(answer.stderr)}, "
+            f"95 % interval {percent(low)} to {percent(high)}; in truth {percent(truth.value)}."
         )
 
     def _mined(self, title: str, truth: Exact, release: Release) -> Iterator[Block]:
@@ -224,7 +225,7 @@ class Demonstration:
             ],
             caption=(
                 f"The most frequent of {len(found)} pairs with an estimated support of "
-                f"{MIN_SUPPORT:.0%} or more"
+                f"{percent(MIN_SUPPORT, 0)} or more"
             ),
         )
 
@@ -308,7 +309,7 @@ class Demonstration:
         yield Paragraph(
             f"The pair {' '.join(best.items)} was taken out of the baskets: "
             f"{hidden.changed_transactions:,} of {self.rows:,} "
-            f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
+            f"baskets changed, {percent(hidden.misses_cost)} of the other frequent itemsets lost."
         )
 
     def _collected(self) -> Iterator[Block]:
@@ -333,8 +334,8 @@ class Demonstration:
             "The command sfumato serve offers the same as a form and a dashboard."
         )
         rows = [
-            (f"{each.question}: {each.answer}", f"{each.truth:.1%}", f"{each.value:.1%}",
-             f"{each.low:.1%} – {each.high:.1%}")
+            (f"{each.question}: {each.answer}", percent(each.truth), percent(each.value),
+             f"{percent(each.low)} – {percent(each.high)}")
             for each in found.compared
         ]  # fmt: skip
         yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)

@@ -26,6 +26,7 @@ from sfumato.cli.printing import (
     told,
 )
 from sfumato.errors import ParameterError
+from sfumato.printable import percent
 from sfumato.publish.baskets import baskets_of
 from sfumato.publish.dossier import hiding_dossier
 from sfumato.publish.hide import HideReport, hide_disclosures
@@ -186,13 +187,13 @@ def print_hiding(report: HideReport, output: Path) -> None:
 
 def _facts(report: HideReport) -> list[tuple[str, str]]:
     return [
-        ("hiding failure", f"{report.hiding_failure:.1%}"),
-        ("misses cost", f"{report.misses_cost:.2%} of {report.lawful:,} lawful itemsets"),
-        ("artifactual", f"{report.artifactual:.2%}"),
+        ("hiding failure", percent(report.hiding_failure)),
+        ("misses cost", f"{percent(report.misses_cost, 2)} of {report.lawful:,} lawful itemsets"),
+        ("artifactual", percent(report.artifactual, 2)),
         (
             "dissimilarity",
-            f"{report.dissimilarity:.3%} ({report.removed:,} items removed, {report.added:,} "
-            "added)",
+            f"{percent(report.dissimilarity, 3)} ({report.removed:,} items removed, "
+            f"{report.added:,} added)",
         ),
         ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
         (

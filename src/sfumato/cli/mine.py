@@ -33,6 +33,7 @@ from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules
+from sfumato.printable import percent
 from sfumato.report import (
     Block,
     Heading,
@@ -541,7 +542,7 @@ def _rule_blocks(implied: Rules) -> list[Block]:
         blocks.append(
             Paragraph(
                 f"{left_out} rules are not drawn: their confidence has a standard error above "
-                f"{DRAWN_ERROR:.0%}."
+                f"{percent(DRAWN_ERROR, 0)}."
             )
         )
     return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines)]

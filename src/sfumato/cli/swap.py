@@ -33,6 +33,7 @@ from sfumato.cli.owner import (
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, telling
 from sfumato.errors import ParameterError
+from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
@@ -213,8 +214,8 @@ def _cost_facts(report: SwapReport) -> list[tuple[str, str]]:
     found = cost.classification
     if found is not None:
         words = (
-            f"{found.trained_on_release:.2%} trained on the release, {found.trained_on_truth:.2%} "
-            f"on the truth ({found.model})"
+            f"{percent(found.trained_on_release, 2)} trained on the release, "
+            f"{percent(found.trained_on_truth, 2)} on the truth ({found.model})"
         )
         facts.append(("classification error", words))
     return facts
@@ -253,15 +254,15 @@ def _guesses(intruder: Intruder, limit: float) -> list[tuple[str, str]]:
         facts.append(
             (
                 "worst shown value",
-                f"'{worst.shown}': of {worst.records:,} records {worst.posterior:.1%} are truly "
-                f"'{worst.likeliest}' (at most {limit:.0%} were allowed)",
+                f"'{worst.shown}': of {worst.records:,} records {percent(worst.posterior)} are "
+                f"truly '{worst.likeliest}' (at most {percent(limit, 0)} were allowed)",
             )
         )
     return facts
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
+    return "–" if value is None else percent(value)
 
 
 def draw_swap(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.plots import Series, errors_by_length, told
+from sfumato.printable import percent
 from sfumato.report import Block, Heading, Listing, Note, Page, Paragraph, Picture
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ WIDTH = 120  # of a line of text
 MARK = "≠"
 MEANING_OF_MARK = (
     f"{MARK} marks a printed number that is not our exact one, or that lies outside the "
-    f"{LEVEL:.0%} prediction interval of our "
+    f"{percent(LEVEL, 0)} prediction interval of our "
     "runs (by chance one in a hundred does)"
 )
 
