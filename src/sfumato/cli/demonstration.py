@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.cli.pages import points_told
 from sfumato.cli.summary import promise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
@@ -183,6 +184,7 @@ class Demonstration:
             yield Picture.of(
                 marginals(panels, columns=1),
                 "True counts, and those reconstructed from the perturbed records.",
+                alt=_panels_told(panels),
             )
         except MissingExtraError as missing:
             yield Note(str(missing))
@@ -360,9 +362,15 @@ def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
         yield Picture.of(
             marginals(panels, columns=1, quantity="share of people"),
             "True shares of those who answered, and those reconstructed from their reports.",
+            alt=_panels_told(panels),
         )
     except MissingExtraError as missing:
         yield Note(str(missing))
+
+
+def _panels_told(panels: Sequence[Marginal]) -> str:
+    """What is seen of the panels, in words."""
+    return " ".join(f"{points_told(p.name, p.labels, p.value, p.stderr)}." for p in panels)
 
 
 def _covers(answer: Answer, truth: float) -> bool:
