@@ -97,6 +97,13 @@ def test_it_answers_what_an_owner_asks_in_order(campaign_path):
         assert words in page.words, words
 
 
+def test_a_number_with_its_interval_stays_in_one_line(campaign_path):
+    cells = Checked(drawn(campaign_path, asked=Inquiry("q", ["a", "n"], [["x", "so many"]])))
+    figures = [attrs for attrs in cells.all("td") if attrs.get("class") == "figure"]
+    words = [attrs for attrs in cells.all("td") if "class" not in attrs]
+    assert len(figures) >= 20 and 1 <= len(words) <= 8
+
+
 def test_numbers_are_written_as_the_language_writes_them(campaign_path):
     assert re.search(r"\d,\d %", drawn(campaign_path, "de").replace("\u00a0", " "))
     assert "Rauchen Sie?" in drawn(campaign_path, "de") and "Ja" in drawn(campaign_path, "de")

