@@ -25,6 +25,12 @@ from sfumato.privacy.guarantee import Guarantee
 
 ASKED = Guarantee(19)
 REFUSED = "no γ"
+# Kinds of error that are no exception of ours.
+COMMAND_LINE_KINDS = {
+    "usage": "A command, option or argument that does not exist, is missing or cannot be read.",
+    "memory": "There is not enough memory.",
+    "fault": "A fault of Sfumato; the exit status is 1.",
+}
 DOMAINS = {
     "records": Domain(
         (
@@ -330,9 +336,10 @@ def exit_codes() -> str:
     meant = {
         SUCCESS: "success",
         FAULT: "a fault of Sfumato, or a pipe that was closed",
-        BAD_INPUT: "bad input or usage: one line says what was wrong; nothing half written",
+        BAD_INPUT: "bad input or usage, or a file, memory or server that failed: one line says "
+        "what was wrong; nothing half written",
         VIOLATION: "`audit` found a violation, or `campaign verify` a difference",
-        INTERRUPTED: "interrupted (Ctrl-C); nothing was changed",
+        INTERRUPTED: "interrupted (Ctrl-C), told on standard error; nothing was changed",
     }
     return table(("status", "meaning"), [(f"`{code}`", text) for code, text in meant.items()])
 
@@ -347,10 +354,16 @@ def error_kinds() -> str:
     return table(
         ("kind", "in Python", "what it is"),
         [
-            (f"`{kept.kind}`", f"`{kept.__name__}`", " ".join((kept.__doc__ or "").split()))
+            (f"`{kept.kind}`", f"`{kept.__name__}`", _first_words(kept.__doc__ or ""))
             for kept in found
-        ],
+        ]
+        + [(f"`{kind}`", "–", meant) for kind, meant in COMMAND_LINE_KINDS.items()],
     )
+
+
+def _first_words(text: str) -> str:
+    """The first paragraph of a docstring, in one line; examples stand below it."""
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def changes() -> str:
@@ -366,8 +379,8 @@ def version() -> str:
 def citation() -> str:
     """How to cite this version."""
     return (
-        "```bibtex\n@software{sfumato,\n  title   = {Sfumato: collecting, mining and publishing "
-        "sensitive records by random perturbation},\n"
+        "```bibtex\n@software{sfumato,\n  title   = {Sfumato: collecting, mining and publishing\n"
+        "             sensitive records by random perturbation},\n"
         f"  author  = {{{{The Sfumato authors}}}},\n  version = {{{sfumato.__version__}}}\n}}\n```"
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from press.running import DOCS
 from sfumato import __version__
+from sfumato.plots import told
 from sfumato.report import shown
 from sfumato.reproduce.base import MEANING_OF_MARK, Reproduction, Settings
 from sfumato.reproduce.registry import PAPERS, parts_of, reproduce
@@ -59,7 +60,7 @@ def keep(found: Reproduction, paper: str, seeds: int, folder: Path) -> None:
     drawing = found.draw()
     if drawing is not None:
         (folder / f"{found.name}.svg").write_text(small_svg(drawing[0].figure), encoding="utf-8")
-    sections[found.name] = section(found, seeds, drawn=drawing is not None)
+    sections[found.name] = section(found, seeds, "" if drawing is None else told(drawing))
     ordered = [sections[part] for part in PAPERS[paper].parts if part in sections]
     heading = HEADING.format(title=PAPERS[paper].title)
     page.write_text(heading + "\n".join(ordered), encoding="utf-8")
@@ -91,8 +92,10 @@ def verdicts() -> str:
     return "\n".join(lines)
 
 
-def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
-    """One table as Markdown: what was run, the verdict, the figure, the numbers, the notes."""
+def section(found: Reproduction, seeds: int, seen: str = "") -> str:
+    """One table as Markdown: what was run, the verdict, the figure and what is seen in it, the
+    numbers, the notes.
+    """
     heads, rows = found.grid()
     lines = [heads, ["---"] * len(heads), *([shown(entry) for entry in row] for row in rows)]
     table = [f"| {' | '.join(map(cell, line))} |" for line in lines]
@@ -100,7 +103,7 @@ def section(found: Reproduction, seeds: int, *, drawn: bool) -> str:
     parts = [
         f"## {found.title} {{#{found.name}}}",
         f"{run}. Verdict: **{found.verdict}**.",
-        *([f"![{found.title}, as curves of the numbers in the table]({found.name}.svg)"] * drawn),
+        *([f"![{found.title}. {seen}]({found.name}.svg)"] if seen else []),
         "\n".join(table),
         "\n".join(f"* {note}" for note in found.notes),
     ]

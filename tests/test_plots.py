@@ -5,7 +5,7 @@ behind.
 from __future__ import annotations
 
 import builtins
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -304,8 +304,37 @@ def test_without_matplotlib_the_message_says_what_to_install(
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r"sfumato\[plot\]"):
+    with pytest.raises(MissingExtraError, match=r"checkout of Sfumato, pip install '\.\[plot\]'"):
         plots.marginal(AGE)
+
+
+def test_lines_are_told_by_where_they_begin_turn_and_end() -> None:
+    lines = [
+        plots.Series("naive", [0.2, np.nan, 0.1]),
+        plots.Series("cover", [0.1, 0.4, 0.1], [0.01, 0.01, 0.01]),
+        plots.Series("none", [np.nan] * 3),
+    ]
+    axes = plots.trade_off([0, 0.5, 1], {"cost": lines, "failure": lines[:1]}, across="ψ")
+    assert plots.told(axes) == (
+        "cost by ψ: naive from 0.2 at 0 to 0.1 at 1; "
+        "cover from 0.1 at 0 over 0.4 at 0.5 to 0.1 at 1; none nowhere defined. "
+        "failure by ψ: naive from 0.2 at 0 to 0.1 at 1."
+    )
+    many = [plots.Series(str(each), [each]) for each in range(10)]
+    told = plots.told([plots.curves([1], many, across="x", up="y")])
+    assert told.startswith("y by x: 0 0 at 1; 1 1 at 1;") and told.endswith("; and 2 more.")
+
+
+def test_only_a_line_that_has_errors_has_bars_in_the_legend() -> None:
+    lines = [plots.Series("exact", [1, 2]), plots.Series("estimated", [1, 3], [0.1, 0.1])]
+    exact, estimated = plots.curves([1, 2], lines, across="x", up="y").containers
+    assert not exact.has_yerr and estimated.has_yerr
+
+
+def test_the_numbers_of_an_axis_with_decimals_stand_apart() -> None:
+    axes = rendered(plots.rules([0.0355], [0.73], [1.6], names=["a → b"]))
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_a_tree_has_a_dot_a_node_and_words_at_its_leaves() -> None:

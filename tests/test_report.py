@@ -78,10 +78,14 @@ def test_page_is_self_contained_and_fits_a_phone(drawing: object) -> None:
 
 def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
     html = Listing(
-        ["who", "count"], [["men", Answer(32650.12, 41.3)], ["women", 16192]], "Sex"
+        ["who", "count", "95 % interval"],
+        [["men", Answer(32650.12, 41.3), "[32,569, 32,731]"], ["women", 16192, "[-3, 1.5e+04]"]],
+        "Sex",
     ).html()
     assert '<td class="number">32,650 ± 41</td>' in html
     assert '<td class="number">16,192</td>' in html
+    assert '<td class="number">[32,569, 32,731]</td>' in html
+    assert "95\N{NO-BREAK SPACE}% interval" in html
     assert "<td>men</td>" in html
     assert '<th scope="col" class="number">count</th>' in html
 

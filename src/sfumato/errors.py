@@ -109,9 +109,17 @@ class StoreError(SfumatoError):
 
 
 class MissingExtraError(SfumatoError, ImportError):
-    """An optional dependency that this call needs is not installed."""
+    """A package that this call needs is not installed; an extra of Sfumato brings it.
+
+    >>> str(MissingExtraError("figures need matplotlib", extra="plot"))
+    "figures need matplotlib; in a checkout of Sfumato, pip install '.[plot]'"
+    """
 
     kind = "install"
+
+    def __init__(self, message: str, *, extra: str, instead: str | None = None) -> None:
+        hint = f"in a checkout of Sfumato, pip install '.[{extra}]'"
+        super().__init__(message, hint=f"{hint}; or {instead}" if instead else hint, extra=extra)
 
     def __str__(self) -> str:
         return SfumatoError.__str__(self)

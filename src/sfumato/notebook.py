@@ -58,7 +58,7 @@ def as_polars(table: Any) -> Any:
         import polars
     except ImportError:
         raise MissingExtraError(
-            "Polars is not installed", hint="pip install 'sfumato[polars]', or use to_arrow()"
+            "Polars is not installed", extra="polars", instead="use to_arrow()"
         ) from None
     return polars.from_arrow(table)
 

@@ -41,6 +41,7 @@ INTERVAL = 1.959964  # standard errors in half a 95 % interval
 WIDTH = 5.0  # inches of a picture: its letters can then be read on a phone without scrolling
 UPRIGHT = 3  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
+LINES_TOLD = 8  # of a panel, in words
 # Where the number of a dot may stand, in points from its middle.
 AROUND = ((10, 8), (10, -8), (-10, 8), (-10, -8), (0, 13), (0, -13), (13, 0), (-13, 0))
 
@@ -205,6 +206,7 @@ def rules(
         axes.set_xlabel("support")
         axes.set_ylabel("confidence")
         axes.xaxis.set_major_formatter(_percent())
+        axes.xaxis.set_major_locator(_few_ticks())
         axes.yaxis.set_major_formatter(_percent())
         if not len(across):
             return _nothing(axes, "no rules")
@@ -217,8 +219,8 @@ def rules(
             c=colour[order],
             cmap="viridis_r",  # high lift is dark on white, and bright where a page inverts it
             s=34,
-            edgecolor="white",
-            linewidth=0.5,
+            edgecolor="#8a8f99",  # a dot of low lift is nearly as pale as the paper
+            linewidth=0.6,
             zorder=3,
         )
         axes.margins(x=0.06, y=0.08)
@@ -311,7 +313,7 @@ def trade_off(
             _lines(place, places, lines)
             place.set_title(title)
             place.margins(y=0.1)
-            if all(np.nanmin(line.value, initial=0.0) >= 0 for line in lines):
+            if not any(np.less(line.value, 0).any() for line in lines):
                 place.set_ylim(bottom=0.0)  # no cost is below nothing
         grid[-1].set_xlabel(across)
         _legend_of_panels(figure, grid)
@@ -568,9 +570,7 @@ def _style() -> Iterator[None]:
     try:
         from matplotlib import interactive, is_interactive, rc_context
     except ImportError:
-        raise MissingExtraError(
-            "figures need matplotlib", hint="pip install 'sfumato[plot]'"
-        ) from None
+        raise MissingExtraError("figures need matplotlib", extra="plot") from None
     with rc_context(STYLE):
         yield
         shows = is_interactive()
@@ -599,6 +599,36 @@ def in_notebook() -> bool:
     """Whether an IPython session runs this."""
     shell = sys.modules.get("IPython")
     return shell is not None and shell.get_ipython() is not None
+
+
+def told(axes: Sequence[Axes]) -> str:
+    """What is seen of lines, in words for those who do not see them: of each panel where its lines
+    begin and end, and how high or low they go between.
+    """
+    across = axes[-1].get_xlabel()
+    return " ".join(_panel_told(panel, across) for panel in axes)
+
+
+def _panel_told(panel: Axes, across: str) -> str:
+    lines = [_line_told(each) for each in panel.containers]
+    rest = len(lines) - LINES_TOLD
+    more = f"; and {rest} more" if rest > 0 else ""
+    what = panel.get_title(loc="left") or panel.get_ylabel()
+    return f"{what} by {across}: {'; '.join(lines[:LINES_TOLD])}{more}."
+
+
+def _line_told(line: Any) -> str:
+    """The name of a line, and its first, lowest, highest and last points, each once."""
+    x, y = (np.asarray(each, dtype=float) for each in line.lines[0].get_data())
+    known = np.flatnonzero(np.isfinite(y))
+    if not len(known):
+        return f"{line.get_label()} nowhere defined"
+    places = {known[0]: "from", known[-1]: "to"}
+    for place in (known[y[known].argmin()], known[y[known].argmax()]):
+        if y[place] not in y[list(places)]:
+            places[place] = "over"
+    points = " ".join(f"{places[p]} {_figures(y[p])} at {_figures(x[p])}" for p in sorted(places))
+    return f"{line.get_label()} {points.removeprefix('to ')}"
 
 
 def _on(axes: Axes | None, width: float, height: float) -> tuple[Axes, bool]:
@@ -653,7 +683,12 @@ def _lines(axes: Axes, places: Sequence[float], lines: Iterable[Series]) -> None
         behind = sum(_run_together(line, later) for later in drawn[number + 1 :])
         look |= {"linewidth": 1.8 + 1.8 * behind, "markersize": 5.5 + 2.2 * behind}
         axes.errorbar(
-            places, value, yerr=INTERVAL * stderr, label=line.name, markeredgecolor="white", **look
+            places,
+            value,
+            yerr=INTERVAL * stderr if stderr.any() else None,  # nor does the legend show a bar
+            label=line.name,
+            markeredgecolor="white",
+            **look,
         )
 
 
@@ -769,6 +804,13 @@ def _percent() -> Any:
     return FuncFormatter(
         lambda value, _: f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.4g} %"
     )
+
+
+def _few_ticks() -> Any:
+    """So few ticks that their numbers stand apart even where they have decimals."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10])
 
 
 def _ones_twos_fives() -> Any:

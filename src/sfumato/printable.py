@@ -52,3 +52,12 @@ def json_number(value: float) -> float | None:
     (0.5, None)
     """
     return float(value) if math.isfinite(value) else None
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share in per cent, as it is written everywhere.
+
+    >>> percent(0.1234), percent(0.05, 0)
+    ('12.3 %', '5 %')
+    """
+    return f"{100 * share:.{decimals}f} %"

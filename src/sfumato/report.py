@@ -28,7 +28,8 @@ Drawing: TypeAlias = (
 
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
-_FIGURE = re.compile(rf"–|exact|{_NUMBER}( (± {_NUMBER}|exact))?|± {_NUMBER}")
+_BOTH = rf"\[{_NUMBER}, {_NUMBER}\]"  # the ends of an interval
+_FIGURE = re.compile(rf"–|exact|{_NUMBER}( (± {_NUMBER}|exact))?|± {_NUMBER}|{_BOTH}")
 NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -82,7 +83,7 @@ pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
-  figure, tr { break-inside: avoid; }
+  figure, tr, .facts, pre { break-inside: avoid; }
   figure img, figure.wide img { max-width: 100%; width: auto; padding: 0; }
   .wide, figure { overflow: visible; background: none; }
   table { font-size: 8pt; }
@@ -100,7 +101,7 @@ class Heading:
     text: str
 
     def html(self) -> str:
-        return f"<h2>{escape(self.text)}</h2>"
+        return f"<h2>{_words(self.text)}</h2>"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Paragraph:
     text: str
 
     def html(self) -> str:
-        return f"<p>{escape(self.text)}</p>"
+        return f"<p>{_words(self.text)}</p>"
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Note:
     text: str
 
     def html(self) -> str:
-        return f'<p class="note">{escape(self.text)}</p>'
+        return f'<p class="note">{_words(self.text)}</p>'
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Listing:
         numeric = [
             all(_is_number(row[place]) for row in self.rows) for place in range(len(self.columns))
         ]
-        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        caption = f"<caption>{_words(self.caption)}</caption>" if self.caption else ""
         head = "".join(
             _cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True)
         )
@@ -200,7 +201,7 @@ class Picture:
         seen = escape(self.alt, quote=True) or words
         look = ' class="wide"' if self.wide else ""
         image = f'<img src="{source}" alt="{seen}">'
-        return f"<figure{look}>{image}<figcaption>{words}</figcaption></figure>"
+        return f"<figure{look}>{image}<figcaption>{_words(self.caption)}</figcaption></figure>"
 
 
 @dataclass(frozen=True)
@@ -211,10 +212,10 @@ class Facts:
 
     def html(self) -> str:
         lines = "\n".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{escape(shown(value))}</td></tr>'
+            f'<tr><th scope="row">{_words(name)}</th><td>{_words(shown(value))}</td></tr>'
             for name, value in self.pairs
         )
-        return f'<div class="wide"><table><tbody>{lines}</tbody></table></div>'
+        return f'<div class="wide facts"><table><tbody>{lines}</tbody></table></div>'
 
 
 Block = Facts | Heading | Paragraph | Note | Code | Listing | Picture
@@ -235,7 +236,7 @@ class Page:
 
     def html(self) -> str:
         """The whole page as text."""
-        lead = f'<p class="lead">{escape(self.lead)}</p>\n' if self.lead else ""
+        lead = f'<p class="lead">{_words(self.lead)}</p>\n' if self.lead else ""
         body = "\n".join(block.html() for block in self.blocks)
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -314,7 +315,17 @@ def _is_number(entry: Any) -> bool:
 
 def _cell(tag: str, entry: Any, right: bool) -> str:
     look = (' scope="col"' if tag == "th" else "") + (' class="number"' if right else "")
-    return f"<{tag}{look}>{escape(shown(entry))}</{tag}>"
+    words = (_words if tag == "th" else escape)(shown(entry))
+    return f"<{tag}{look}>{words}</{tag}>"
+
+
+def _words(text: str) -> str:
+    """A text made safe; no line ends between a number and its per cent.
+
+    >>> _words("5 % & more").replace("\N{NO-BREAK SPACE}", "_")
+    '5_% &amp; more'
+    """
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _figure_of(drawing: Drawing) -> Figure:

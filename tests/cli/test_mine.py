@@ -197,7 +197,7 @@ def test_a_truth_that_does_not_belong(folder, tmp_path):
 
 def test_an_undefined_error_is_a_gap_in_the_picture_not_0():
     errors = [LengthErrors(1, 4, 4, 2.0, 0.0, 25.0), LengthErrors(2, 0, 3, None, None, None)]
-    figure = _error_axes(errors).figure
+    figure = _error_axes(errors)[0].figure
     heights = [axes.containers[0].lines[0].get_ydata().tolist() for axes in figure.axes]
     assert [each[0] for each in heights] == [2.0, 0.0, 25.0]
     assert all(each[1] != each[1] for each in heights)
@@ -249,4 +249,4 @@ def test_a_page_carries_numbers_truth_and_origin(folder, tmp_path):
         assert words in text
     for fact in ("release.parquet", "3,000", "gamma 40", "seeded", "Sfumato 0."):
         assert fact in text
-    assert 'alt="Supports, each with its 95 % interval: ' in text
+    assert 'alt="Supports ± standard error, drawn with 95 % intervals: ' in text

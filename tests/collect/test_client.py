@@ -255,6 +255,11 @@ def test_what_is_no_address_is_told(bad):
         Address.parse(bad)
 
 
+@pytest.mark.parametrize("path", ["owner", "owner/dashboard", "x/owner/dashboard/owner/"])
+def test_the_address_of_a_dashboard_names_its_campaign(path):
+    assert Address.parse(f"https://example.org/{path}").name == "owner"
+
+
 def test_a_server_that_is_not_there_is_told():
     transport = Transport(Address.parse("http://127.0.0.1:9/x"), patience=0)
     with pytest.raises(CollectorError, match="cannot reach"):

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.printable import percent
 
 COMMANDS = (
     "campaign init", "campaign check", "campaign next", "campaign verify", "campaign form", "serve",
@@ -81,7 +82,7 @@ def test_check_says_how_often_a_report_is_true_by_what_is_asked(folder):
     found = run_json("campaign check q.toml")
     assert found["truthful"] == pytest.approx(19 / 21)  # one of three values
     assert found["truthful_least"] < found["truthful"]
-    shares = f"{found['truthful_least']:.1%} to {found['truthful']:.1%} of cases"
+    shares = f"{percent(found['truthful_least'])} to {percent(found['truthful'])} of cases"
     assert shares in run("campaign check q.toml").stdout
     assert " to " not in run("campaign check c.toml").stdout.partition("of cases")[0][-20:]
 

@@ -11,6 +11,7 @@ import pytest
 from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
 from tests.collect.test_figures import reports_of, tally_of
 
+from sfumato import __version__
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import CAVEATS, Alarm, figures_of
@@ -61,6 +62,7 @@ def test_every_picture_has_a_table_and_a_name(campaign_path, language):
     pictures = page.all("svg")
     assert len(pictures) == 4  # the days, two questions, a pair
     assert all(each["role"] == "img" and each["aria-label"] for each in pictures)
+    assert all(each["aria-label"].count("\u00a0%") >= 3 for each in pictures[1:])  # what is seen
     assert len(page.all("table")) >= len(pictures)
     assert all(each.get("scope") in ("col", "row") for each in page.all("th"))
     assert page.all("html")[0]["lang"] == language
@@ -75,6 +77,13 @@ def test_a_telephone_shows_every_picture_whole(campaign_path):
         assert float(picture["viewbox"].split()[2]) <= 440  # letters of 14 are 11 on 390 pixels
 
 
+def test_what_is_printed_from_a_dark_screen_is_dark_on_white():
+    for sheet in ("dashboard.css", "form.css"):
+        text = (STRINGS.parent / "static" / sheet).read_text(encoding="utf-8")
+        found = re.findall(r"@media (.*)\(prefers-color-scheme: dark\)", text)
+        assert found and set(found) == {"screen and "}
+
+
 def test_it_answers_what_an_owner_asks_in_order(campaign_path):
     page = Checked(drawn(campaign_path))
     heads = [attrs["id"] for attrs in page.all("h2")]
@@ -82,9 +91,17 @@ def test_it_answers_what_an_owner_asks_in_order(campaign_path):
     for words in (
         "Do you smoke?", "No", "95 % interval", "100 forged answers could move a bar by up to",
         "points needs", "one person, one answer", "at most 19 times", "ε = 2.945",
-        "who do not see in which order", "SELECT smoker, COUNT(*)",
+        "who do not see in which order", "SELECT smoker, COUNT(*)", "gamma-diagonal",
+        f"Sfumato {__version__}",
     ):  # fmt: skip
         assert words in page.words, words
+
+
+def test_a_number_with_its_interval_stays_in_one_line(campaign_path):
+    cells = Checked(drawn(campaign_path, asked=Inquiry("q", ["a", "n"], [["x", "so many"]])))
+    figures = [attrs for attrs in cells.all("td") if attrs.get("class") == "figure"]
+    words = [attrs for attrs in cells.all("td") if "class" not in attrs]
+    assert len(figures) >= 20 and 1 <= len(words) <= 8
 
 
 def test_numbers_are_written_as_the_language_writes_them(campaign_path):

@@ -278,6 +278,24 @@ def test_a_public_dashboard_changes_in_steps_and_not_by_restarts(tmp_path):
         assert "SQL" not in page and "export" not in page and "150" in page
 
 
+def test_the_owner_of_a_public_dashboard_has_an_address_that_asks_for_the_token(tmp_path):
+    path, store = public(tmp_path), str(tmp_path / "c.db")
+    token = first_token(store)
+    with speaking(path, store) as speaker:
+        speaker.send(some_reports(120))
+        assert 'href="/health/dashboard/owner"' in speaker.get("/health/dashboard").body.decode()
+        for end in ("", "/figures", "/export"):
+            asked = speaker.get(f"/health/dashboard/owner{end}")
+            assert asked.status == 401 and asked.headers["www-authenticate"].startswith("Basic")
+            found = speaker.get(f"/health/dashboard/owner{end}", authorization=f"Bearer {token}")
+            assert found.status == 200
+        page = speaker.get("/health/dashboard/owner", authorization=f"Bearer {token}")
+        assert "SQL" in page.body.decode() and "/owner/export" in page.body.decode()
+        sender = first_token(store, "send")
+        asked = speaker.get("/health/dashboard/owner", authorization=f"Bearer {sender}")
+        assert asked.status == 401
+
+
 def test_many_who_look_at_once_see_the_same_step(tmp_path):
     """Two that find a step at the same moment must not show figures that differ by a report."""
     with speaking(public(tmp_path), str(tmp_path / "c.db")) as speaker:

@@ -5,6 +5,7 @@ Outcomes are kept by content (`press`), so that a page whose blocks and sources 
 """
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from press.lists import (
     LISTS,
     WISHES,
     commands,
+    error_kinds,
     mechanisms,
     promises,
     python_index,
@@ -43,6 +45,17 @@ pytestmark = pytest.mark.xdist_group("docs")
 def test_every_block_of_a_page_runs(page: Path) -> None:
     found = blocks(page.read_text(encoding="utf-8"))
     assert len(outcomes(page)) == len(found)
+
+
+def test_the_json_of_every_command_and_every_kind_of_error_is_shown() -> None:
+    page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+    commands_run = "".join(block.text for block in blocks(page))
+    # A demonstration takes long; its object is told in words.
+    assert [name for name in COMMANDS if f"sfumato {name} " not in commands_run] == ["demo"]
+    source = (ROOT / "src/sfumato/cli/errors.py").read_text(encoding="utf-8")
+    for kind in re.findall(r'"kind": "(\w+)"', source):
+        assert f"| `{kind}` |" in error_kinds()
+    assert ">>>" not in error_kinds()
 
 
 @pytest.mark.parametrize(

@@ -159,5 +159,5 @@ def test_a_question_is_one_statement_and_only_counts_come_back(
 
 def test_psycopg_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"sfumato\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[postgres\]'"):
         open_source("postgresql://host/db#t")

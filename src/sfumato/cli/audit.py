@@ -157,15 +157,17 @@ def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
         return
     guesses = [attack for attack in found.attacks if attack.prior == "true"]
     alt = bars_told(
+        "right guesses in per cent",
         [attack.target for attack in guesses],
         [100 * attack.baseline for attack in guesses],
         [100 * attack.right for attack in guesses],
+        ("without a report", "with a report"),
     )
     verdict, *others = found.sentences()
     checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
     caption = (
         "What the best guess gets right, in per cent: from the true distribution alone, and "
-        "from a report too"
+        "from a report too, with 95 % intervals of the people attacked"
     )
     blocks: list[Block] = [
         Note(verdict),

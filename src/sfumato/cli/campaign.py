@@ -32,6 +32,7 @@ from sfumato.collect.store import open_store
 from sfumato.collect.verifying import verify as verify_server
 from sfumato.domain import Domain
 from sfumato.files import write_whole
+from sfumato.printable import percent
 from sfumato.table.turns import ROUNDS
 
 campaign = typer.Typer(
@@ -113,7 +114,10 @@ def _print_check(found: CampaignCheck) -> None:
             ("mechanism", found.mechanism),
             ("gamma", found.gamma.removesuffix("/1")),
             ("epsilon", f"{found.epsilon:.4g}"),
-            ("promises", f"who believed {rho1:.0%} before believes at most {rho2:.1%} after"),
+            (
+                "promises",
+                f"who believed {percent(rho1, 0)} before believes at most {percent(rho2)} after",
+            ),
             ("as it was", f"a report equals the truth in {_shares(found)} of cases"),
         ]
     )
@@ -133,7 +137,7 @@ def _print_check(found: CampaignCheck) -> None:
 
 def _shares(found: CampaignCheck) -> str:
     """How often a report is true: one figure, or the smallest and the largest by question."""
-    least, most = f"{found.truthful_least:.1%}", f"{found.truthful:.1%}"
+    least, most = percent(found.truthful_least), percent(found.truthful)
     return most if least == most else f"{least} to {most}"
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.cli.pages import points_told
 from sfumato.cli.summary import promise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
@@ -27,6 +28,7 @@ from sfumato.mine.cube import query
 from sfumato.mine.itemsets import Itemset, frequent_itemsets
 from sfumato.mine.quality import roc_area
 from sfumato.plots import Marginal, marginals
+from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.microdata import Microdata
@@ -113,7 +115,7 @@ class Demonstration:
         yield Heading("What was promised")
         yield Paragraph(
             f"{self.rows:,} people of a synthetic health survey answered about {_listed(COLUMNS)}. "
-            f"Each record was kept whole with probability {float(mechanism.keep):.1%}, "
+            f"Each record was kept whole with probability {percent(float(mechanism.keep))}, "
             f"and else replaced by one of the {mechanism.domain.cells} possible records at random "
             f"({mechanism.name})."
         )
@@ -182,6 +184,7 @@ class Demonstration:
             yield Picture.of(
                 marginals(panels, columns=1),
                 "True counts, and those reconstructed from the perturbed records.",
+                alt=_panels_told(panels),
             )
         except MissingExtraError as missing:
             yield Note(str(missing))
@@ -199,9 +202,9 @@ class Demonstration:
         low, high = answer.interval()
         yield Heading("A question about two columns")
         yield Paragraph(
-            f"How many smokers have diabetes? From the perturbed records {answer.value:.1%} ± "
-            f"{answer.stderr:.1%}, "
-            f"95 % interval {low:.1%} to {high:.1%}; in truth {truth.value:.1%}."
+            f"How many smokers have diabetes? From the perturbed records {percent(answer.value)} ± "
+            f"{percent(answer.stderr)}, "
+            f"95 % interval {percent(low)} to {percent(high)}; in truth {percent(truth.value)}."
         )
 
     def _mined(self, title: str, truth: Exact, release: Release) -> Iterator[Block]:
@@ -224,7 +227,7 @@ class Demonstration:
             ],
             caption=(
                 f"The most frequent of {len(found)} pairs with an estimated support of "
-                f"{MIN_SUPPORT:.0%} or more"
+                f"{percent(MIN_SUPPORT, 0)} or more"
             ),
         )
 
@@ -308,7 +311,7 @@ class Demonstration:
         yield Paragraph(
             f"The pair {' '.join(best.items)} was taken out of the baskets: "
             f"{hidden.changed_transactions:,} of {self.rows:,} "
-            f"baskets changed, {hidden.misses_cost:.1%} of the other frequent itemsets lost."
+            f"baskets changed, {percent(hidden.misses_cost)} of the other frequent itemsets lost."
         )
 
     def _collected(self) -> Iterator[Block]:
@@ -333,8 +336,8 @@ class Demonstration:
             "The command sfumato serve offers the same as a form and a dashboard."
         )
         rows = [
-            (f"{each.question}: {each.answer}", f"{each.truth:.1%}", f"{each.value:.1%}",
-             f"{each.low:.1%} – {each.high:.1%}")
+            (f"{each.question}: {each.answer}", percent(each.truth), percent(each.value),
+             f"{percent(each.low)} – {percent(each.high)}")
             for each in found.compared
         ]  # fmt: skip
         yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)
@@ -359,9 +362,15 @@ def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
         yield Picture.of(
             marginals(panels, columns=1, quantity="share of people"),
             "True shares of those who answered, and those reconstructed from their reports.",
+            alt=_panels_told(panels),
         )
     except MissingExtraError as missing:
         yield Note(str(missing))
+
+
+def _panels_told(panels: Sequence[Marginal]) -> str:
+    """What is seen of the panels, in words."""
+    return " ".join(f"{points_told(p.name, p.labels, p.value, p.stderr)}." for p in panels)
 
 
 def _covers(answer: Answer, truth: float) -> bool:

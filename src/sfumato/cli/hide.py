@@ -26,6 +26,7 @@ from sfumato.cli.printing import (
     told,
 )
 from sfumato.errors import ParameterError
+from sfumato.printable import percent
 from sfumato.publish.baskets import baskets_of
 from sfumato.publish.dossier import hiding_dossier
 from sfumato.publish.hide import HideReport, hide_disclosures
@@ -186,13 +187,13 @@ def print_hiding(report: HideReport, output: Path) -> None:
 
 def _facts(report: HideReport) -> list[tuple[str, str]]:
     return [
-        ("hiding failure", f"{report.hiding_failure:.1%}"),
-        ("misses cost", f"{report.misses_cost:.2%} of {report.lawful:,} lawful itemsets"),
-        ("artifactual", f"{report.artifactual:.2%}"),
+        ("hiding failure", percent(report.hiding_failure)),
+        ("misses cost", f"{percent(report.misses_cost, 2)} of {report.lawful:,} lawful itemsets"),
+        ("artifactual", percent(report.artifactual, 2)),
         (
             "dissimilarity",
-            f"{report.dissimilarity:.3%} ({report.removed:,} items removed, {report.added:,} "
-            "added)",
+            f"{percent(report.dissimilarity, 3)} ({report.removed:,} items removed, "
+            f"{report.added:,} added)",
         ),
         ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
         (
@@ -227,6 +228,7 @@ def draw_hiding(
     }
     drawn = plots.trade_off(DISCLOSURES, panels, across="disclosure threshold ψ")
     alt = bars_told(
+        "baskets with the pattern",
         [hidden.pattern for hidden in report.patterns],
         [hidden.count_before for hidden in report.patterns],
         [hidden.count_after for hidden in report.patterns],
@@ -237,7 +239,7 @@ def draw_hiding(
     blocks: list[Block] = [
         Picture.of(axes, "Baskets with each pattern, before and after", alt=alt),
         Facts(_facts(report)),
-        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),
     ]
     promised = f"no gamma; the patterns are in fewer than {report.min_count:,} baskets"

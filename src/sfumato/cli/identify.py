@@ -22,6 +22,7 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_table, telling
+from sfumato.printable import percent
 from sfumato.publish.dossier import identification_dossier
 from sfumato.publish.identify import Identification
 from sfumato.publish.identify import identify as identify_records
@@ -121,7 +122,7 @@ def print_identification(found: Identification) -> None:
 def print_population(population: PopulationRisk) -> None:
     """What the keys of a sample say of its population."""
     right = population.right_matches
-    print(f"\nas a sample of {population.size:,.0f} people ({population.fraction:.3%})")
+    print(f"\nas a sample of {population.size:,.0f} people ({percent(population.fraction, 3)})")
     print_facts(
         [
             (
@@ -150,9 +151,11 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
         return
     drawn = found.columns[:DRAWN]
     alt = bars_told(
+        "identifiable records",
         [f"without {role.name}" for role in drawn],
         [found.risk.identifiable] * len(drawn),
         [role.identifiable_if_dropped for role in drawn],
+        ("with all keys", "without this one"),
     )
     caption = "Identifiable records with every key, and without one of them"
     blocks: list[Block] = [Picture.of(axes, caption, alt=alt)]

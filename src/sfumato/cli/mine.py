@@ -33,6 +33,7 @@ from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules
+from sfumato.printable import percent
 from sfumato.report import (
     Block,
     Heading,
@@ -541,7 +542,7 @@ def _rule_blocks(implied: Rules) -> list[Block]:
         blocks.append(
             Paragraph(
                 f"{left_out} rules are not drawn: their confidence has a standard error above "
-                f"{DRAWN_ERROR:.0%}."
+                f"{percent(DRAWN_ERROR, 0)}."
             )
         )
     return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines)]
@@ -554,9 +555,10 @@ def _error_blocks(errors: list[LengthErrors]) -> list[Block]:
         for e in errors
     ]
     caption = "Errors against the truth in per cent, by itemset length; undefined is a gap"
+    axes = _error_axes(errors)
     return [
         Heading("Against the truth"),
-        Picture.of(_error_axes(errors), caption, alt=f"{caption}. The table has the figures."),
+        Picture.of(axes, caption, alt=f"{caption}. {plots.told(axes)}"),
         Listing(ERRORS, lines),
     ]
 
@@ -576,4 +578,4 @@ def _error_axes(errors: list[LengthErrors]) -> Any:
             ("false positives", "false_positives"),
         )
     }
-    return plots.errors_by_length([error.length for error in errors], panels)[0]
+    return plots.errors_by_length([error.length for error in errors], panels)

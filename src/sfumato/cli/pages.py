@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
+
+import numpy as np
 
 from sfumato import __version__
 from sfumato.address import redacted, without_secrets
@@ -85,22 +88,36 @@ def owners_origin(file: str, rows: int, method: str, promised: str) -> list[tupl
     ]
 
 
-def bars_told(labels: Sequence[str], before: Sequence[float], after: Sequence[float]) -> str:
+def bars_told(
+    what: str,
+    labels: Sequence[str],
+    before: Sequence[float],
+    after: Sequence[float],
+    called: tuple[str, str] = ("before", "after"),
+) -> str:
     """Paired bars in words."""
     pairs = [
-        f"{label} {_figure(old)} before, {_figure(new)} after"
+        f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
         for label, old, new in zip(labels, before, after, strict=True)
     ]
-    return plain(_listed("Paired bars", pairs))
+    return plain(_listed(f"Paired bars of {what}", pairs))
 
 
 def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
-    """Points with their error bars in words."""
+    """Points with their error bars in words: each with its standard error, unless all are exact.
+
+    >>> points_told("Counts", ["a", "b"], [1312.4, math.nan], [50.2, math.nan])
+    'Counts ± standard error, drawn with 95 % intervals: a: 1,312 ± 50.2; b: undefined'
+    """
+    exact = not np.any(stderr)
     points = [
-        f"{label} {_figure(v)} ± {_figure(e)}"
+        f"{label}: {_figure(v)}"
+        if exact or math.isnan(v)
+        else f"{label}: {_figure(v)} ± {_figure(e)}"
         for label, v, e in zip(labels, value, stderr, strict=True)
     ]
-    return plain(_listed(f"{what}, each with its 95 % interval", points))
+    drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
+    return plain(_listed(what + drawn, points))
 
 
 def _listed(start: str, parts: Sequence[str]) -> str:
@@ -110,4 +127,6 @@ def _listed(start: str, parts: Sequence[str]) -> str:
 
 
 def _figure(value: float) -> str:
+    if math.isnan(value):
+        return "undefined"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -43,6 +43,7 @@ from sfumato.cli.printing import (
     print_table,
     telling,
 )
+from sfumato.printable import percent
 from sfumato.publish.dossier import pram_dossier
 from sfumato.publish.pram import PramRelease, PramReport
 from sfumato.publish.pram import pram as replace_values
@@ -149,15 +150,15 @@ def print_column(report: PramReport) -> None:
     print_facts(
         [
             ("gamma", f"{report.gamma:.6g}"),
-            ("expected to show the truth", f"{report.kept:.1%}"),
+            ("expected to show the truth", percent(report.kept)),
             (
                 "an intruder is right about",
-                f"{report.informed:.1%} knowing the matrix, {report.baseline:.1%} without the "
-                "release",
+                f"{percent(report.informed)} knowing the matrix, "
+                f"{percent(report.baseline)} without the release",
             ),
             (
                 "surest shown value",
-                f"'{worst.shown}': truly '{worst.likeliest}' with {worst.posterior:.1%}",
+                f"'{worst.shown}': truly '{worst.likeliest}' with {percent(worst.posterior)}",
             ),
             ("expected counts differ by", f"{report.moved:.2g} records at most (rounding)"),
         ]

@@ -91,7 +91,7 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
     keeps.
     """
     normal = result.rows_needed(within, level)
-    words = f"within {within:.3g} at {level:.0%}: "
+    words = f"within {within:.3g} at {100 * level:g} %: "
     if normal is None:
         return {
             "share": within,
@@ -120,7 +120,7 @@ def answer_table(result: CubeResult, level: float, most: int) -> tuple[list[str]
         *(
             text
             for name in estimates
-            for text in (f"{name} ± stderr", f"{level:.0%} interval")[:columns]
+            for text in (f"{name} ± stderr", f"{100 * level:g} % interval")[:columns]
         ),
     ]
     lines = [

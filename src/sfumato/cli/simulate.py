@@ -11,6 +11,7 @@ from sfumato.cli.options import STORE, Force, Json, check_output
 from sfumato.cli.printing import print_facts, print_json, print_table, progress_bar
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
+from sfumato.printable import percent
 from sfumato.randomness import secure, seeded
 from sfumato.table import save
 
@@ -83,7 +84,13 @@ def _print(found: Simulated, json: bool) -> None:
     print_facts(facts)
     print()
     lines = [
-        [e.question, e.answer, f"{e.truth:.1%}", f"{e.value:.1%}", f"{e.low:.1%} – {e.high:.1%}"]
+        [
+            e.question,
+            e.answer,
+            percent(e.truth),
+            percent(e.value),
+            f"{percent(e.low)} – {percent(e.high)}",
+        ]
         for e in found.compared[:SHOWN]
     ]
     print_table(["question", "answer", "truth", "estimate", "95 % interval"], lines, left=2)

@@ -33,6 +33,7 @@ from sfumato.cli.owner import (
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, telling
 from sfumato.errors import ParameterError
+from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
@@ -213,8 +214,8 @@ def _cost_facts(report: SwapReport) -> list[tuple[str, str]]:
     found = cost.classification
     if found is not None:
         words = (
-            f"{found.trained_on_release:.2%} trained on the release, {found.trained_on_truth:.2%} "
-            f"on the truth ({found.model})"
+            f"{percent(found.trained_on_release, 2)} trained on the release, "
+            f"{percent(found.trained_on_truth, 2)} on the truth ({found.model})"
         )
         facts.append(("classification error", words))
     return facts
@@ -253,15 +254,15 @@ def _guesses(intruder: Intruder, limit: float) -> list[tuple[str, str]]:
         facts.append(
             (
                 "worst shown value",
-                f"'{worst.shown}': of {worst.records:,} records {worst.posterior:.1%} are truly "
-                f"'{worst.likeliest}' (at most {limit:.0%} were allowed)",
+                f"'{worst.shown}': of {worst.records:,} records {percent(worst.posterior)} are "
+                f"truly '{worst.likeliest}' (at most {percent(limit, 0)} were allowed)",
             )
         )
     return facts
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
+    return "–" if value is None else percent(value)
 
 
 def draw_swap(
@@ -301,7 +302,7 @@ def draw_swap(
     blocks: list[Block] = [
         Picture.of(axes, "Records at risk before and after", alt=_bars_told(report)),
         Listing(("", "before", "after"), _risk_lines(report)),
-        Picture.of(drawn[0], caption, alt=f"{caption}. The table below has the figures."),
+        Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("proportion", *columns), tried_lines),
     ]
     promised = "no gamma; against the intruder described, see the figures"
@@ -322,7 +323,7 @@ def _risk_lines(report: SwapReport) -> list[tuple[str, float, float]]:
 
 def _bars_told(report: SwapReport) -> str:
     labels, before, after = zip(*_risk_lines(report), strict=True)
-    return bars_told(labels, before, after)
+    return bars_told("records at risk", labels, before, after)
 
 
 def _traced(tried: Sequence[SwapReport | None], quantity: Any) -> list[float]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from fractions import Fraction
 from html import escape
 
+from sfumato import __version__
 from sfumato.collect import drawing
 from sfumato.collect.campaign import NO_ANSWER, Campaign
 from sfumato.collect.figures import (
@@ -68,17 +69,24 @@ class Dashboard:
         return html_page(
             self.words.name,
             title,
-            f'<header><h1>{escape(self._title)}</h1><p><a href="/{self.campaign.name}">'
-            f"{self._w('form')}</a></p>{fresh}</header>"
+            f"<header><h1>{escape(self._title)}</h1>{self._elsewhere()}{fresh}</header>"
             f'<main data-figures="{self._address}/figures">{"".join(sections)}</main>',
         )
 
+    def _elsewhere(self) -> str:
+        """Links to the form and, from what anyone may see, to what the owner sees."""
+        links = f'<p><a href="/{self.campaign.name}">{self._w("form")}</a></p>'
+        if self.owner:
+            return links
+        return f'{links}<p><a href="{self._address}/owner">{self._w("owners_view")}</a></p>'
+
     @property
     def _address(self) -> str:
-        """Where the page and what belongs to it stand. A browser that was asked for the token here
-        hands it out below this address without being asked again, and nowhere else.
+        """Where what belongs to the page stands. The owner's is asked for a token, which a browser
+        then hands out below the address by itself, and nowhere else.
         """
-        return f"/{self.campaign.name}/dashboard"
+        public = f"/{self.campaign.name}/dashboard"
+        return f"{public}/owner" if self.owner else public
 
     @property
     def _title(self) -> str:
@@ -119,8 +127,7 @@ class Dashboard:
             drawn = f"<p>{self._w('not_enough', least=self.campaign.dashboard.least)}</p>"
         else:
             drawn = f"<p>{self._w('in_steps', step=self.campaign.dashboard.step)}</p>"
-        pairs = "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in facts)
-        return self._section("working", f"<dl>{pairs}</dl>{drawn}")
+        return self._section("working", f"{_facts(facts)}{drawn}")
 
     def _month(self) -> str:
         stored = {day.day: day.outcomes for day in self.figures.days}
@@ -163,7 +170,7 @@ class Dashboard:
 
     def _bar_row(self, bar: Bar, label: str) -> list[str]:
         words, share = self.words, bar.share
-        interval = f"{words.percent(share.low)} – {words.percent(share.high)}"
+        interval = words.interval(share.low, share.high)
         forged = "" if bar.forged is None else words.percent_up(bar.forged)
         return [label, words.percent(share.value), interval, forged]
 
@@ -293,7 +300,12 @@ class Dashboard:
             lines.append(words("shuffled", epsilon=hidden, delta="10⁻⁶"))
         if promise.budget is not None:
             lines.append(words("budget", epsilon=words.number(promise.budget, 2)))
-        shown = "".join(f"<p>{escape(line)}</p>" for line in lines)
+        shown = "".join(f"<p>{escape(line)}</p>" for line in lines) + _facts(
+            [
+                (words("mechanism"), self.campaign.mechanism.name),
+                (words("made_by"), f"Sfumato {__version__}"),
+            ]
+        )
         caveats = "".join(map(self._caveat, promise.caveats))
         if promise.public:
             names = ", ".join(map(self._question_text, promise.public))
@@ -327,7 +339,7 @@ class Dashboard:
         found += "".join(f'<p lang="en">{escape(note)}</p>' for note in asked.notes)
         column = self.campaign.domain.names[0]
         return (
-            f'<h3>{self._w("sql")}</h3><form method="get" action="#take"><label for="sql">'
+            f'<form method="get" action="#take"><h3>{self._w("sql")}</h3><label for="sql">'
             f"{self._w('sql_words', column=column)}</label>"
             f'<textarea id="sql" name="sql" rows="3">{escape(asked.sql)}</textarea>'
             f"<button>{self._w('ask')}</button></form>{found}"
@@ -338,15 +350,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """An HTML table whose first column names its rows."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
     body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(text)}</td>" for text in row[1:])
-        + "</tr>"
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(map(_cell, row[1:])) + "</tr>"
         for row in rows
     )
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    """A cell; numbers without words stay in one line."""
+    look = "" if any(map(str.isalpha, text)) else ' class="figure"'
+    return f"<td{look}>{escape(text)}</td>"
 
 
 def html_page(language: str, title: str, body: str) -> str:
@@ -360,6 +376,12 @@ def html_page(language: str, title: str, body: str) -> str:
         '<script type="module" src="/static/dashboard.js"></script>'
         f"</head><body>{body}</body></html>"
     )
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    """Names and what they stand for."""
+    pairs = "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in facts)
+    return f"<dl>{pairs}</dl>"
 
 
 def _refused(figures: Figures) -> dict[str, int]:

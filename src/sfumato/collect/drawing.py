@@ -32,7 +32,12 @@ def bars(shown: Sequence[Bar], labels: Sequence[str], words: Language, title: st
     ]
     height = LINE * len(shown)
     axis = f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="0" y2="{height}"/>'
-    return _svg(WIDTH, height, title, "".join(parts) + axis)
+    seen = "; ".join(
+        f"{label} {words.percent(bar.share.value)} "
+        f"({words.interval(bar.share.low, bar.share.high)})"
+        for bar, label in zip(shown, labels, strict=True)
+    )
+    return _svg(WIDTH, height, f"{title} {seen}", "".join(parts) + axis)
 
 
 def _room(labels: Sequence[str]) -> float:
@@ -90,7 +95,12 @@ def heat_map(
                 f"{escape(words.percent(value))} ± {escape(words.number(100 * error, 1))}</text>"
             )
     height = 24 + CELL_HEIGHT * len(rows)
-    return _svg(room + width * len(columns), height, title, "".join(parts))
+    seen = "; ".join(
+        f"{row} × {column} {words.percent(value)}"
+        for row, values in zip(rows, pair.values, strict=True)
+        for column, value in zip(columns, values, strict=True)
+    )
+    return _svg(room + width * len(columns), height, f"{title} {seen}", "".join(parts))
 
 
 def days(counts: Sequence[tuple[str, int]], words: Language) -> str:

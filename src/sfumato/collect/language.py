@@ -49,6 +49,10 @@ class Language:
         """A share in per cent."""
         return f"{self.number(100 * share, digits)}\u00a0%"
 
+    def interval(self, low: float, high: float) -> str:
+        """From one share to another, in per cent."""
+        return f"{self.percent(low)} – {self.percent(high)}"
+
     def percent_up(self, share: float, digits: int = 1) -> str:
         """A share in per cent, rounded up: promises and dangers must not look smaller."""
         return self.percent(

@@ -46,7 +46,8 @@ class Address:
     @classmethod
     def parse(cls, url: str) -> Address:
         parts = urlsplit(url)
-        name = parts.path.rstrip("/").removesuffix("/dashboard").rpartition("/")[2]
+        path = parts.path.rstrip("/").removesuffix("/dashboard/owner").removesuffix("/dashboard")
+        name = path.rpartition("/")[2]
         try:
             port = parts.port
         except ValueError:

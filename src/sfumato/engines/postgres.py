@@ -60,7 +60,7 @@ class PostgresDatabase(Database):
             import psycopg
         except ImportError:
             raise MissingExtraError(
-                "PostgreSQL needs the package psycopg", hint="pip install 'sfumato[postgres]'"
+                "PostgreSQL needs the package psycopg", extra="postgres"
             ) from None
         try:
             facts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(address)

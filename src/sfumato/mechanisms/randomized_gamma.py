@@ -22,6 +22,7 @@ from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Spread, Step
+from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import Received
@@ -147,7 +148,7 @@ class RandomizedGamma(Mechanism):
             "were a client's r to become known, the promise to that client could be as weak as "
             f"{self.revealed}",
             "someone who does not know r can place the posterior of a 5 % prior only between "
-            f"{low:.1%} and {high:.1%}",
+            f"{percent(low)} and {percent(high)}",
         )
 
     @cached_property

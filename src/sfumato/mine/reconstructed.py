@@ -169,7 +169,7 @@ def _fresh(estimator: Any) -> Any:
         from sklearn.base import clone
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
-        raise MissingExtraError("this needs scikit-learn", hint="install sfumato[learn]") from None
+        raise MissingExtraError("this needs scikit-learn", extra="learn") from None
     estimator = (
         DecisionTreeClassifier(max_depth=6, random_state=0)
         if estimator is None

@@ -64,9 +64,7 @@ def smoothed_tree(
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
-        raise MissingExtraError(
-            "the tree posterior needs scikit-learn", hint="pip install 'sfumato[learn]'"
-        ) from None
+        raise MissingExtraError("the tree posterior needs scikit-learn", extra="learn") from None
 
     features = np.stack([column.codes for column in keys], axis=1)
     prior = confidential.counts() / len(confidential.codes)

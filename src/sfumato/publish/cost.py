@@ -248,7 +248,8 @@ def _tree() -> Any:
     except ImportError:
         raise MissingExtraError(
             "the classification error needs scikit-learn",
-            hint="pip install 'sfumato[learn]', or choose classifier bayes",
+            extra="learn",
+            instead="choose classifier bayes",
         ) from None
     # Like C4.5: entropy, leaves of two or more, and light pruning.
     return DecisionTreeClassifier(

@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato import __version__
 from sfumato.errors import FileError
+from sfumato.printable import percent
 from sfumato.publish.hide import HideRelease, HideReport
 from sfumato.publish.identify import Identification, Risk
 from sfumato.publish.intruder import Intruder
@@ -99,7 +100,8 @@ class Dossier:
                 for role, file in self.files.items()
             )
             done.append(Lines(("file", "name", "bytes", "SHA-256"), lines))
-        words = (f"Made by Sfumato {__version__} on {self.made}.", BEWARE)
+        made = self.made.replace("T", " at ").replace("+00:00", " UTC")
+        words = (f"Made by Sfumato {__version__} on {made}.", BEWARE)
         first = Section("What was done", words, tuple(done))
         return (first, *self.sections, Section("What remains", self.remains))
 
@@ -236,8 +238,8 @@ def _swap_risk(report: SwapReport) -> Section:
         grids += [_guess_grid(intruder), _shown_grid(intruder)]
     words = (
         "An informed intruder knows the keys of a person, how the release was made, the "
-        f"proportion and the totals. No guess was to be surer than {report.max_posterior:.0%} "
-        "from any shown value.",
+        "proportion and the totals. No guess was to be surer than "
+        f"{percent(report.max_posterior, 0)} from any shown value.",
     )
     return Section(f"Risk before and after: {report.confidential}", words, tuple(grids))
 
@@ -311,7 +313,7 @@ def _swap_remains(report: SwapReport) -> list[str]:
         if worst is not None:
             found.append(
                 f"{intruder.confidential}: of the {worst.records:,} unique records that show "
-                f"'{worst.shown}', {worst.posterior:.1%} truly have '{worst.likeliest}', the "
+                f"'{worst.shown}', {percent(worst.posterior)} truly have '{worst.likeliest}', the "
                 "surest "
                 "guess that knowing the method allows."
             )
@@ -358,7 +360,7 @@ def _hiding_risk(report: HideReport) -> Section:
         )
         for one in report.patterns
     )
-    headings = ("pattern", "before", "after", "confidence", "then", "company", "")
+    headings = ("pattern", "before", "after", "confidence", "then", "company", "now")
     words = (
         f"A pattern is found from {report.min_count:,} of {report.rows:,} baskets. Company counts "
         "the other itemsets that show when the threshold is lowered to a hidden one.",
@@ -483,7 +485,7 @@ def _weaker(column: str, within: Sequence[str]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
+    return "–" if value is None else percent(value)
 
 
 def _worded(value: Any) -> str:

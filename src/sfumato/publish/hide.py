@@ -24,6 +24,7 @@ from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
+from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
@@ -127,9 +128,9 @@ class HideReport(Framed):
         facts = [
             ("baskets", f"{self.rows:,}"),
             ("method", self.method),
-            ("hidden patterns still seen", f"{self.hiding_failure:.2%}"),
-            ("other frequent itemsets lost", f"{self.misses_cost:.2%}"),
-            ("itemsets that became frequent", f"{self.artifactual:.2%}"),
+            ("hidden patterns still seen", percent(self.hiding_failure, 2)),
+            ("other frequent itemsets lost", percent(self.misses_cost, 2)),
+            ("itemsets that became frequent", percent(self.artifactual, 2)),
             ("entries removed", f"{self.removed:,}"),
             ("entries added", f"{self.added:,}"),
         ]

@@ -19,6 +19,7 @@ from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
@@ -175,10 +176,10 @@ class PramRelease(Framed):
             (
                 report.column,
                 f"{report.gamma:.4g}",
-                f"{report.kept:.1%}",
+                percent(report.kept),
                 f"{report.changed:,} of {report.records:,}",
-                f"{report.baseline:.1%}",
-                f"{report.informed:.1%}",
+                percent(report.baseline),
+                percent(report.informed),
             )
             for report in self.reports
         )

@@ -19,6 +19,7 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.printable import percent
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
@@ -124,7 +125,7 @@ class SwapReport(Framed):
             f"{self.objective:,.2f}",
             "yes" if self.optimal else "no",
             f"{self.marginal_drift:,}",
-            "–" if told is None else f"{told:.1%}",
+            "–" if told is None else percent(told),
         )
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.plots import Series, errors_by_length
+from sfumato.plots import Series, errors_by_length, told
+from sfumato.printable import percent
 from sfumato.report import Block, Heading, Listing, Note, Page, Paragraph, Picture
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ WIDTH = 120  # of a line of text
 MARK = "≠"
 MEANING_OF_MARK = (
     f"{MARK} marks a printed number that is not our exact one, or that lies outside the "
-    f"{LEVEL:.0%} prediction interval of our "
+    f"{percent(LEVEL, 0)} prediction interval of our "
     "runs (by chance one in a hundred does)"
 )
 
@@ -317,7 +318,7 @@ class Reproduction:
             return []
         across = "itemset length" if self.labels[-1] == LENGTH else self.labels[-1]
         caption = f"{self.title}: by {across}"
-        alt = f"Curves of {caption}. The table below has the figures, with their errors."
+        alt = f"Curves of {self.title}. {told(axes)}"
         return [Picture.of(axes, caption, alt=alt)]
 
     def grid(self) -> tuple[list[str], list[list[Any]]]:

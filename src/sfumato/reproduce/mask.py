@@ -13,6 +13,7 @@ from sfumato.domain import as_bits
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
+from sfumato.printable import percent
 from sfumato.privacy.reconstruction import recovered_ones_over
 from sfumato.randomness import seeded
 from sfumato.reproduce.base import LENGTH, Cell, Printed, Reproduction, Row, Runs, Settings
@@ -328,7 +329,7 @@ def _title(name: str, data: str, case: Experiment, settings: Settings) -> str:
         source = "Quest T10.I4.D20K.N1K" if settings.quick else "Quest T10.I4.D1M.N1K"
     else:
         source = "BMS-WebView-1" + ("" if settings.quick else f" ×{REPEATS}")
-    relaxed = f", relaxed by {case.relax:.0%}" if case.relax else ""
+    relaxed = f", relaxed by {percent(case.relax, 0)}" if case.relax else ""
     return (
         f"MASK table {number}: {source}, p = {case.keep:g}, minimum support {case.percent:g} "
         f"%{relaxed} ({settings.counted})"

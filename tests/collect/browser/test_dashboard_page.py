@@ -96,8 +96,28 @@ def test_what_the_page_links_to_is_there_for_who_has_given_the_token(
     assert all(status == 200 and long for status, _, long in found.values())
 
 
+def test_the_owner_of_a_public_dashboard_sees_all_of_it(chromium: Any, tmp_path: Path) -> None:
+    path, store = tmp_path / "health.toml", str(tmp_path / "campaign.db")
+    path.write_text(f"{CAMPAIGN}\n[dashboard]\npublic = true\n", encoding="utf-8")
+    token = first_token(store)
+    with speaking(path, store) as server:
+        assert server.send(some_reports(620)).json["stored"] == 620
+        chromium.get(f"{server.address}/health/dashboard")
+        assert "620" in text_of(chromium, "main")
+        assert server.send(some_reports(13)).json["stored"] == 13
+        host = server.address.removeprefix("http://")
+        chromium.get(f"http://owner:{token}@{host}/health/dashboard/owner")
+        assert "633" in text_of(chromium, "main") and find(chromium, "#sql")
+        find(chromium, "#pair").submit()
+        wait_for_text(chromium, "633", "main")
+        chromium.get(f"{server.address}/health/dashboard")
+        assert "620" in text_of(chromium, "main")
+
+
 def test_someone_without_a_token_sees_nothing(owner: Speaker) -> None:
-    for end in ("", "/figures", "/figures?format=csv", "/export?format=parquet"):
+    for end in ("", "/figures", "/figures?format=csv"):
         assert owner.get(f"/health/dashboard{end}").status == 401
+        assert owner.get(f"/health/dashboard/owner{end}").status == 401
+    assert owner.get("/health/dashboard/owner/export?format=parquet").status == 401
     for end in ("/figures", "/export"):
         assert owner.get(f"/v1/campaigns/health{end}").status == 403

@@ -9,5 +9,5 @@ if _missing := [
 ]:
     raise MissingExtraError(
         f"the collector's server needs the package {_missing[0]}",
-        hint="pip install 'sfumato[serve]'",
+        extra="serve",
     )

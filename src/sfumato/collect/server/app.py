@@ -228,7 +228,9 @@ def _starlette(collector: Collector, assets: Assets) -> Starlette:
             _route("/{name}", routes.form, "GET"),
             _route("/{name}/dashboard", owner.dashboard, "GET"),
             _route("/{name}/dashboard/figures", owner.figures, "GET"),  # for the page above
-            _route("/{name}/dashboard/export", owner.export, "GET"),
+            _route("/{name}/dashboard/owner", owner.owners_dashboard, "GET"),
+            _route("/{name}/dashboard/owner/figures", owner.owners_figures, "GET"),
+            _route("/{name}/dashboard/owner/export", owner.export, "GET"),
         ],
         exception_handlers={404: _not_found, 405: _not_allowed},
         lifespan=lifespan,

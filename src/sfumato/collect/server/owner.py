@@ -72,9 +72,7 @@ class OwnerPages:
 
     async def export(self, request: Request) -> Response:
         """All reports as one Parquet file, which is made whole before it goes out."""
-        served, owner = await self._seen(request)
-        if not owner:
-            raise RefusalError(403, "token", "this needs a token of role read or admin")
+        served, _ = await self._seen(request, owners_only=True)
         if request.query_params.get("format", "parquet") != "parquet":
             raise RefusalError(422, "format", "there is no such format", "use format=parquet")
         stream = await asyncio.to_thread(self._exported, served)
@@ -89,11 +87,22 @@ class OwnerPages:
         ]
         return response
 
-    async def _seen(self, request: Request) -> tuple[Served, bool]:
+    async def owners_figures(self, request: Request) -> Response:
+        await self._seen(request, owners_only=True)
+        return await self.figures(request)
+
+    async def owners_dashboard(self, request: Request) -> Response:
+        """The dashboard with all that it has, where anyone may see some of it: a browser hands its
+        token out only where it is asked for one, and a public page never asks.
+        """
+        await self._seen(request, owners_only=True)
+        return await self.dashboard(request)
+
+    async def _seen(self, request: Request, owners_only: bool = False) -> tuple[Served, bool]:
         """The campaign, and whether whoever asks may see all of it."""
         served = self.collector.campaign(request.path_params["name"])
         owner = await asyncio.to_thread(self.collector.allows, request.scope, "read")
-        if not owner and not served.campaign.dashboard.public:
+        if not owner and (owners_only or not served.campaign.dashboard.public):
             raise RefusalError(
                 403 if request.url.path.startswith("/v1/") else 401,
                 "token",

@@ -219,7 +219,7 @@ class Form {
       make(
         "pre",
         { tabindex: 0 },
-        `pip install sfumato\nsfumato send ${address.origin}${address.pathname} answers.csv`,
+        `sfumato send ${address.origin}${address.pathname} answers.csv`,
       ),
     );
   }

@@ -66,9 +66,7 @@ def spark_session(
     if master.startswith("spark://"):
         _check_answers(master)
     if find_spec("pyspark") is None:
-        raise MissingExtraError(
-            "Spark needs the package pyspark", hint="pip install 'sfumato[spark]'"
-        )
+        raise MissingExtraError("Spark needs the package pyspark", extra="spark")
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
