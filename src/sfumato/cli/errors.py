@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from sfumato.address import without_secrets
 from sfumato.cli.commands import COMMANDS, loaded, placeholder
+from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
@@ -135,7 +136,8 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return
-    print(complaint(error["message"] or "", error["hint"]), file=sys.stderr, flush=True)
+    line = complaint(error["message"] or "", error["hint"])
+    print(broken(line, sys.stderr), file=sys.stderr, flush=True)
 
 
 def complaint(message: str, hint: str | None) -> str:

@@ -189,9 +189,8 @@ class Plan(Framed):
             return ()
         return (
             "the reports alone do not tell all of this: some columns are in no question together, "
-            "or too few people will get it. A model answers (sfumato fit, or --fit), which "
-            "supposes that what no question joined does not interact; what that costs is not in "
-            "its error",
+            "or too few people get it. A model answers (sfumato fit, or --fit); what it supposes, "
+            "that nothing else interacts, is not in its error",
         )
 
     @property
