@@ -59,7 +59,7 @@ def people(columns: int) -> Domain:
 
 
 BASKETS = Domain((Items("items", tuple(map(str, range(2000)))),))
-PLANS = {
+PLANS: dict[str, tuple[Domain, dict[str, Any]]] = {
     **{purpose: (people(10), {"purpose": purpose}) for purpose in PURPOSES if purpose != "pairs"},
     "14 columns": (people(14), {}),
     "pairs": (people(10), {"purpose": "pairs", "pairs": [("age", "sex")]}),

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from sfumato.address import without_secrets
 from sfumato.cli.commands import COMMANDS, loaded, placeholder
+from sfumato.cli.completion import complete_at_once_in_zsh
 from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
@@ -55,6 +56,8 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
+        if arguments[0].endswith("-completion"):
+            complete_at_once_in_zsh()
         run = partial(
             super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
         )
