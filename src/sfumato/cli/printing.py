@@ -178,7 +178,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
 
     columns = (
         TextColumn(title),
-        BarColumn(),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:.0f}%"),
         TextColumn("{task.fields[rows]:,} rows"),
         TimeRemainingColumn(),
     )
@@ -205,12 +206,20 @@ def telling() -> Iterator[Telling]:
     )
     with Progress(*shown, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading …", total=None, share="")
+        done: float | None = None
 
         def tell(words: str, share: float | None = None) -> None:
-            known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
-            if share is not None:
-                known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
-            bar.update(task, description=f"{one_line(words)} …", **known)
+            nonlocal task, done
+            known: dict[str, Any] = {
+                "description": f"{one_line(words)} …",
+                "share": "" if share is None else f"{share:.0%}",
+            }
+            if (share is None) != (done is None) or (share or 0) < (done or 0):
+                # Other work has a pace of its own, by which its time left is told.
+                bar.remove_task(task)
+                task = bar.add_task(total=None if share is None else 1.0, **known)
+            bar.update(task, completed=share or 0.0, **known)
+            done = share
 
         yield tell
 
