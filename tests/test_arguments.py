@@ -1,5 +1,6 @@
-"""Wrong arguments: every public name of the library, called with one argument that will not do,
-says so in one line of ours; no exception from inside comes through.
+"""Wrong arguments: every public name of the library, and every method of what they return, called
+with one argument that will not do, says so in one line of ours; no exception from inside comes
+through.
 
 Each call below is valid as it stands. One argument at a time is then replaced by some of WRONG.
 What comes back may be a result (the value will do after all) or a `SfumatoError` of one line. A
@@ -100,6 +101,28 @@ def things() -> dict[str, Any]:
 
 def thing(name: str) -> Any:
     return things()[name]
+
+
+@functools.cache
+def results() -> dict[str, Any]:
+    """What public functions return that has no public name, one of each kind, by its class."""
+    rng, exact, release = sf.seeded(1), thing("exact"), thing("release")
+    owned = {"confidential": "ill", "keys": ["sex", "smoker"]}
+    swapped = sf.swap(PEOPLE, 0.2, **owned, folds=2, rng=rng)
+    hidden = sf.hide(BASKETS, [["tea", "jam"]], min_count=3, rng=rng)
+    prammed = sf.pram(PEOPLE, ["ill"], gamma=19, rng=rng)
+    suppressed = sf.suppress(PEOPLE, 2, keys=["sex"], rng=rng)
+    plan = sf.plan(thing("domain"), 1000, gamma=19)
+    ordered = sf.perturb(PEOPLE, release.mechanism, rng, keep_order=True)
+    errors = sf.itemset_errors(thing("found"), thing("found"))
+    made = (
+        *(thing("found"), sf.association_rules(thing("found"), min_threshold=0.5)),
+        *(sf.query(release, SQL), plan, plan.best, sf.audit(ordered, exact, rng=rng)),
+        *(sf.identify(PEOPLE, **owned), swapped, swapped.reports[0], hidden, hidden.report),
+        *(prammed, prammed.reports[0], suppressed, suppressed.report, errors[0]),
+        *(thing("tree").quality(PEOPLE), sf.DecisionTree("smoker").fit(exact).tree_),
+    )
+    return {type(each).__name__: each for each in made}
 
 
 def mechanisms() -> dict[str, tuple[type[Mechanism], dict[str, Any]]]:
@@ -363,7 +386,7 @@ def calls(folder: Path) -> dict[str, Call]:
             },
         ),
     }
-    return named | constructions() | methods(folder) | of_mechanisms(folder)
+    return named | constructions() | methods(folder) | of_mechanisms(folder) | of_results(folder)
 
 
 def joined(column: str) -> sf.Release:
@@ -805,12 +828,55 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
     }
 
 
+def of_results(folder: Path) -> dict[str, Call]:
+    """What can be asked of results."""
+    found, rules, answer = (results()[name] for name in ("Itemsets", "Rules", "CubeResult"))
+    plan, offer, tree = (results()[name] for name in ("Plan", "Offer", "Tree"))
+    typed = {"data": "people.csv", "schema": "s.toml"}
+    within = {"within": 0.1, "level": 0.9}
+    made: dict[str, Call] = {
+        "CubeResult.labels_of": (answer.labels_of, {"row": answer.rows[0]}),
+        "CubeResult.rows_guaranteed": (answer.rows_guaranteed, within),
+        "CubeResult.rows_needed": (answer.rows_needed, within),
+        "Identification.plot": (results()["Identification"].plot, {"most": 3}),
+        "Itemsets.assumed": (found.assumed, {"itemsets": np.array([[0, 1]])}),
+        "Itemsets.named": (found.named, {"names": {"tea": "green tea"}}),
+        "Itemsets.order": (found.order, {"by": "support"}),
+        "Itemsets.plot": (found.plot, {"truth": None, "top": 3}),
+        "Itemsets.top": (found.top, {"number": 2}),
+        "Itemsets.where": (found.where, {"mask": np.ones(len(found), bool)}),
+        "Offer.command": (
+            offer.command,
+            {"promise": thing("guarantee"), **typed, "output": "out.parquet"},
+        ),
+        "Offer.to_dict": (offer.to_dict, {"rho1": 0.05, "command": None}),
+        "Plan.commands": (plan.commands, typed),
+        "Plan.to_dict": (plan.to_dict, typed),
+        "Rules.plot": (rules.plot, {"top": 3}),
+        "Rules.strongest": (rules.strongest, {"metric": "lift"}),
+        "Rules.take": (rules.take, {"rows": np.array([0])}),
+        "Tree.condition": (tree.condition, {"split": tree.root.split, "place": 0}),
+        "Tree.shares": (tree.shares, {"cells": [np.zeros(2, int) for _ in tree.used]}),
+    }
+    for name in ("to_arrow", "to_dict", "to_pandas", "to_polars"):
+        made[f"CubeResult.{name}"] = (getattr(answer, name), {"level": 0.9})
+    for name, result in results().items():
+        made.setdefault(f"{name}.plot", (getattr(result, "plot", lambda: None), {}))
+        if name.endswith("Release"):
+            where = {"path": folder / f"{name}.parquet", "force": True}
+            made[f"{name}.save"] = (result.save, where)
+    return made
+
+
 def public_callables() -> Iterator[str]:
-    """Every public function, class and method of a public class that takes arguments."""
-    for name in sf.__all__:
-        found = getattr(sf, name)
+    """Every public function and class, and every method of those and of results, that takes
+    arguments.
+    """
+    for name in (*sf.__all__, *results()):
+        found = of_name(name)
         if inspect.isclass(found):
-            yield name
+            if name in sf.__all__:
+                yield name
             for method, value in inspect.getmembers(found, callable):
                 if not method.startswith("_") and takes_arguments(value):
                     yield f"{name}.{method}"
@@ -853,7 +919,9 @@ def wrong_calls(
 
 
 def of_name(name: str) -> Any:
-    return functools.reduce(getattr, name.split("."), sf)
+    first, *rest = name.split(".")
+    start = type(results()[first]) if first in results() else getattr(sf, first)
+    return functools.reduce(getattr, rest, start)
 
 
 @pytest.fixture(scope="module")

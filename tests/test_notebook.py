@@ -353,3 +353,16 @@ def test_a_wrong_argument_is_told_in_one_line(name: str) -> None:
     with pytest.raises(sf.SfumatoError) as told:
         WRONG[name]()
     assert "\n" not in str(told.value) and len(str(told.value)) < 400
+
+
+def test_records_and_a_classifiers_quality_are_frames_too() -> None:
+    people = {"sex": ["f", "m", "m", "f"] * 50, "smoker": ["no", "no", "yes", "no"] * 50}
+    table = sf.read(people)
+    assert table.to_pandas().to_dict("list") == people == table.to_dict()
+    quality = sf.classify(people, "smoker", features=["sex"]).quality(people)
+    counted = quality.to_pandas()
+    assert (
+        list(counted.columns) == ["truth", "predicted", "count"] and counted["count"].sum() == 200
+    )
+    assert "truth \\ predicted" in quality._repr_html_() and "AUC" in quality._repr_html_()
+    assert quality.to_dict()["records"] == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -46,6 +47,47 @@ def test_commands_and_options_are_completed(shell: str) -> None:
             timeout=120,
         )
         assert wanted in done.stdout, done.stderr
+
+
+def completed(shell: str, words: str) -> list[str]:
+    """The lines that a shell gets for these words."""
+    script = "from sfumato.cli import main; import sys; sys.argv = ['sfumato']; main()"
+    facts = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | facts | {"_SFUMATO_COMPLETE": f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout.splitlines()
+
+
+def test_an_option_has_one_line_in_a_shell() -> None:
+    """Fish takes each line for a completion of its own; the help of --mechanism has many."""
+    lines = completed("fish", "sfumato perturb --")
+    assert len(lines) > 30 and all(line.startswith("--") and "\t" in line for line in lines)
+
+
+def test_zsh_completes_at_the_first_tab(tmp_path: Path) -> None:
+    """The script is loaded by the first Tab, and must answer that one too."""
+    assert "loadautofunc" in on_a_terminal(["--show-completion", "zsh"], tmp_path)
+    said = on_a_terminal(["--install-completion", "zsh"], tmp_path)
+    assert "zsh completion installed in" in said and "\ufffd" not in said  # no colour's remains
+    assert "loadautofunc" in (tmp_path / ".zfunc" / "_sfumato").read_text()
+
+
+def on_a_terminal(words: list[str], home: Path) -> str:
+    """What a terminal is told, in a home of its own and whatever the shell."""
+    script = f"from sfumato.cli import main; import sys; sys.argv = ['sfumato', *{words!r}]; main()"
+    test = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(home)}
+    ours, theirs = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | test, stdout=theirs, timeout=120
+    )
+    assert done.returncode == 0
+    os.close(theirs)
+    return os.read(ours, 1 << 16).decode()
 
 
 def test_help_lists_every_mechanism_and_every_option() -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from threading import Event
+from time import sleep
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +68,23 @@ def test_a_terminal_sees_the_share_and_the_time_left(monkeypatch: pytest.MonkeyP
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "growing the tree …" in shown and "50%" in shown
     assert re.search(r"\d:\d\d:\d\d|-:--:--", shown)
+
+
+def test_time_left_is_told_anew_for_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before was done, and left no time; what follows takes its own."""
+    screen = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stderr", screen)
+    with telling() as tell:
+        for words, share in (("reading", 0.5), ("reading", 1.0), ("growing the tree", 0.5)):
+            tell(words, share)
+            sleep(0.2)
+        tell("judging it", None)
+        sleep(0.2)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    growing, _, judging = shown.rpartition("growing the tree …")[2].partition("judging it …")
+    assert "50%" in growing and "0:00:00" not in growing
+    assert "%" not in judging and "0:00:00" not in judging
 
 
 def test_a_pipe_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:

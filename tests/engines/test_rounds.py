@@ -115,6 +115,15 @@ def test_rounds_find_the_itemsets_of_largest_support(truth: Table) -> None:
     assert all(abs(found[each] - every[each]) < 0.05 for each in set(found) & set(best))
 
 
+def test_what_was_drawn_back_once_is_not_drawn_back_again(truth: Table) -> None:
+    """An itemset whose estimate is above the threshold is probably frequent: the estimate has seen
+    already that most others are rare. Drawn back again, P(frequent) was 0 for many that were.
+    """
+    for seed in range(4):
+        found = frequent_itemsets(asked(truth, seed), top=20)
+        assert found.probability.min() >= 0.5
+
+
 def test_errors_cover(truth: Table) -> None:
     """Of the truly largest itemsets, over repeated perturbation; an error of two fifths is
     noticed.

@@ -19,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     no_args_is_help=True,
+    # Rich colours help and results; what Click would colour itself, a terminal must not obey.
+    context_settings={"color": False},
 )
 
 

@@ -15,7 +15,14 @@ from sfumato.audit.result import LIMITS
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 from sfumato.cli.pages import bars_told, origin_of, save_page
-from sfumato.cli.printing import print_json, print_table, progress_bar, reading, telling
+from sfumato.cli.printing import (
+    print_json,
+    print_table,
+    print_words,
+    progress_bar,
+    reading,
+    telling,
+)
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
@@ -126,7 +133,7 @@ def _of_rows(
 def print_audit(found: Audit) -> None:
     """The audit for people: the verdict, what attackers got right, and every check."""
     for sentence in found.sentences():
-        print(sentence)
+        print_words(sentence)
     if found.violations:
         print()
         print_table(("against the promise",), [(line,) for line in found.violations], left=1)
@@ -138,10 +145,12 @@ def print_audit(found: Audit) -> None:
         (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
         for check in found.checks
     ]
-    print_table(("what should hold", "p-value", ""), lines, left=1)
+    shown = 3 if found.failed else 2  # details are of what failed
+    headings = ("what should hold", "p-value", "")
+    print_table(headings[:shown], [line[:shown] for line in lines], left=1)
     print()
     for limit in LIMITS:
-        print(f"note: {limit}")
+        print_words(f"note: {limit}")
 
 
 def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:

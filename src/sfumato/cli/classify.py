@@ -18,7 +18,7 @@ from sfumato.cli.options import (
     check_drawing_target,
 )
 from sfumato.cli.pages import origin_of, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, telling
+from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
@@ -229,21 +229,21 @@ def print_result(
     result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None
 ) -> None:
     """Figures first, then the confusion matrix, then the tree."""
-    print(
+    print_words(
         f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of "
         f"{result['rows']:,} people"
     )
     if found is not None:
         lines = [("from this file", *_figures(found))]
         lines += [("from the truth", *_figures(compared))] if compared is not None else []
-        print(f"\njudged on {result['judged_on']}")
+        print_words(f"\njudged on {result['judged_on']}")
         print_table(("", "accuracy", "balanced", "AUC", "majority"), lines, left=1)
         if "agreement" in result:
             shares = {
                 name.replace("_", " "): f"{100 * value:.1f} %"
                 for name, value in result["agreement"].items()
             }
-            print(
+            print_words(
                 "the two classifiers: "
                 + ", ".join(f"{name} {value}" for name, value in shares.items())
             )

@@ -8,6 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from sfumato.cli.completion import at_once, completing
+
 # Name -> what it does: the first sentence of the command's own help, which a test holds against it.
 COMMANDS = {
     "demo": (
@@ -89,4 +91,6 @@ def loaded(name: str) -> Any:
     for parameter in getattr(command, "params", ()):
         if getattr(parameter, "is_flag", False):
             parameter.metavar = " "  # a flag takes no value, so none is shown beside it
+        if completing() and getattr(parameter, "help", None):
+            parameter.help = at_once(parameter.help)
     return command

@@ -11,7 +11,7 @@ from rich.table import Table as TerminalTable
 from sfumato.cli.demonstration import Demonstration
 from sfumato.cli.options import Json
 from sfumato.cli.pages import origin_of, save_page
-from sfumato.cli.printing import console, print_json
+from sfumato.cli.printing import console, print_json, print_words
 from sfumato.cli.summary import summarise
 from sfumato.errors import FileError
 from sfumato.randomness import secure, seeded
@@ -45,7 +45,7 @@ def demo(
         return
     for block in blocks:
         _print_block(block)
-    print(f"\nThe same with pictures: {path}")
+    print_words(f"\nThe same with pictures: {path}")
 
 
 def _folder(path: Path) -> Path:

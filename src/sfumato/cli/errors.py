@@ -17,6 +17,8 @@ from typer.core import TyperGroup
 
 from sfumato.address import without_secrets
 from sfumato.cli.commands import COMMANDS, loaded, placeholder
+from sfumato.cli.completion import complete_at_once_in_zsh
+from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
 from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
@@ -54,6 +56,8 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
+        if arguments[0].endswith("-completion"):
+            complete_at_once_in_zsh()
         run = partial(
             super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
         )
@@ -135,7 +139,8 @@ def _complain(error: dict[str, str | None], as_json: bool) -> None:
     if as_json:
         print(escaped(json.dumps({"error": error}, ensure_ascii=False)))
         return
-    print(complaint(error["message"] or "", error["hint"]), file=sys.stderr, flush=True)
+    line = complaint(error["message"] or "", error["hint"])
+    print(broken(line, sys.stderr), file=sys.stderr, flush=True)
 
 
 def complaint(message: str, hint: str | None) -> str:

@@ -22,6 +22,7 @@ from sfumato.cli.printing import (
     print_json,
     print_notes,
     print_table,
+    print_words,
     telling,
     told,
 )
@@ -159,7 +160,7 @@ def wanted_margin(text: str) -> int | float:
 
 def print_hiding(report: HideReport, output: Path) -> None:
     """What was hidden and what it cost."""
-    print(f"written: {output}")
+    print_words(f"written: {output}")
     print_facts(_facts(report))
     lines = [
         (
@@ -182,7 +183,7 @@ def print_hiding(report: HideReport, output: Path) -> None:
             if len(report.lost) > SHOWN
             else ""
         )
-        print(f"lost: {shown}{rest}")
+        print_words(f"lost: {shown}{rest}")
 
 
 def _facts(report: HideReport) -> list[tuple[str, str]]:

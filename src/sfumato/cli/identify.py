@@ -21,7 +21,7 @@ from sfumato.cli.owner import (
     read_microdata,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_table, telling
+from sfumato.cli.printing import print_facts, print_json, print_table, print_words, telling
 from sfumato.printable import percent
 from sfumato.publish.dossier import identification_dossier
 from sfumato.publish.identify import Identification
@@ -90,7 +90,7 @@ def identify(
 def print_identification(found: Identification) -> None:
     """Risk by confidential column, and what each key gives away."""
     for name, risk in zip(found.confidential, found.risks, strict=True):
-        print(f"{risk.records:,} records, confidential: {name}")
+        print_words(f"{risk.records:,} records, confidential: {name}")
         print_facts(
             [
                 ("unique", f"{risk.unique:,}"),
@@ -122,7 +122,9 @@ def print_identification(found: Identification) -> None:
 def print_population(population: PopulationRisk) -> None:
     """What the keys of a sample say of its population."""
     right = population.right_matches
-    print(f"\nas a sample of {population.size:,.0f} people ({percent(population.fraction, 3)})")
+    print_words(
+        f"\nas a sample of {population.size:,.0f} people ({percent(population.fraction, 3)})"
+    )
     print_facts(
         [
             (

@@ -26,7 +26,7 @@ from sfumato.cli.options import (
     check_drawing_target,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, telling
+from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
@@ -375,7 +375,9 @@ def print_result(
         ", ".join(f"{number} of length {length}" for length, number in found.by_length().items())
         or "none"
     )
-    print(f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}")
+    print_words(
+        f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}"
+    )
     _print_trust(found)
     listed = list(found)
     ordered = [listed[place] for place in found.order(by if by == "support" else "length")[:show]]
@@ -402,14 +404,16 @@ def _print_trust(found: Itemsets) -> None:
     """How far to trust what was found, and what is not told because nobody should."""
     if not found.supports.exact and len(found):
         false = found.false_discoveries
-        print(
+        print_words(
             f"of these about {false * len(found):,.0f} are expected not to be that frequent "
             f"(false-discovery rate {false:.2g})"
         )
     if found.left_out:
-        print(f"{found.left_out:,} more are lost in standard errors above half of the rows")
+        print_words(f"{found.left_out:,} more are lost in standard errors above half of the rows")
     if found.lost is not None:
-        print(f"itemsets of {found.lost.length} or more items were not looked for: {found.lost}")
+        print_words(
+            f"itemsets of {found.lost.length} or more items were not looked for: {found.lost}"
+        )
 
 
 def _print_errors(errors: list[LengthErrors]) -> None:

@@ -12,7 +12,14 @@ from sfumato.address import redacted
 from sfumato.cli.domains import read_domain
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
 from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
-from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
+from sfumato.cli.printing import (
+    print_facts,
+    print_json,
+    print_notes,
+    progress_bar,
+    reading,
+    telling,
+)
 from sfumato.cli.rounds import RoundOptions, tell
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
@@ -169,14 +176,16 @@ def _in_batches(
     rounds: RoundOptions,
     **how: Any,
 ) -> Written:
-    domain = read_domain(reader, schema, items)
+    with reading(reader):
+        domain = read_domain(reader, schema, items)
     if rounds.asked:
         return _round(reader, output, options, domain, rng, rounds, **how)
     mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         from sfumato.engines import perturb_into
 
-        return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
+        with reading(reader):
+            return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
     with progress_bar("perturbing") as progress:
         return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
 
@@ -249,8 +258,10 @@ def chosen_mechanism(
     from sfumato.plan import plan_release
     from sfumato.plan.rounds import InRounds
 
-    rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
-    plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
+    with telling() as progress:
+        progress("comparing mechanisms", None)
+        rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
+        plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
     if isinstance(best.mechanism, InRounds):
         print_notes((ONE_SHOT,))

@@ -22,7 +22,7 @@ from sfumato.cli.options import (
     share,
 )
 from sfumato.cli.pages import save_page
-from sfumato.cli.printing import print_json, print_notes, print_table
+from sfumato.cli.printing import print_command, print_json, print_notes, print_table, print_words
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.questions import columns_of, parts_of
@@ -31,6 +31,8 @@ from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_
 from sfumato.table import reader_of
 
 ACCURACY = "Wanted accuracy"
+# Sentences and lines of the table unless details are wanted: a screen has 24 lines.
+LEAST_SHOWN, MOST_SHOWN = 3, 7
 TOLD = 6  # options told in words beside the picture
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
@@ -96,7 +98,8 @@ def plan(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Show absolute errors, parameters and what to type for all."
+            "--details",
+            help="Show the rest: other columns and people, all errors, parameters, what to type.",
         ),
     ] = False,
     force: Force = False,
@@ -200,24 +203,39 @@ def read_schema(path: str) -> Domain:
 
 
 def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> None:
-    """The plan for people: what is best in words, the figures, and why the other mechanisms are not
-    there.
+    """The plan for people, on one screen: what was asked and is promised, the best mechanisms, and
+    what to type; the rest where details are wanted.
     """
-    for sentence in found.sentences():
-        print(sentence)
+    sentences = found.sentences()
+    for sentence in sentences:
+        print_words(sentence)
     print()
-    print_table(found.header(), found.table(), left=1)
+    most = max(LEAST_SHOWN, MOST_SHOWN - len(sentences))
+    shown = found.table() if details else found.table()[:most]
+    print_table(found.header(), shown, left=1)
+    if len(shown) < len(found.options):
+        names = [option.name for option in found.options[most:]]
+        print_words(f"… and {len(names)} more: {', '.join(names)}")
+    commands = found.commands(**_typed(schema))
+    print("\nto use the first:")
+    print_command(commands[0][1])
+    if details:
+        _print_details(found, commands)
+    else:
+        print_words("--details: other columns and people, all errors, parameters, assumptions")
+
+
+def _print_details(found: Plan, commands: Sequence[tuple[str, str]]) -> None:
+    """What would be otherwise with other columns and people, all errors, parameters and commands,
+    why the other mechanisms are not there, and what was assumed.
+    """
     if found.outlook is not None:
         print()
         for sentence in found.outlook.sentences():
-            print(sentence)
-    commands = found.commands(**_typed(schema))
-    print(f"\nto use the first: {commands[0][1]}")
-    if not details:
-        print("the others, absolute errors by length, parameters and assumptions: --details")
-        return
-    print(
-        f"\nabsolute standard errors: of supports of {100 * found.at_support:.3g} %, in percentage "
+            print_words(sentence)
+    print()
+    print_words(
+        f"absolute standard errors: of supports of {100 * found.at_support:.3g} %, in percentage "
         "points by length; of a range count, in people"
     )
     print_table(found.error_header(), found.errors(), left=1)
@@ -230,7 +248,7 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
         print_table(("not possible", "why"), list(found.refused.items()), left=2)
     print()
     for assumption in found.assumptions:
-        print(f"assumed: {assumption}")
+        print_words(f"assumed: {assumption}")
 
 
 def _typed(schema: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from sfumato.cli.printing import (
     print_json,
     print_notes,
     print_table,
+    print_words,
     telling,
 )
 from sfumato.printable import percent
@@ -134,7 +135,7 @@ def pram(
 def print_pram(release: PramRelease, output: Path) -> None:
     """The promise, what was replaced, and the counts before and after."""
     told = release.to_dict()
-    print(
+    print_words(
         f"written: {output} ({told['changed']:,} of {told['records']:,} records changed, gamma "
         f"{told['gamma']:.6g}, epsilon {told['epsilon']:.4g})"
     )
@@ -145,7 +146,7 @@ def print_pram(release: PramRelease, output: Path) -> None:
 def print_column(report: PramReport) -> None:
     """One column: how much is kept, what can be guessed, and its counts."""
     where = f" within {', '.join(report.within)}" if report.within else ""
-    print(f"\n{report.column}{where}")
+    print_words(f"\n{report.column}{where}")
     worst = report.worst
     print_facts(
         [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from sfumato.errors import listing
 from sfumato.printable import escaped, one_line
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Reader")
 SHOWN_VALUES = 8
 SHOWN_ATTRIBUTES = 200
+GAP = 2  # blanks between the columns of a table
+LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
+VALUED = re.compile(r"(?<= )(--?[a-z][\w-]*) (?=[^- ])")  # an option before its value
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -39,10 +44,47 @@ def print_json(result: Mapping[str, Any]) -> None:
     print(escaped(json.dumps(result, ensure_ascii=False, allow_nan=False)))
 
 
+def print_words(words: str) -> None:
+    """Sentences on standard output, broken between words where a terminal would cut one in two."""
+    print(broken(words, sys.stdout))
+
+
 def print_notes(notes: Sequence[str]) -> None:
     """Remarks, on standard error so that they do not mix with results."""
     for note in notes:
-        print(f"note: {one_line(note)}", file=sys.stderr, flush=True)
+        told = broken(f"note: {one_line(note)}", sys.stderr)
+        print(told, file=sys.stderr, flush=True)
+
+
+def print_command(command: str) -> None:
+    """What to type, on lines of its own that a shell takes as they are."""
+    print("  " + " &&\n  ".join(map(_typed, command.split(" && "))))
+
+
+def _typed(command: str) -> str:
+    """One command, on a terminal in as many lines as it needs, marked to go on."""
+    if not sys.stdout.isatty() or set("'\"\\") & set(command):  # quotes hold words together
+        return command
+    held = VALUED.sub("\\1\u00a0", command)  # an option and its value stay on a line
+    lines = _wrapped(held, get_terminal_size().columns - 6)  # with the marks
+    return " \\\n    ".join(line.replace("\u00a0", " ") for line in lines)
+
+
+def broken(words: str, stream: TextIO) -> str:
+    """The words as a terminal shows them uncut; as they are elsewhere, for whatever reads them."""
+    if not stream.isatty():
+        return words
+    room = get_terminal_size().columns
+    return "\n".join("\n".join(_wrapped(line, room)) for line in words.split("\n"))
+
+
+def _wrapped(line: str, room: int) -> list[str]:
+    """The line in lines that end between words, and never before a per cent sign."""
+    from textwrap import wrap
+
+    held = line.replace(" %", "\u00a0%")
+    parts = wrap(held, max(room, 20), break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\u00a0%", " %") for part in parts] or [""]
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -59,18 +101,45 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
     """Lines under headings; the first `left` columns are words, the others figures that stand to
-    the right.
+    the right. Words are broken where there is no room; figures are not, and go on below with the
+    words said again.
     """
+    from rich.cells import cell_len
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for place, heading in enumerate(headings):
-        table.add_column(
-            one_line(heading), justify="left" if place < left else "right", overflow="fold"
-        )
-    for line in lines:
-        table.add_row(*map(one_line, line))
-    console().print(table)
+    cells = [[one_line(cell) for cell in line] for line in (headings, *lines)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    for number, part in enumerate(_parts(widths, left, console().width)):
+        if number:
+            print()
+        table = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
+        for place in part:
+            table.add_column(
+                cells[0][place],
+                justify="left" if place < left else "right",
+                overflow="fold",
+                no_wrap=place >= left and widths[place] <= LEAST_WORDS,
+            )
+        for line in cells[1:]:
+            table.add_row(*(line[place] for place in part))
+        console().print(table)
+
+
+def _parts(widths: Sequence[int], left: int, room: int) -> list[list[int]]:
+    """Which columns stand side by side: the words, and as many figures as have room beside them.
+
+    >>> _parts([9, 12, 12, 12], 1, 40), _parts([9, 12, 12, 12], 1, 60)
+    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
+    """
+    words = list(range(left))
+    least = [min(width, LEAST_WORDS) + GAP for width in widths]
+    free = room + GAP - sum(least[:left])  # the last column needs no gap behind it
+    parts: list[list[int]] = [[]]
+    for place in range(left, len(widths)):
+        if parts[-1] and sum(least[at] for at in (*parts[-1], place)) > free:
+            parts.append([])
+        parts[-1].append(place)
+    return [[*words, *figures] for figures in parts]
 
 
 def print_domain(domain: Domain) -> None:
@@ -109,7 +178,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
 
     columns = (
         TextColumn(title),
-        BarColumn(),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:.0f}%"),
         TextColumn("{task.fields[rows]:,} rows"),
         TimeRemainingColumn(),
     )
@@ -136,12 +206,20 @@ def telling() -> Iterator[Telling]:
     )
     with Progress(*shown, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading …", total=None, share="")
+        done: float | None = None
 
         def tell(words: str, share: float | None = None) -> None:
-            known: dict[str, Any] = {"total": None, "completed": 0, "share": ""}
-            if share is not None:
-                known = {"total": 1.0, "completed": share, "share": f"{share:.0%}"}
-            bar.update(task, description=f"{one_line(words)} …", **known)
+            nonlocal task, done
+            known: dict[str, Any] = {
+                "description": f"{one_line(words)} …",
+                "share": "" if share is None else f"{share:.0%}",
+            }
+            if (share is None) != (done is None) or (share or 0) < (done or 0):
+                # Other work has a pace of its own, by which its time left is told.
+                bar.remove_task(task)
+                task = bar.add_task(total=None if share is None else 1.0, **known)
+            bar.update(task, completed=share or 0.0, **known)
+            done = share
 
         yield tell
 

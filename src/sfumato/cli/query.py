@@ -19,7 +19,7 @@ from sfumato.cli.options import (
     share,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, telling
+from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult, shown
@@ -82,7 +82,7 @@ def query(
         return
     print_answers(result, level)
     if needed is not None:
-        print(needed["words"])
+        print_words(needed["words"])
     print_notes(result.notes)
 
 

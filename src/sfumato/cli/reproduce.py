@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from sfumato.cli.options import Force, Json, among
 from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_json, telling
 from sfumato.errors import FileError, ParameterError
-from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, Reproduction, Settings, blocks_of
+from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, WIDTH, Reproduction, Settings, blocks_of
 from sfumato.reproduce.registry import PAPERS, parts_of
 from sfumato.reproduce.registry import reproduce as reproductions
 
@@ -55,6 +56,7 @@ def reproduce(
     wanted = [part for parts in parts_of(names).values() for part in parts]
     Settings(data, seeds, quick)  # refused before anything is shown
     done: list[Reproduction] = []
+    width = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     with telling() as told:
 
         def tell(share: float) -> None:
@@ -66,7 +68,7 @@ def reproduce(
         for reproduction in reproductions(names, Settings(data, seeds, quick, tell)):
             done.append(reproduction)
             if not json:
-                print(reproduction.to_text(), end="\n\n")
+                print(reproduction.to_text(width), end="\n\n")
                 sys.stdout.flush()
             tell(0.0)
     if plot is not None:

@@ -30,6 +30,7 @@ from sfumato.cli.printing import (
     print_json,
     print_notes,
     print_table,
+    print_words,
     telling,
 )
 from sfumato.publish.dossier import suppression_dossier
@@ -112,7 +113,7 @@ def print_suppression(release: SuppressRelease, output: Path) -> None:
     proof = (
         "proved to be the fewest" if report.proved else f"none needs fewer than {report.bound:,}"
     )
-    print(f"written: {output}")
+    print_words(f"written: {output}")
     print_facts(
         [
             ("cells blanked", f"{report.cells:,} ({proof})"),

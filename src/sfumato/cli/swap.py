@@ -31,7 +31,7 @@ from sfumato.cli.owner import (
     read_microdata,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_notes, telling
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
 from sfumato.errors import ParameterError
 from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
@@ -163,19 +163,19 @@ def allowed_drift(text: str) -> int | None:
 
 def print_swap(release: SwapRelease, output: Path) -> None:
     """What a swap did, cost and bought, one confidential column after the other."""
-    print(
+    print_words(
         f"written: {output} ({int(release.changed.sum()):,} of {release.table.num_rows:,} records "
         f"changed, {release.seconds:.1f} s)"
     )
     for report in release.reports:
-        print(f"\n{report.confidential}, {report.method}")
+        print_words(f"\n{report.confidential}, {report.method}")
         print_facts([*_done(report), *_cost_facts(report)])
         for intruder in (report.cost.intruder, *report.single):
             print_intruder(intruder, report.max_posterior)
         print_notes(report.notes)
     print()
     for name, risk in release.released_risks.items():
-        print(
+        print_words(
             f"{name} as released: {risk.sample_uniques:,} records unique by their keys; the keys "
             f"of {risk.collective:,} more show one value only"
         )
@@ -224,7 +224,7 @@ def _cost_facts(report: SwapReport) -> list[tuple[str, str]]:
 def print_intruder(intruder: Intruder, limit: float) -> None:
     """What guesses of one column come to, for one who knows nothing and for one who knows all."""
     if intruder.unique:
-        print(
+        print_words(
             f"\nan intruder is right about {intruder.confidential} for this share of the "
             f"{intruder.unique:,} unique records"
         )
@@ -233,7 +233,7 @@ def print_intruder(intruder: Intruder, limit: float) -> None:
         told = (
             f"; {intruder.groups_told:,} are still told for certain" if intruder.groups_told else ""
         )
-        print(
+        print_words(
             f"and for {_share(intruder.groups_informed)} of the {intruder.grouped:,} records of "
             f"groups that shared one value (most of them still show it){told}"
         )

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from sfumato.printable import one_line, plain
+from sfumato.cli.printing import print_notes
+from sfumato.printable import plain
 
 
 class Shield(io.TextIOBase):
@@ -72,4 +73,4 @@ def shielded() -> Iterator[None]:
 
 def _told(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one of our notes; where in the program it arose helps nobody."""
-    print(f"note: {one_line(str(message))}", file=sys.stderr, flush=True)
+    print_notes([str(message)])

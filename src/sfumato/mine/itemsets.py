@@ -25,7 +25,7 @@ from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_count, check_number
 
 if TYPE_CHECKING:
     import pandas
@@ -564,6 +564,7 @@ class Itemsets(Framed):
         """What each item of the source is called."""
         return self.supports.names if self.labels is None else self.labels
 
+    @checked
     def named(self, names: Mapping[str, str]) -> Itemsets:
         """The same itemsets, their items called by these names where they have one."""
         return replace(self, labels=tuple(names.get(item, item) for item in self.supports.names))
@@ -631,8 +632,13 @@ class Itemsets(Framed):
         """What a model supposed for the support of each itemset, beyond the reports."""
         return [each for part in self._itemsets() for each in self.assumed(part)]
 
+    @checked
     def assumed(self, itemsets: NDArray[np.int32]) -> list[str | None]:
-        """What a model supposed for the supports of these itemsets."""
+        """What a model supposed for the supports of these itemsets, each a row of item numbers."""
+        if np.ndim(itemsets) != 2 or np.asarray(itemsets).dtype.kind not in "iu":
+            raise ParameterError(
+                "these are no itemsets of one length", hint="give a row of item numbers for each"
+            )
         if not isinstance(self.supports, TabulatedSupports):
             return [None] * len(itemsets)
         return self.supports.assumed(itemsets)
@@ -659,20 +665,29 @@ class Itemsets(Framed):
             if len(rows)
         }
 
+    @checked
     def where(self, mask: NDArray[np.bool_]) -> Itemsets:
         """The itemsets for which the mask, one truth value an itemset, is true."""
+        mask = np.asarray(mask)
+        if mask.dtype != bool or mask.shape != (len(self),):
+            raise ParameterError(
+                "the mask will not do", hint=f"give True or False for each of {len(self)} itemsets"
+            )
         ends = np.cumsum([len(rows) for rows in self.chosen])
         chosen = [
             rows[mask[end - len(rows) : end]] for rows, end in zip(self.chosen, ends, strict=True)
         ]
         return replace(self, chosen=tuple(chosen))
 
+    @checked
     def top(self, number: int) -> Itemsets:
         """The `number` itemsets of largest support; of equal ones the shorter and earlier."""
+        check_count("number", number, least=0)
         mask = np.zeros(len(self), dtype=bool)
         mask[np.argsort(-self.count, kind="stable")[:number]] = True
         return self.where(mask)
 
+    @checked
     def order(self, by: str = "length") -> Integers:
         """The numbers of the itemsets in the order people read them: the shortest first and of
         these the strongest, or by "support" alone.
@@ -754,10 +769,16 @@ class Itemsets(Framed):
         heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
         return html_table(heads, lines, title=repr(self))
 
+    @checked
     def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:
         """The `top` itemsets of largest support with 95 % intervals, and the true supports (one an
         itemset, as `evaluate.true_supports` gives them) as bars; the axes they were drawn on.
         """
+        check_count("top", top, least=1)
+        if truth is not None and np.shape(truth) != (len(self),):
+            raise ParameterError(
+                "truth will not do", hint=f"give the support of each of {len(self)} itemsets"
+            )
         order = self.order("support")
         return plots.supports(
             [", ".join(self.items[place]) for place in order],

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import DataError
+from sfumato.notebook import Framed, arrow_table, html_table
 
 Codes = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Quality:
+class Quality(Framed):
     """What a classifier got right on labelled records; `truth` and `predicted` are class numbers,
     one a record.
 
@@ -98,6 +99,28 @@ class Quality:
             for code in occurring
         ]
         return float(np.mean(areas)) if areas else 0.5
+
+    def to_arrow(self) -> Any:
+        """A table with one row for each pair of a true and a predicted class: how many records."""
+        rows = (
+            (truth, predicted, float(self.confusion[place, other]))
+            for place, truth in enumerate(self.classes)
+            for other, predicted in enumerate(self.classes)
+        )
+        return arrow_table(rows, truth="string", predicted="string", count="double")
+
+    def _repr_html_(self) -> str:
+        """The figures and who was taken for what, as notebooks show them."""
+        lines = zip(self.classes, np.round(self.confusion).astype(int).tolist(), strict=True)
+        figures = (
+            f"accuracy {self.accuracy:.4f} (always '{self.majority}': {self.baseline:.4f}), "
+            f"balanced {self.balanced_accuracy:.4f}, AUC {self.auc:.4f}"
+        )
+        return html_table(
+            ("truth \\ predicted", *self.classes),
+            [(name, *(f"{number:,}" for number in row)) for name, row in lines],
+            notes=[figures],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the JSON shape of `sfumato classify`."""

@@ -21,7 +21,7 @@ from sfumato.glance import Glance, around, spans
 from sfumato.mine.itemsets import Itemsets, Tier
 from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_count, check_number
 
 if TYPE_CHECKING:
     import pandas
@@ -148,14 +148,23 @@ class Rules(Framed):
                 result[place] = supposed
         return result
 
+    @checked
     def take(self, rows: NDArray[Any] | slice) -> Rules:
         """Some of the rules, by their numbers, a mask or a range, in this order."""
+        try:
+            np.arange(len(self))[rows].shape[0]  # numbers, a mask or a range, of these
+        except IndexError:
+            raise ParameterError(
+                f"the rows will not do for {len(self)} rules",
+                hint="give their numbers from 0, a mask or a slice",
+            ) from None
         metrics = {name: values[rows] for name, values in self.metrics.items()}
         stderr = {name: values[rows] for name, values in self.stderr.items()}
         return Rules(
             self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr
         )
 
+    @checked
     def strongest(self, metric: str = "confidence") -> Rules:
         """All rules, the surest first: by the metric less two standard errors, so that noise does
         not lead the list.
@@ -219,11 +228,13 @@ class Rules(Framed):
         known = np.nan_to_num(self.stderr["confidence"], nan=0.0) <= DRAWN_ERROR
         return self.take(known).strongest("lift")
 
+    @checked
     def plot(self, *, top: int = 5, axes: Any = None) -> Any:
         """Support across, confidence up, lift as colour, with 95 % intervals; the `top` rules of
         surest lift are named. Rules whose confidence has a standard error above a quarter are left
         out. The axes they were drawn on.
         """
+        check_count("top", top, least=0)
         best = self.drawn
         return plots.rules(
             best.metrics["support"],

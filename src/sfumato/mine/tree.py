@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
-from sfumato.errors import Unanswerable
+from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.mine.classifier import Classifier, mixture_posterior
 from sfumato.mine.features import Feature, Problem
@@ -98,10 +98,16 @@ class Tree:
             sorted({node.split.feature for node in self.root.nodes() if node.split is not None})
         )
 
+    @checked
     def shares(
         self, cells: Sequence[NDArray[Any]]
     ) -> Floats:  # one array for each used feature -> (records, classes)
         """The class shares of the leaf that each record falls into."""
+        if len(cells) != len(self.used) or len({np.shape(part) for part in cells}) > 1:
+            raise ParameterError(
+                f"the tree asks about {len(self.used)} columns",
+                hint="give one array of cells for each, as long as the others",
+            )
         if not self.used:
             return self.root.shares[None, :]
         result = np.empty((len(cells[0]), len(self.classes)))
@@ -148,8 +154,11 @@ class Tree:
         label = self.classes[node.label]
         return plots.Branch(condition, label, node.label, share, node.rows, children)
 
+    @checked
     def condition(self, split: Split, place: int) -> str:
         """What the records of a branch have in common, in words."""
+        if place not in (places := sorted({*split.branch.tolist()} - {-1})):
+            raise ParameterError(f"place={place} is no branch of this split ({listing(places)})")
         feature = self.features[split.feature]
         cells = np.flatnonzero(split.branch == place)
         if not feature.ordered:

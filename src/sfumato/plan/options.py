@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import zip_longest
+from os import fspath
+from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.errors import listing
 from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
@@ -51,25 +54,26 @@ class Offer:
         """What it promises each respondent."""
         return self.mechanism.guarantee
 
+    @checked
     def command(
         self,
         promise: Guarantee | None = None,
         *,
-        data: str = "DATA",
-        schema: str | None = "SCHEMA",
-        output: str = "perturbed.parquet",
+        data: str | Path = "DATA",
+        schema: str | Path | None = "SCHEMA",
+        output: str | Path = "perturbed.parquet",
     ) -> str:
         """What to type to get it, under the promise asked for; no schema where it is the data's
         own.
         """
         stated = f"--gamma {_decimal((promise or self.guarantee).gamma)}"
-        read = "" if schema is None else f" --schema {quote(schema)}"
+        read = "" if schema is None else f" --schema {quote(fspath(schema))}"
         if isinstance(self.mechanism, InRounds):
-            return commands(quote(data), read, stated)
+            return commands(quote(fspath(data)), read, stated)
         given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
         return (
-            f"sfumato perturb {quote(data)}{read} --mechanism {self.mechanism.name}{given} "
-            f"{stated} -o {output}"
+            f"sfumato perturb {quote(fspath(data))}{read} --mechanism {self.mechanism.name}{given} "
+            f"{stated} -o {quote(fspath(output))}"
         )
 
     def warning(self) -> str | None:
@@ -96,6 +100,7 @@ class Offer:
             f"{people}; drop columns, make cells coarser, or promise less (a larger gamma)"
         )
 
+    @checked
     def to_dict(self, rho1: float = 0.05, command: str | None = None) -> dict[str, Any]:
         """The option as JSON data; what cannot be had is null."""
         return {
@@ -192,9 +197,8 @@ class Plan(Framed):
             return ()
         return (
             "the reports alone do not tell all of this: some columns are in no question together, "
-            "or too few people will get it. A model answers (sfumato fit, or --fit), which "
-            "supposes that what no question joined does not interact; what that costs is not in "
-            "its error",
+            "or too few people get it. A model answers (sfumato fit, or --fit); what it supposes, "
+            "that nothing else interacts, is not in its error",
         )
 
     @property
@@ -225,8 +229,9 @@ class Plan(Framed):
             "a weaker promise (a larger gamma)",
         )
 
+    @checked
     def commands(
-        self, *, data: str = "DATA", schema: str | None = "SCHEMA"
+        self, *, data: str | Path = "DATA", schema: str | Path | None = "SCHEMA"
     ) -> list[tuple[str, str]]:
         """What to type for each option."""
         return [
@@ -377,7 +382,10 @@ class Plan(Framed):
         kinds = dict.fromkeys(numbers, "double")
         return arrow_table(rows, mechanism="string", **kinds, command="string")
 
-    def to_dict(self, *, data: str = "DATA", schema: str | None = "SCHEMA") -> dict[str, Any]:
+    @checked
+    def to_dict(
+        self, *, data: str | Path = "DATA", schema: str | Path | None = "SCHEMA"
+    ) -> dict[str, Any]:
         """The plan as one JSON object."""
         commands = self.commands(data=data, schema=schema)
         return {

@@ -204,6 +204,7 @@ class HideRelease(Framed):
         """What was hidden and at what cost, as notebooks show it."""
         return self.report._repr_html_()
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the baskets to hand out: .dat, .csv or .parquet, by the name."""
         save(self.table, path, force=force)

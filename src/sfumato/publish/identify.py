@@ -14,7 +14,7 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_count, check_number
 from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.telling import Telling, silent
@@ -119,10 +119,12 @@ class Identification(Framed):
         """The risk of the only confidential column, or of their combination."""
         return self.risks[-1]
 
+    @checked
     def plot(self, *, most: int = 8, axes: Any = None) -> Any:
         """The identifiable records with and without each of the keys that tell most; the axes they
         were drawn on.
         """
+        check_count("most", most, least=1)
         shown = self.columns[:most]
         return plots.risk(
             [f"without {role.name}" for role in shown],

@@ -187,6 +187,7 @@ class PramRelease(Framed):
         notes = (str(self.guarantee), *(note for each in self.reports for note in each.notes))
         return html_table(heads, lines, title="Records to hand out", notes=notes)
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
         write_records(self.table, path, force=force)

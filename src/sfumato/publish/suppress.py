@@ -120,6 +120,7 @@ class SuppressRelease(Framed):
         names = self.report.keys
         return {"blanked": [[int(row) + 1, names[place]] for row, place in np.argwhere(self.blank)]}
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
         write_records(self.table, path, force=force)

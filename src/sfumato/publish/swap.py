@@ -179,6 +179,7 @@ class SwapRelease(Framed):
         notes = (*self.notes, *(note for report in self.reports for note in report.notes))
         return html_table(_HEADS, [report.line() for report in self.reports], notes=notes)
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
         write_records(self.table, path, force=force)

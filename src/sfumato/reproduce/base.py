@@ -293,18 +293,18 @@ class Reproduction:
             "notes": list(self.notes),
         }
 
-    def to_text(self) -> str:
+    def to_text(self, width: int = WIDTH) -> str:
         """A plain text table: for each quantity the paper's number (where it prints
-        any) and ours.
+        any) and ours; where they are too many for the width, the rest below.
         """
-        lines = _laid_out(self.labels, list(self._groups()), self.rows)
+        lines = _laid_out(self.labels, list(self._groups()), self.rows, width)
         marked = (
             [MEANING_OF_MARK]
             if any(cell.differs for row in self.rows for cell in row.cells)
             else []
         )
         notes = [f"verdict: {self.verdict}", *marked, *self.notes]
-        return "\n".join([self.title, *lines, *map(_note, notes)])
+        return "\n".join([fill(self.title, width), *lines, *(_note(note, width) for note in notes)])
 
     def blocks(self) -> list[Block]:
         """The same for an HTML page."""
@@ -436,8 +436,8 @@ def rounding(printed: float) -> float:
     return 2 * 10.0 ** -_decimals(printed) if _decimals(printed) else 0.5
 
 
-def _note(text: str) -> str:
-    return fill(text, WIDTH, initial_indent="  · ", subsequent_indent="    ")
+def _note(text: str, width: int) -> str:
+    return fill(text, width, initial_indent="  · ", subsequent_indent="    ")
 
 
 def _decimals(printed: float) -> int:
@@ -447,23 +447,34 @@ def _decimals(printed: float) -> int:
 
 
 def _laid_out(
-    labels: Sequence[str], groups: Sequence[tuple[str, bool, list[Cell]]], rows: Sequence[Row]
+    labels: Sequence[str],
+    groups: Sequence[tuple[str, bool, list[Cell]]],
+    rows: Sequence[Row],
+    width: int,
 ) -> list[str]:
     """Head and body lines: label columns to the left, then for each quantity its paper and our
     columns.
     """
-    columns = [
+    names = [
         _column("", name, [_number(row.labels[place]) for row in rows])
         for place, name in enumerate(labels)
     ]
+    abreast: list[list[list[str]]] = [[]]
     for quantity, printed, cells in groups:
         ours = _column("" if printed else quantity, "ours", [cell.shown() for cell in cells])
         if printed:
             theirs = _column("", "paper", [cell.printed() for cell in cells], right=True)
             pair = [f"{left} {right}" for left, right in zip(theirs[1:], ours[1:], strict=True)]
             ours = _padded([quantity, *pair])
-        columns.append(ours)
-    return ["   ".join(parts).rstrip() for parts in zip(*columns, strict=True)]
+        if abreast[-1] and len(_beside([*names, *abreast[-1], ours])[0]) > width:
+            abreast.append([])
+        abreast[-1].append(ours)
+    told = [[line.rstrip() for line in _beside([*names, *columns])] for columns in abreast]
+    return [line for place, part in enumerate(told) for line in ([""] if place else []) + part]
+
+
+def _beside(columns: Sequence[Sequence[str]]) -> list[str]:
+    return ["   ".join(parts) for parts in zip(*columns, strict=True)]
 
 
 def _column(over: str, head: str, entries: Sequence[str], *, right: bool = False) -> list[str]:

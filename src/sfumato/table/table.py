@@ -34,6 +34,7 @@ from sfumato.domain import (
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
+from sfumato.notebook import Framed
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
 from sfumato.table.turns import Turn
@@ -146,7 +147,7 @@ def _release_in(given: Received) -> str | None:
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Framed):
     """Records over a domain: one array of codes an attribute (for items: packed bits), and the
     provenance of a perturbed one.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato import plots
+from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.estimation.estimate import Answer, decimals
 from sfumato.glance import Glance, around, spans
@@ -120,11 +121,13 @@ class CubeResult(Framed):
             quantity="",
         )
 
+    @checked
     def labels_of(self, row: Row) -> list[str]:
         """What a group is called."""
         parts = (value for name, value in row.items() if name not in self.estimates)
         return ["all" if value is None else str(value) for value in parts]
 
+    @checked
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
         """How many rows would bring every count of the answer within this relative error, at this
         level (normal law).
@@ -140,6 +143,7 @@ class CubeResult(Framed):
         worst = max((answer.interval(level)[1] - answer.value) / answer.value for answer in answers)
         return math.ceil(self.population * (worst / within) ** 2)
 
+    @checked
     def rows_guaranteed(self, within: float, level: float = 0.95) -> int | None:
         """The rows after which a count is within this relative error for sure at this level, by
         OLAP theorem 1.
