@@ -405,3 +405,35 @@ def test_a_median_at_a_spike_between_the_values_of_the_grid_is_not_surer_than_th
     assert abs(found.value - 1216) < width
     assert found.interval(0.95)[0] <= 1216 <= found.interval(0.95)[1]
     assert found.stderr > width / 4
+
+
+@pytest.mark.parametrize("alike", [20, 37, 40, 5017])
+def test_a_range_that_cuts_between_values_of_the_grid_leaves_open_where_many_alike_are(
+    alike: int,
+) -> None:
+    """All have one number, and the grid has 256 values, 39 apart: whether it is below 40 or not is
+    hardly told, and was said to be by a hundred of its errors.
+    """
+    number = Numeric("x", 0, 9999)
+    mechanism = SquareWave.promising(Guarantee(19), Domain((number,)))
+    people = table(number, np.full(5000, alike, dtype=np.uint32))
+    release = sf.perturb(people, mechanism, seeded(3))
+    for low, high in ((0, alike), (0, alike - 1), (alike, 9999), (alike - 3, alike + 3)):
+        statement = f"SELECT COUNT(*) AS n FROM t WHERE x BETWEEN {low} AND {high}"
+        (row,) = sf.query(release, statement)
+        truth = 5000 if low <= alike <= high else 0
+        assert abs(row["n"].value - truth) < 3.5 * row["n"].stderr
+        assert "may be anywhere there" in str(row["n"].assumes)
+    (row,) = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE x BETWEEN 8000 AND 9000")
+    assert "anywhere" not in str(row["n"].assumes)
+
+
+def test_the_zeros_of_a_column_are_just_there() -> None:
+    number = Numeric("x", 0, 99_999)
+    rng = np.random.default_rng(2)
+    some = np.minimum(rng.lognormal(8.5, 1, 50_000), 99_999).astype(np.uint32)
+    people = np.where(rng.random(50_000) < 0.9, 0, some).astype(np.uint32)
+    mechanism = SquareWave.promising(Guarantee(19), Domain((number,)))
+    release = sf.perturb(table(number, people), mechanism, seeded(3))
+    (row,) = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE x > 0")
+    assert row["n"].stderr < 500 and abs(row["n"].value - (people > 0).sum()) < 3 * 500

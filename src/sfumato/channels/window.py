@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.domain import Cells
 
 Floats = NDArray[np.float64]
+PLACES = 256  # between two values of the grid that are looked at
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Windowed(Channel):
     answers: int = 0  # of the tally's rows, where there are several questions
     points: Floats | None = None  # (cells, values): where the grid values themselves lie
     share: float = 1.0  # of the people who are asked about this number
+    part: Cells | None = None  # the cells, where there are more numbers than grid values
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -141,7 +144,20 @@ class Windowed(Channel):
 
     def on_grid(self) -> Windowed:
         """The same with every value of the grid a cell of its own."""
-        return replace(self, merge=np.eye(self.shape.values), points=None)
+        return replace(self, merge=np.eye(self.shape.values), points=None, part=None)
+
+    def between(self, place: int, low: float, high: float) -> Floats:  # (cells,)
+        """Which part of the numbers between two values of the grid lies in each cell, of those from
+        and to so many steps above the lower one.
+        """
+        assert self.part is not None
+        most = self.part.attribute.size - 1
+        width = most / (self.shape.values - 1)
+        first, last = (round((place + s) * width) for s in (low, high))
+        first, last = max(first, 0), min(last, most)
+        codes = np.linspace(first, last, min(last - first + 1, PLACES)).round().astype(np.int64)
+        owners = self.part.assign(codes).astype(np.intp)
+        return np.bincount(owners, minlength=len(self.merge)) / len(codes)
 
     @cached_property
     def spread(self) -> Floats:  # (values, cells)

@@ -46,6 +46,10 @@ PARTS = 8  # of the grid, in each of which people may be hidden
 # Of few reports the law of largest evidence may leave out whole parts where many are: one report
 # leaves open what any law would put there, many only what is usual.
 FEW, MOST_HIDDEN = 0.6, 0.15
+RESOLVED = 0.5  # steps of the grid that numbers of many people alike are told apart by
+AT_ITSELF = 0.05  # the same at its ends, such as zeros, where nothing is beyond
+SMOOTH = "a distribution as smooth as the reports show it"
+ANYWHERE = "that many people alike, between numbers that are told apart, may be anywhere there"
 NEGLIGIBLE = 0.01  # the weight below which a law is left out
 
 
@@ -395,7 +399,8 @@ class SmoothEvidence(Evidence):
 
     @property
     def assumes(self) -> str | None:
-        return "a distribution as smooth as the reports show it"
+        cut = any((self._parts(heap) % 1 > 0).any() for heaps in self._between for heap in heaps)
+        return f"{SMOOTH}; {ANYWHERE}" if cut else SMOOTH
 
     @property
     def told_apart(self) -> int | None:
@@ -431,6 +436,13 @@ class SmoothEvidence(Evidence):
         return [_spikes(mean, np.sqrt(np.diag(covariance))) for mean, covariance in self._grids]
 
     @cached_property
+    def _between(self) -> list[list[Between]]:
+        """Where many people have a number between two values of the grid, group by group."""
+        if self.channel.points is None:
+            return [[] for _ in self._grids]
+        return [between(mean, covariance) for mean, covariance in self._grids]
+
+    @cached_property
     def _merges(self) -> list[Floats]:  # (cells, values) each
         """Which part of each grid value lies in each cell, group by group."""
         merge, points = self.channel.merge, self.channel.points
@@ -440,19 +452,43 @@ class SmoothEvidence(Evidence):
 
     @cached_property
     def total(self) -> NDArray[Any]:
-        pairs = zip(self._grids, self._merges, strict=True)
-        found = np.stack([merge @ mean for (mean, _), merge in pairs])
+        parts = zip(self._grids, self._merges, self._between, strict=True)
+        found = np.stack(
+            [
+                merge @ mean + sum((self._moved(merge, each) for each in heaps), np.zeros(1))
+                for (mean, _), merge, heaps in parts
+            ]
+        )
         return found.reshape(self.channel.inputs)
+
+    def _moved(self, merge: Floats, heap: Between) -> Floats:  # (cells,)
+        """What the cells have more where people are between two values and not around them."""
+        apart = merge[:, heap.place] * (1 - heap.along) + merge[:, heap.place + 1] * heap.along
+        return heap.people * (self._parts(heap) - apart)
+
+    def _parts(self, heap: Between) -> Floats:  # (cells,)
+        """Which part of where such people may be lies in each cell."""
+        assert self.channel.points is not None
+        return self.channel.between(heap.place, heap.low, heap.high)
 
     @cached_property
     def _covariances(self) -> NDArray[Any]:  # (groups, cells, cells)
-        parts = zip(self._grids, self._merges, self._spikes, strict=True)
+        parts = zip(self._grids, self._merges, self._spikes, self._between, strict=True)
         return np.stack(
             [
-                merge @ covariance @ merge.T + _cut(self.channel.merge, mean * (1 - spikes))
-                for (mean, covariance), merge, spikes in parts
+                merge @ covariance @ merge.T
+                + _cut(self.channel.merge, mean * (1 - spikes))
+                + sum((self._somewhere(each) for each in heaps), np.zeros(1))
+                for (mean, covariance), merge, spikes, heaps in parts
             ]
         )
+
+    def _somewhere(self, heap: Between) -> Floats:  # (cells, cells)
+        """The covariance of cells where all people of a heap are in one, and it is not known in
+        which.
+        """
+        parts = self._parts(heap)
+        return heap.people**2 * (np.diag(parts) - np.outer(parts, parts))
 
     @cached_property
     def squares(self) -> NDArray[Any]:
@@ -537,6 +573,47 @@ def _spikes(mean: Floats, stderr: Floats) -> Floats:  # (values,)
     padded = np.pad(np.maximum(mean, 0), 1)
     most = np.maximum(padded[:-2], padded[2:]) + 2 * stderr
     return np.clip(1 - most / np.maximum(mean, 1e-9), 0, 1)
+
+
+@dataclass(frozen=True)
+class Between:
+    """Many people whose numbers are alike, and lie between two values of the grid: each was rounded
+    to one of the two by chance, the more often the nearer it was.
+    """
+
+    place: int  # of the lower value
+    people: float
+    along: float  # how far above it, in steps of the grid
+    low: float  # and where from and to it may be
+    high: float
+
+
+def between(mean: Floats, covariance: Floats) -> list[Between]:
+    """Neighbours on the grid that together stand out of those beside them, by two standard errors.
+    How near they are to either is known by half a step; the ends of the grid, such as the zeros of
+    a column that has many, are just there.
+    """
+    counts, found = np.pad(np.maximum(mean, 0), 1), list[Between]()
+    beside = np.maximum(counts[:-3], counts[3:])  # of each pair, the larger of its neighbours
+    stderr = np.sqrt(np.maximum(np.diag(covariance), 0))
+    pairs = counts[1:-2] + counts[2:-1] - 2 * beside - 2 * (stderr[:-1] + stderr[1:])
+    taken = np.zeros(len(mean), dtype=bool)
+    for place in np.argsort(-pairs):
+        people = float(pairs[place])
+        if people <= 0:
+            break
+        if taken[place : place + 2].any():
+            continue
+        taken[place : place + 2] = True
+        lower, upper = np.maximum(counts[place + 1 : place + 3] - beside[place], 0)
+        along = upper / (lower + upper)
+        error = 2 * (stderr[place] * along + stderr[place + 1] * (1 - along)) / (lower + upper)
+        ends = along + error <= AT_ITSELF, along - error >= 1 - AT_ITSELF
+        if not (place == 0 and ends[0]) and not (place == len(mean) - 2 and ends[1]):
+            error = max(error, RESOLVED)
+            low, high = max(along - error, -RESOLVED), min(along + error, 1 + RESOLVED)
+            found.append(Between(int(place), people, float(along), low, high))
+    return found
 
 
 def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)

@@ -263,6 +263,7 @@ class Windows(Mechanism):
             answers=self.private_reports.attributes[-1].size,
             points=points_of(part, shape.values),
             share=weights[place] / ONE,
+            part=part,
         )
 
     def _of_words(self, part: Cells) -> Channel:
