@@ -13,10 +13,11 @@ from press.running import WIDTH, Outcome, outcomes
 
 PLACE = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
 COLUMNS = re.compile(r"\S {2,}\S|^\s*[\"{}\[\]#@|]")  # a line of a table, or of JSON and the like
-KEPT = re.compile(r"^```\n.*?^```$", re.M | re.S)  # what a benchmark printed
+WHOLE = re.compile(r"^(?P<indent> *)```(?P<kind>[^\n`]*)\n.*?^(?P=indent)```$", re.M | re.S)
 SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
 TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
-OPTION = re.compile(r' (?=(?:--[a-z]|-o )(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')  # outside of quotes
+# Outside of quotes: before an option, or an argument that is quoted itself.
+BREAK = re.compile(r' (?=(?:--[a-z]|-o |"[^"\n]*")(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')
 NARROW = 6.5  # inches up to which the letters of a picture can be read on a telephone
 ROOM = 5  # letters at the end of a command, for the button that copies it
 Place = Callable[[str, bytes], str]  # puts a picture beside the page and gives its address
@@ -30,7 +31,7 @@ def printed(page: Path, place: Place, lists: dict[str, Callable[[], str]]) -> st
     )
     text = FENCE.sub(lambda _: next(shown), text)
     text = PLACE.sub(lambda found: lists[found[1]](), text)
-    text = KEPT.sub(lambda kept: folded(kept[0]), text)
+    text = WHOLE.sub(lambda found: found[0] if found["kind"] else folded(found[0]), text)
     return SPREAD.sub(lambda line: TOGETHER.sub("\N{NO-BREAK SPACE}", line[0]), text)
 
 
@@ -83,7 +84,8 @@ def shortened(output: str, most: str | None) -> str:
 
 def folded(output: str) -> str:
     """Output with its sentences folded at the width of a page, as a terminal would; tables and data
-    stay as they are.
+    stay as they are. Only what was printed is folded (by a block, or by a benchmark and kept behind
+    a fence that names no language): code would no longer be what was run.
     """
     return "\n".join(part for line in output.split("\n") for part in _fold(line))
 
@@ -104,8 +106,8 @@ def _fold(line: str) -> list[str]:
 
 
 def continued(text: str) -> str:
-    """Commands of ours that are longer than a line, continued before an option on the next, as one
-    would type them.
+    """Commands of ours that are longer than a line, continued before an option or a quoted argument
+    on the next, as one would type them.
     """
     return "\n".join(_continue(line) for line in text.split("\n"))
 
@@ -113,7 +115,7 @@ def continued(text: str) -> str:
 def _continue(line: str) -> str:
     if len(line) <= int(WIDTH) - ROOM or not line.startswith("sfumato "):
         return line
-    first, *parts = OPTION.split(line)
+    first, *parts = BREAK.split(line)
     lines = [first]
     for part in parts:
         if len(lines[-1]) + len(part) < int(WIDTH) - ROOM:

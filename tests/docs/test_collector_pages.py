@@ -37,7 +37,7 @@ def pieces(kind: str) -> list[str]:
 def commands() -> list[str]:
     """Every command of ours that is shown and not run."""
     lines = [line.strip() for text in pieces("console") for line in text.splitlines()]
-    services = [line for text in pieces("ini") for line in text.splitlines()]
+    services = [line for text in pieces("ini") for line in re.sub(r"\\\n +", "", text).splitlines()]
     started = [line.partition("bin/")[2] for line in services if line.startswith("ExecStart=")]
     return [line for line in (*lines, *started) if line.startswith("sfumato ")]
 

@@ -36,6 +36,11 @@ from sfumato.mine.cube.accepted import NAMES
 from sfumato.mine.cube.aggregates import WORDS
 
 PAGES = sorted(DOCS.rglob("*.md"))
+CODE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>[a-z]+)(?P<words>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.M | re.S,
+)
+CONTINUED = re.compile(r" \\\n +")
 
 # One worker for all, so that the site is built from what the pages' tests kept.
 pytestmark = pytest.mark.xdist_group("docs")
@@ -56,6 +61,29 @@ def test_the_json_of_every_command_and_every_kind_of_error_is_shown() -> None:
     for kind in re.findall(r'"kind": "(\w+)"', source):
         assert f"| `{kind}` |" in error_kinds()
     assert ">>>" not in error_kinds()
+
+
+def code(page: str) -> list[tuple[str, str]]:
+    """The language and the text of every block that is shown; continued commands as one line."""
+    found = [each for each in CODE.finditer(page) if "hide" not in each["words"].split()]
+    texts = (re.sub(f"^{each['indent']}", "", each["text"], flags=re.M) for each in found)
+    return [
+        (each["kind"], CONTINUED.sub(" ", text)) for each, text in zip(found, texts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_code_is_shown_as_it_stands_in_the_page(page: Path) -> None:
+    shown = code(printed(page, lambda name, _: name, dict.fromkeys(LISTS, str)))
+    assert shown == code(page.read_text(encoding="utf-8"))
+    for text in (text for kind, text in shown if kind == "python"):
+        compile(text, page.name, "exec")
+
+
+def test_code_between_what_was_printed_is_not_folded(tmp_path: Path) -> None:
+    page, long = tmp_path / "page.md", f"ExecStart={'a word ' * 20}"
+    page.write_text(f"```ini\n{long}\n```\n\n{long}\n\n```ini\n{long}\n```\n", encoding="utf-8")
+    assert printed(page, lambda name, _: name, LISTS) == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +141,12 @@ def test_the_reference_names_every_command_and_mechanism() -> None:
     assert all(f"[`{name}`]" in mechanisms() for name in MECHANISMS)
 
 
+def test_the_first_page_says_what_every_command_is_for() -> None:
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    told = "".join(line for line in page.splitlines() if line.startswith("| "))
+    assert [name for name in COMMANDS if f"`sfumato {name}`" not in told] == []
+
+
 def test_every_public_name_stands_under_one_wish() -> None:
     assert sorted(name for names in WISHES.values() for name in names) == sorted(sfumato._EXPORTS)
     assert "| [`sf.query`](#sfquery) | The answer to one SELECT" in python_index()
@@ -142,13 +176,13 @@ def test_what_a_benchmark_printed_is_folded_too(tmp_path: Path) -> None:
     assert text.endswith(f"{'a word ' * 20}\n")
 
 
-def test_a_long_command_goes_on_before_an_option_and_not_within_quotes() -> None:
+def test_a_long_command_goes_on_before_an_argument_and_not_within_quotes() -> None:
     asked = (
         "\"SELECT COUNT(*) FROM t WHERE smoker = 'yes' AND a --not an option GROUP BY exercise\""
     )
     command = f"sfumato query blurred.parquet {asked} --plot query.svg --level 0.99"
     assert continued(command) == (
-        f"sfumato query blurred.parquet {asked} \\\n    --plot query.svg --level 0.99"
+        f"sfumato query blurred.parquet \\\n    {asked} \\\n    --plot query.svg --level 0.99"
     )
     unlike = "print('x')  # " + "a --word " * 12
     assert continued(f"sfumato plan s.toml\n{unlike}") == f"sfumato plan s.toml\n{unlike}"

@@ -104,7 +104,7 @@ def test_figure_3_is_told_to_be_a_stand_in(data_dir: Path) -> None:
     rows = {row.labels: row.cells for row in found.rows}
     assert rows["C&P", 4][2].value == 100
     assert (rows["MASK", 4][1].value or math.inf) > 5 * (rows["DET-GD", 4][1].value or 0)
-    assert any("not public" in note for note in found.notes)
+    assert any("not published" in note for note in found.notes)
 
 
 def test_figure_7() -> None:

@@ -67,8 +67,8 @@ FOUND_UP_TO = {
     ("HEALTH", CUT_PASTE): 3,
 }
 STAND_IN = (
-    "HEALTH's file is not public: these are BRFSS 2015 answers cut to its seven columns, so that "
-    "shapes can be compared and numbers cannot"
+    "the extract that FRAPP used as HEALTH is not published: these are BRFSS 2015 answers cut to "
+    "its seven columns, so that shapes can be compared and numbers cannot"
 )
 
 NO_NUMBERS = (
@@ -116,7 +116,8 @@ def table_3(settings: Settings) -> Reproduction:
         "printed 203 165 64 10 exactly; these two are nearest, an itemset or two away at the "
         "threshold",
         "table 1 prints the third interval of fnlwgt as [1e5-3e5); [2e5-3e5) is meant",
-        "HEALTH is not public: the stand-in has its shape, and its counts are not comparable",
+        "the extract used as HEALTH is not published: the stand-in has its shape, and its counts "
+        "are not comparable",
     )
     return Reproduction(
         "frapp-table-3",
@@ -149,8 +150,10 @@ def figure_1() -> Reproduction:
     at_50 = guess_bound_as_printed(record_stays(promise, cells), cells, 50)
     whole = [f"{_record_guess(promise, cells, copies):.2f}" for copies in (50, 100)]
     notes = (
-        f"the text: below 0.1 at 50 versions and 0.25 at 100; the bound drawn gives {whole[0]} and "
-        f"{whole[1]}: it is that of a truth seen more often than every other report",
+        f"of this curve the text alone says something: below 0.1 at 50 versions and 0.25 at 100; "
+        f"the bound drawn gives {whole[0]} and {whole[1]}: it is that of a truth seen more often "
+        f"than every other report, so that a tie counts as wrong and two versions tell less than "
+        f"one",
         f"eq. 17 to the letter, whose sum starts at k = 1, would give {at_50:.2f} at 50 versions",
         f"both speak of one attacker; against all of them 50 versions promise epsilon "
         f"{promise.repeated(50).epsilon:.0f}",
