@@ -278,7 +278,11 @@ class Client:
         found = self.transport.post(f"{self.address.campaign}/reports", body)
         kinds = {refused["kind"] for refused in found["refused"]}
         if kinds and len(found["refused"]) == len(reports):
-            raise CampaignError(f"the server refused the reports: {', '.join(sorted(kinds))}")
+            hints = found.get("hints", {})
+            raise CampaignError(
+                f"the server refused the reports: {', '.join(sorted(kinds))}",
+                hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints) or None,
+            )
         return found
 
     def _mark_sent(self, persons: Sequence[str]) -> None:
