@@ -133,5 +133,5 @@ def _answer(parsed: Parsed, added: Added, wanted: str) -> bytes:
     refused = [*parsed.refused, *((parsed.places[place], kind) for place, kind in added.refused)]
     # The store names kinds by plain words, which are those of `Refused`.
     shown = [Refused(index, kind) for index, kind in sorted(refused)]  # type: ignore[arg-type]
-    hints = {each.kind: HINTS.get(each.kind, wanted) for each in shown}
+    hints = {str(each.kind): HINTS.get(each.kind, wanted) for each in shown}
     return encode(Taken(len(added.bodies), added.repeated, shown, hints))
