@@ -337,7 +337,7 @@ def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, flo
     return min(tried, key=lambda one: one[0], default=None)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), rows=st.integers(5, 8), values=st.integers(2, 3))
 def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
     seed: int, rows: int, values: int
@@ -359,7 +359,8 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
     best = every_release(people, wanted, limit)
     how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "max_posterior": limit}
     if best is None:
-        with pytest.raises(PrivacyError):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
+            patch.setattr(refusal, "_SECONDS", 0.0)
             swap(people, share_changed, drift=None, **how)
         return
     for drift in (None, best[0]):
