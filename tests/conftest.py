@@ -27,9 +27,12 @@ settings.load_profile("ci")
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Counts are kept in a folder of the tests, and not among those of whoever runs them."""
+    """Counts and ledgers are kept in folders of the tests, and not among those of whoever runs
+    them.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SFUMATO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("SFUMATO_LEDGERS", str(tmp_path_factory.mktemp("ledgers")))
         yield
 
 

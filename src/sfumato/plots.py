@@ -551,9 +551,9 @@ def _draw_branch(
         zorder=2,
     )
     if not shown:
-        words = (
-            f"{branch.label} ({100 * branch.share:.0f} % of {_figures(round(max(branch.rows, 0)))})"
-        )
+        people = round(branch.rows)
+        seen = f"{100 * branch.share:.0f} % of {_figures(people)}" if people > 0 else "nobody seen"
+        words = f"{branch.label} ({seen})"
         axes.text(
             level + 0.08,
             height,

@@ -272,11 +272,16 @@ def test_a_swap_that_cannot_be_had_says_what_would_do_and_that_does(people, tmp_
     error = json.loads(text)["error"]
     assert error["kind"] == "privacy" and "cannot stay" in error["message"]
     assert not output.exists()
-    drift = error["hint"].split("drift=")[1].split()[0]
+    assert "=" not in error["hint"]  # as it is typed, not as in Python
+    drift = error["hint"].split("--drift ")[1].split()[0]
     found = told(
         "swap", people, "-o", output, *KEYS, "--proportion", 0.9, "--drift", drift, "--json"
     )
     assert 0 < found["marginal_drift"] <= int(drift)
+    least = ("--proportion", 0.9, "--drift", "any", "--force", "--json")
+    again = told("swap", people, "-o", output, *KEYS, *least)
+    assert again["marginal_drift"] == int(drift) and again["changed"] == found["changed"]
+    assert again["objective"] == pytest.approx(found["objective"])
     before, after = ({t["value"]: t[when] for t in found["totals"]} for when in ("before", "after"))
     assert abs(before["no"] - after["no"]) == found["marginal_drift"]
 
@@ -352,6 +357,18 @@ def test_a_dossier_is_a_page_and_its_numbers(people, tmp_path, command):
     }
     again = run(command, people, *output, *options, "--json", code=2)
     assert "exists" in json.loads(again)["error"]["message"]
+
+
+def test_a_swaps_dossier_names_the_judge_and_warns_beside_the_count(people, tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.cli.owner.find_spec", lambda name: None)  # no scikit-learn
+    keys = ("--confidential", "ill", "--keys", "age,town", "--seed", 1)
+    options = (*keys, "--proportion", 0.2, "--drift", "any", "--dossier", tmp_path / "d")
+    found = told("swap", people, "-o", tmp_path / "out.csv", *options, "--json")
+    record = json.loads((tmp_path / "d.json").read_text())
+    assert record["settings"]["classifier"] == "bayes" == found["classification"]["model"]
+    grouped = found["intruder"]["grouped"]
+    assert grouped and f"of the {grouped:,} records of groups" in (tmp_path / "d.html").read_text()
+    assert "no protection by itself" in (tmp_path / "d.html").read_text()
 
 
 def test_hiding_has_a_dossier_a_margin_and_wall_time(folder, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -226,6 +227,24 @@ def test_what_could_not_be_sent_waits_in_the_ledger_and_is_the_same(flaky, tmp_p
     assert len(ledger.pending()) == 1
     assert client.flush() == 1 and client.flush() == 0
     assert kind.bodies[0] == kind.bodies[1] and ledger.pending() == ()
+
+
+def test_a_report_on_its_own_is_as_long_as_any_other(flaky, tmp_path):
+    kind, url = flaky
+    client, receipts = Client(url), []
+    client.send([ANN], received=receipts.extend)
+    client.answer(ANN)
+    assert {len(body) for body in kind.bodies} == {client.survey.padded_length}
+    assert receipts[0].sha256 == hashlib.sha256(kind.bodies[0]).hexdigest()
+
+
+def test_the_usual_port_is_the_same_server_in_a_ledger():
+    for one, other in (
+        ("https://a.org:443/x", "https://a.org/x"),
+        ("http://A.org:80/x", "http://a.org/x"),
+    ):
+        assert Address.parse(one).origin == Address.parse(other).origin
+    assert Address.parse("https://a.org:80/x").origin == "https://a.org:80"
 
 
 def test_another_version_is_an_error_and_never_a_new_draw(flaky, tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,11 @@ from tests.collect.speaking import CAMPAIGN, Speaker, first_token, some_reports,
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.collect import own_ledger
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.printable import percent
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.ledger import Ledger
 
 COMMANDS = (
     "campaign init", "campaign check", "campaign next", "campaign verify", "campaign form", "serve",
@@ -144,13 +149,103 @@ def test_tokens_come_and_go(folder):
 def test_people_of_a_file_are_sent_once(url, folder):
     (folder / "people.csv").write_text("name,smoker,age\nann,yes,old\nbob,no,young\n")
     line = f"send {url} people.csv --ledger people.ledger --key name"
-    assert run_json(f"{line} --new-ledger") == {
+    first = run_json(f"{line} --new-ledger")
+    assert {name: first[name] for name in ("people", "stored", "repeated", "refused")} == {
         "people": 2, "stored": 2, "repeated": 0, "refused": 0}  # fmt: skip
     assert run_json(line)["repeated"] == 2
-    assert "without --ledger" in run(f"send {url} people.csv").stderr
+    assert "draws anew" in run(f"send {url} people.csv --no-ledger").stderr
     assert "no column 'nme'" in complaint(f"send {url} people.csv --key nme")
     assert "is not one of its values" in complaint(f"send {url} {_odd(folder)}")
     assert "cannot reach" in complaint("send http://127.0.0.1:9/x people.csv --patience 0")
+    assert "give one" in complaint(f"send {url} people.csv --ledger a --no-ledger")
+    assert "--ledger FILE" in complaint(f"send {url} people.csv --new-ledger")
+
+
+@pytest.fixture
+def ledgers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SFUMATO_LEDGERS", str(folder / "data" / "ledgers"))
+    return folder / "data" / "ledgers"
+
+
+def test_a_device_draws_once_keeps_the_report_and_sends_the_same_again(url, folder, ledgers):
+    """Without an option, as the pages promise: whatever the file says the second time."""
+    (folder / "me.csv").write_text("smoker,age\nyes,old\n")
+    first = run_json(f"send {url} me.csv")
+    assert first["stored"] == 1 and first["ledger"].startswith(str(ledgers))
+    (folder / "again.csv").write_text("smoker,age\nno,young\n")
+    again = run_json(f"send {url} again.csv")
+    assert (again["stored"], again["repeated"]) == (0, 1)
+    assert again["receipts"] == first["receipts"]
+    assert set(first["receipts"][0]) == {"id", "sha256", "campaign"}
+    told = run(f"send {url} me.csv")
+    assert first["receipts"][0]["id"] in told.stdout
+    assert first["receipts"][0]["sha256"] in told.stdout
+    assert "answered before" in told.stderr
+    assert run_json("export campaign.db -o all.parquet")["rows"] == 1
+
+
+def test_the_people_of_a_file_draw_once_each(url, folder, ledgers):
+    (folder / "people.csv").write_text("name,smoker,age\nann,yes,old\nbob,no,young\n")
+    first = run_json(f"send {url} people.csv")
+    again = run(f"send {url} people.csv")
+    assert "by their place" in again.stderr
+    assert all(receipt["id"] in again.stdout for receipt in first["receipts"])
+    (folder / "others.csv").write_text("name,smoker,age\ncid,yes,old\ndan,no,young\n")
+    assert run_json(f"send {url} others.csv")["stored"] == 2
+    assert run_json(f"send {url} people.csv --key name")["stored"] == 2  # known by name from here
+    (folder / "moved.csv").write_text("name,smoker,age\nbob,no,young\nann,yes,old\n")
+    assert run_json(f"send {url} moved.csv --key name")["repeated"] == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are those of POSIX")
+def test_what_a_device_keeps_is_for_its_users_eyes_and_holds_no_answer(url, folder, ledgers):
+    (folder / "secretive.csv").write_text("smoker,age\nyes,old\nno,young\n")
+    place = Path(run_json(f"send {url} secretive.csv")["ledger"])
+    assert place.parent.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o077 for file in place.parent.iterdir()} == {0}
+    entries = Ledger(place).account.entries
+    assert len(entries) == 2 and {entry.state for entry in entries} == {"sent"}
+    # Of the answers only the report, of the file not even its name.
+    assert all(set(entry.report) == {"campaign", "id", "values"} for entry in entries)
+    assert b"secretive" not in place.read_bytes() and b"young" not in place.read_bytes()
+
+
+def test_a_report_to_another_version_is_told_and_not_drawn_anew(folder, ledgers):
+    (folder / "me.csv").write_text("smoker,age\nyes,old\n")
+    with speaking(folder / "c.toml", "first.db") as speaker:
+        run_json(f"send {speaker.address}/health me.csv")
+        port = int(speaker.address.rpartition(":")[2])
+    (folder / "c.toml").write_text(CAMPAIGN.replace("middle", "between"), encoding="utf-8")
+    with speaking(folder / "c.toml", "second.db", port=port) as speaker:
+        assert "another version" in complaint(f"send {speaker.address}/health me.csv")
+        assert run_json(f"send {speaker.address}/health me.csv --ledger l --new-ledger")["stored"]
+
+
+def test_two_who_begin_at_once_share_one_ledger(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        books = list(pool.map(lambda _: Ledger.ensure(tmp_path / "l.ledger"), range(8)))
+    first = books[0].answer("k", "r", Guarantee(19), lambda: [1])
+    assert all(book.answer("k", "r", Guarantee(19), lambda: [2]) == first for book in books)
+    assert sorted(path.name for path in tmp_path.iterdir() if "-" not in path.name) == [
+        "l.ledger", "l.ledger.lock"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "below"),
+    [
+        ("linux", "XDG_DATA_HOME", "sfumato/ledgers"),
+        ("win32", "LOCALAPPDATA", "sfumato/ledgers"),
+        ("darwin", "HOME", "Library/Application Support/sfumato/ledgers"),
+    ],
+)
+def test_ledgers_are_where_the_system_puts_what_must_not_be_lost(
+    platform, variable, below, tmp_path, monkeypatch
+):
+    for name in ("SFUMATO_LEDGERS", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(own_ledger.sys, "platform", platform)
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert own_ledger.ledger_folder() == tmp_path / below
 
 
 def _odd(folder: Path) -> str:

@@ -79,7 +79,14 @@ def test_each_report_of_a_batch_stands_for_itself(server):
     )
     kinds = ["id", "domain", "conflict", "id", "domain", "domain", "domain", "domain"]
     expected = [{"index": i, "kind": kind} for i, kind in enumerate(kinds, 1)]
-    assert found.json == {"stored": 1, "repeated": 0, "refused": expected}
+    answer = found.json
+    hints = answer.pop("hints")
+    assert answer == {"stored": 1, "repeated": 0, "refused": expected}
+    assert set(hints) == set(kinds) and "22 letters" in hints["id"]
+    # What would do, and nothing of what was sent.
+    assert hints["domain"] == (
+        "values must have 2 in this order: a whole number from 0 to 2, a whole number from 0 to 2"
+    )
 
 
 def test_a_report_can_be_asked_after_and_withdrawn(server):

@@ -114,6 +114,14 @@ def test_a_support_is_at_most_its_subsets_and_one() -> None:
         assert prior.probability(one, goal)[0] == pytest.approx(exact, abs=0.02)
 
 
+def test_no_probability_is_above_one() -> None:
+    """Two sums of the same shares differ by rounding: 1.0000000000000002 was printed."""
+    rng = np.random.default_rng(1)
+    many = 20_000
+    candidates = Candidates(rng.uniform(0.1, 0.9, many), np.full(many, 0.02), np.ones(many))
+    assert Prior.even().probability(candidates, 0.01).max() == 1.0
+
+
 def test_an_itemset_is_no_more_probably_frequent_than_its_subsets() -> None:
     table = Table(SHOP, (Bits.from_dense(baskets(3000, 1)),))
     found = frequent_itemsets(perturb(table, BitFlip(SHOP, 0.7, 0.7), seeded(1)), 0.05)

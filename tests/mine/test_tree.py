@@ -112,6 +112,17 @@ def test_questions_of_nodes_are_the_counts_of_their_records(monkeypatch):
         assert own.value.sum() == inside.sum() and own.value.shape == (6, 2)
 
 
+def test_a_leaf_of_nobody_has_no_share():
+    rng = np.random.default_rng(1)
+    city = rng.integers(0, 2, 4000)
+    ill = rng.random(4000) < np.where(city == 1, 0.8, 0.1)
+    none = np.zeros(4000)
+    table = Table(PEOPLE, tuple(each.astype(np.uint8) for each in (none, city, none, ill)))
+    text = DecisionTree("ill", max_depth=1).fit(Exact(table)).text()
+    empty = [line for line in text.splitlines() if "nobody seen: no estimate of its own" in line]
+    assert len(empty) == 1 and "% of 0" not in text and text.count(" % of ") == 2
+
+
 def test_one_table_or_one_scan_a_level_give_the_same_tree(monkeypatch):
     release = sf.perturb(people(), sf.Retention(PEOPLE, 0.7), seeded(4))
     once = DecisionTree("ill", most_cells=8).fit(release).text()

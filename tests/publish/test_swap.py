@@ -3,6 +3,7 @@ input refused.
 """
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,20 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
-from sfumato.publish.conditional import simple_bayes, smoothed_tree
+from sfumato.publish import refusal
+from sfumato.publish.conditional import conditional_named, simple_bayes, smoothed_tree
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import status_of
 from sfumato.publish.intruder import believer_of
-from sfumato.publish.microdata import Binning, Coded, Microdata
+from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of
 from sfumato.publish.swap import METHODS, exchange_of, swap
-from sfumato.publish.units import units_of
+from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
 
 
@@ -307,3 +311,63 @@ def test_the_change_of_two_columns_is_their_total_variation() -> None:
     shown = Coded("ill", np.array([1, 1, 0, 0, 0], dtype=np.int32), ("no", "yes"))
     assert two_way_changes([key], truth, shown) == {"key": pytest.approx(2 / 5)}
     assert two_way_changes([key], truth, truth) == {"key": 0.0}
+
+
+def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, float, int] | None:
+    """The least drift over the wanted number of changes, one more and one less, and the least
+    objective with the first of these that has it: by trying all releases.
+    """
+    data = microdata_of(people, "ill")
+    units = units_of(data, seeded(1))
+    problem = exchange_of(data, units, wanted, conditional_named("bayes"))
+    free, most = problem.may_stay, int(problem.may_stay.sum()) - (problem.values == 2)
+    found: dict[int, tuple[int, float]] = {}
+    for choice in product(range(problem.values), repeat=problem.units):
+        assigned = np.array(choice, dtype=int)
+        moved = assigned != problem.true
+        changes = int(moved[free].sum())
+        if not moved[~free].all() or abs(changes - wanted) > 1 or not 1 <= changes <= most:
+            continue
+        shown = [problem.true[free & (assigned == value)] for value in set(assigned[free].tolist())]
+        if any(np.bincount(true).max() > limit * len(true) + 1e-9 for true in shown):
+            continue
+        one = (problem.drift(assigned) // 2, problem.cost(assigned))
+        found[changes] = min(found.get(changes, one), one)
+    tried = [(*found[n], n) for n in (wanted, wanted + 1, wanted - 1) if n in found]
+    return min(tried, key=lambda one: one[0], default=None)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**6), rows=st.integers(5, 8), values=st.integers(2, 3))
+def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
+    seed: int, rows: int, values: int
+) -> None:
+    """Where one change less (or more) lets the totals move by less, it is taken, as it is when so
+    small a drift is asked for by its number."""
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.ones(values) * 0.7)
+    ill = rng.choice(values, size=rows, p=share)
+    keys = {"town": rng.integers(0, 3, rows), "age": rng.integers(0, 4, rows)}
+    people = pa.table({**keys, "ill": [f"v{each}" for each in ill]})
+    limit = float(rng.choice([0.6, 0.8, 1.0]))
+    assume(len(set(ill.tolist())) > 1)
+    share_changed = float(rng.choice([0.3, 0.5, 0.7]))
+    data = microdata_of(people, "ill")
+    units = units_of(data, seeded(1))
+    wanted, _ = number_of_changes(units, share_changed, data.confidential[0])
+    assume(units.unique > 1)
+    best = every_release(people, wanted, limit)
+    how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "max_posterior": limit}
+    if best is None:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
+            patch.setattr(refusal, "_SECONDS", 0.0)
+            swap(people, share_changed, drift=None, **how)
+        return
+    for drift in (None, best[0]):
+        report = swap(people, share_changed, drift=drift, **how).reports[0]
+        assert (report.marginal_drift, report.changed_unique) == (best[0], best[2])
+        assert report.objective == pytest.approx(best[1], abs=1e-9) and report.optimal
+    if best[0]:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
+            patch.setattr(refusal, "_SECONDS", 0.0)  # what would do instead is not asked here
+            swap(people, share_changed, drift=best[0] - 1, **how)

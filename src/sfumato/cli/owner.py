@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +13,7 @@ import typer
 
 from sfumato.cli.options import check_drawing_target
 from sfumato.cli.printing import print_notes, reading
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.cost import ClassifierName
 from sfumato.publish.microdata import Binning, Microdata
 from sfumato.randomness import Keystream, secure, seeded
@@ -144,6 +146,21 @@ def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
             )
         found[name] = Binning.parse(how)
     return found
+
+
+@contextmanager
+def spelled_as_options(names: Collection[str]) -> Iterator[None]:
+    """Errors of the library told as they are typed: `--max-posterior 0.5` for max_posterior=0.5."""
+    spelling = re.compile(rf"\b({'|'.join(names)})=(?=\S)")
+    try:
+        yield
+    except SfumatoError as error:
+        error.message, hint = (
+            spelling.sub(lambda found: f"--{found[1].replace('_', '-')} ", words)
+            for words in (error.message, error.hint or "")
+        )
+        error.hint = hint or None
+        raise
 
 
 def classifier_named(name: str) -> ClassifierName:

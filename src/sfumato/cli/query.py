@@ -50,7 +50,7 @@ def query(
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="P%", help="Say how many rows would bring every answer within this error."
+            metavar="P%", help="Say how many rows bring every answer within this share of itself."
         ),
     ] = None,
     schema: Schema = None,
@@ -91,7 +91,7 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
     keeps.
     """
     normal = result.rows_needed(within, level)
-    words = f"within {within:.3g} at {100 * level:g} %: "
+    words = f"within {100 * within:.3g} % of each answer, at {100 * level:g} %: "
     if normal is None:
         return {
             "share": within,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,18 +11,30 @@ import typer
 
 from sfumato.cli.options import Json
 from sfumato.cli.printing import print_facts, print_json, print_notes
-from sfumato.collect.client import Client
+from sfumato.collect.client import Client, Receipt, Sent
+from sfumato.collect.own_ledger import own_ledger, own_names
 from sfumato.collect.people import named_records
+from sfumato.errors import ParameterError
+from sfumato.printable import one_line
 from sfumato.privacy.ledger import Ledger
 
 PER_MINUTE = 60  # reports that a server takes from one network, unless it was told otherwise
+SHOWN = 10  # receipts; --json has all
 SLOW = (
     "without a token a server takes 60 reports a minute from one network: this may take "
     "{minutes} minutes or more"
 )
 NO_LEDGER = (
-    "without --ledger nothing remembers these draws: sending the same people again draws anew, and "
-    "costs them again"
+    "with --no-ledger nothing remembers these draws: sending the same people again draws anew, and "
+    "costs them again (two reports under gamma 19 have 361)"
+)
+ANSWERED = (
+    "this device has answered before: the report of then was sent again, and nothing of the file; "
+    "a second draw would tell more. For another person use --key, or --ledger FILE --new-ledger"
+)
+BY_PLACE = (
+    "people are known by their place in this file, and would draw anew from a copy or in another "
+    "order; --key COLUMN knows them by name"
 )
 
 
@@ -31,14 +45,26 @@ def send(
     ],
     ledger: Annotated[
         Path | None,
-        typer.Option(metavar="F", help="Remembers every draw, and what each person has spent."),
+        typer.Option(
+            metavar="F",
+            help="Remembers every draw, and what each person has spent; else one of your own.",
+        ),
     ] = None,
     new_ledger: Annotated[
-        bool, typer.Option("--new-ledger", help="Make the ledger: it is not there yet.")
+        bool, typer.Option("--new-ledger", help="Make the ledger F: it is not there yet.")
+    ] = False,
+    no_ledger: Annotated[
+        bool,
+        typer.Option(
+            "--no-ledger", help="Keep nothing of the draws: sending again draws and costs again."
+        ),
     ] = False,
     key: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Names people in the ledger; else they are numbered."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Names people in the ledger; else one alone is you, and several are numbered.",
+        ),
     ] = None,
     token: Annotated[
         str | None,
@@ -49,21 +75,59 @@ def send(
     ] = 60.0,
     json: Json = False,
 ) -> None:
-    """Blur each record of a file here, and send only the reports.
+    """Blur each record of a file here, once, and send only the reports; again, the same ones.
 
-    Example: sfumato send http://127.0.0.1:8000/health people.csv --ledger my.ledger --new-ledger
+    Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
+    if no_ledger and ledger is not None:
+        raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
+    if new_ledger and ledger is None:
+        raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
     book = None
     if ledger is not None:
         book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)
     client = Client(url, book, token=token, patience=patience)
     records, names = named_records(data, client.survey.domain, key)
+    by_place = key is None and ledger is None and not no_ledger
+    if by_place:
+        names = own_names(data, records.rows)
+    if ledger is None and not no_ledger:
+        client.ledger = book = own_ledger(client.address)
     if token is None and records.rows > PER_MINUTE:
         print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
-    sent = client.send(records, names)
-    if json:
-        print_json({"people": records.rows, **sent._asdict()})
-        return
+    receipts: list[Receipt] = []
+    sent = client.send(records, names, received=receipts.extend)
     if book is None:
         print_notes([NO_LEDGER])
+    elif by_place and (records.rows > 1 or sent.repeated):
+        print_notes([BY_PLACE if records.rows > 1 else ANSWERED])
+    if json:
+        kept = None if book is None else str(book.path)
+        print_json(
+            {
+                "people": records.rows,
+                **sent._asdict(),
+                "ledger": kept,
+                "receipts": [asdict(receipt) for receipt in receipts],
+            }
+        )
+        return
+    print_sent(sent, receipts, book)
+
+
+def print_sent(sent: Sent, receipts: Sequence[Receipt], book: Ledger | None) -> None:
+    """What became of the reports, where they are kept, and what shows that they were sent."""
     print_facts([(name, f"{count:,}") for name, count in sent._asdict().items()])
+    # Not in a grid, which would cut what is to be copied.
+    if book is not None:
+        print(f"\nkept, to be sent again and never drawn again: {one_line(str(book.path))}")
+    if not receipts:
+        return
+    print("\nreceipt: whoever has the id can ask after the report and withdraw it")
+    for receipt in receipts[:SHOWN]:
+        print(f"id      {receipt.id}")
+    if len(receipts) == 1:
+        print(f"SHA-256 {receipts[0].sha256}")
+    if len(receipts) > SHOWN:
+        print(f"        and {len(receipts) - SHOWN:,} more, with --json")
+    print(f"version {one_line(receipts[0].campaign)}")

@@ -29,6 +29,7 @@ from sfumato.cli.owner import (
     classifier_named,
     given,
     read_microdata,
+    spelled_as_options,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
@@ -116,10 +117,9 @@ def swap(
     same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
     how = {name: settings[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
-    with telling() as progress:
-        release = swap_records(
-            microdata, proportion, classifier=classifier_named(classifier), progress=progress, **how
-        )
+    judge = classifier_named(classifier)
+    with telling() as progress, spelled_as_options(("proportion", *how)):
+        release = swap_records(microdata, proportion, classifier=judge, progress=progress, **how)
         tried = (
             swap_proportions(microdata, PROPORTIONS, progress=progress, **how)
             if plot is not None and plot.suffix == ".html"
@@ -137,6 +137,7 @@ def swap(
         settings={
             **settings,
             "keys": [column.name for column in microdata.keys],
+            "classifier": judge,  # which need not be the one asked for
             "max_posterior": release.reports[0].max_posterior,
         },
         files={"input": data, "output": output, "changed rows": reveal},
@@ -153,12 +154,11 @@ def allowed_drift(text: str) -> int | None:
     """The number of records that the totals may move by; None for as many as must."""
     if text.strip() == ANY:
         return None
-    try:
-        return int(text)
-    except ValueError:
+    if not text.strip().isdecimal():
         raise ParameterError(
             f"--drift {text} is no number of records", hint="use 0 or more, or any"
-        ) from None
+        )
+    return int(text)
 
 
 def print_swap(release: SwapRelease, output: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -36,7 +36,7 @@ FEW_REPORTS = 10
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What shows that a report was sent: its id, the SHA-256 of the bytes, the campaign's hash."""
 
@@ -151,16 +151,23 @@ class Client:
 
     def answer(self, record: Record, person: str = "") -> Receipt:
         """Blur one person's record and send the report; the same again repeats it for nothing."""
-        report = self._reports([record], [person])[0]
-        body = report_body(report["campaign"], [_sent(report)], self.survey.padded_length)
-        self._post([report], body)
+        reports = self._reports([record], [person])
+        body = self._body(reports)
+        self._post(reports, body)
         self._mark_sent([person])
-        return Receipt(report["id"], hashlib.sha256(body).hexdigest(), report["campaign"])
+        return _receipts(reports, body, ())[0]
 
-    def send(self, rows: Any, persons: Sequence[str] | None = None) -> Sent:
+    def send(
+        self,
+        rows: Any,
+        persons: Sequence[str] | None = None,
+        *,
+        received: Callable[[list[Receipt]], None] | None = None,
+    ) -> Sent:
         """Blur and send many people's records: a table, a data frame, a file, or a list of records.
 
-        `persons` names them in the ledger; without names they are numbered.
+        `persons` names them in the ledger; without names they are numbered. `received` gets the
+        receipts of every request, as the server has answered it.
         """
         records = _Rows.of(rows, self.survey.domain)
         names = _names(persons, len(records), self.ledger)
@@ -169,8 +176,12 @@ class Client:
             some = names[start : start + MOST_REPORTS]
             reports = self._reports(records.slice(start, start + len(some)), some)
             for part in _within(reports, self.at_once):
-                found = self._post(part, report_body(part[0]["campaign"], list(map(_sent, part))))
-                counts = (found["stored"], found["repeated"], len(found["refused"]))
+                body = self._body(part)
+                found = self._post(part, body)
+                refused = {each["index"] for each in found["refused"]}
+                if received is not None:
+                    received(_receipts(part, body, refused))
+                counts = (found["stored"], found["repeated"], len(refused))
                 total = [have + more for have, more in zip(total, counts, strict=True)]
             self._mark_sent(some)
         return Sent(*total)
@@ -183,9 +194,7 @@ class Client:
         waiting = [entry for entry in self.ledger.pending() if entry.release == release]
         ours = [entry for entry in waiting if entry.key.startswith(self.address.origin)]
         for entry in ours:
-            report = entry.report
-            body = report_body(report["campaign"], [_sent(report)], self.survey.padded_length)
-            self._post([report], body)
+            self._post([entry.report], self._body([entry.report]))
             self.ledger.mark_sent(entry.key, entry.release)
         return len(ours)
 
@@ -230,6 +239,13 @@ class Client:
                         budget=survey.budget,
                     )
                 )
+        if any(report["campaign"] != survey.hash for report in reports):
+            raise CampaignError(
+                f"the ledger {self.ledger.path.name} holds a report to another version of "
+                f"'{survey.release}', which this one cannot take; nothing was sent",
+                hint="if this is another survey under its name, answer it with a new ledger: the "
+                "two reports cost what they cost together",
+            )
         return reports
 
     def _deal(self) -> int | None:
@@ -253,11 +269,20 @@ class Client:
 
     # Sending.
 
+    def _body(self, reports: Sequence[Mapping[str, Any]]) -> bytes:
+        """What is sent; a report on its own is as long as any other."""
+        padded = self.survey.padded_length if len(reports) == 1 else 0
+        return report_body(reports[0]["campaign"], list(map(_sent, reports)), padded)
+
     def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
         found = self.transport.post(f"{self.address.campaign}/reports", body)
         kinds = {refused["kind"] for refused in found["refused"]}
         if kinds and len(found["refused"]) == len(reports):
-            raise CampaignError(f"the server refused the reports: {', '.join(sorted(kinds))}")
+            hints = found.get("hints", {})
+            raise CampaignError(
+                f"the server refused the reports: {', '.join(sorted(kinds))}",
+                hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints) or None,
+            )
         return found
 
     def _mark_sent(self, persons: Sequence[str]) -> None:
@@ -344,6 +369,18 @@ def _code(domain: Domain, place: int, record: Record) -> Any:
 def new_id() -> str:
     """128 random bits, as 22 letters: the key under which a report is stored once."""
     return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+
+
+def _receipts(
+    reports: Sequence[Mapping[str, Any]], body: bytes, refused: Collection[int]
+) -> list[Receipt]:
+    """The receipts of one request, without those of reports that the server refused."""
+    digest = hashlib.sha256(body).hexdigest()
+    return [
+        Receipt(report["id"], digest, report["campaign"])
+        for place, report in enumerate(reports)
+        if place not in refused
+    ]
 
 
 def _sent(report: Mapping[str, Any]) -> dict[str, Any]:

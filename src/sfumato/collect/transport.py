@@ -19,6 +19,7 @@ LONGEST_PATIENCE = 14 * 24 * 3600.0
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT = 30.0
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
+USUAL_PORTS = {"http": 80, "https": 443}
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -60,9 +61,10 @@ class Address:
 
     @property
     def origin(self) -> str:
-        """The server, as a ledger knows it."""
+        """The server, as a ledger knows it: the same with the usual port and without one."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}" + (f":{self.port}" if self.port is not None else "")
+        usual = self.port in (None, USUAL_PORTS[self.scheme])
+        return f"{self.scheme}://{host}" + ("" if usual else f":{self.port}")
 
     @property
     def campaign(self) -> str:

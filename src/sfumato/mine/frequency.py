@@ -117,7 +117,8 @@ class Prior:
         parts = [np.zeros(0)]
         for part in _chunks(candidates):
             joint = part.weights(edges) * self.density[cells]
-            parts.append(joint[:, above].sum(axis=1) / np.maximum(joint.sum(axis=1), 1e-300))
+            share = joint[:, above].sum(axis=1) / np.maximum(joint.sum(axis=1), 1e-300)
+            parts.append(np.minimum(share, 1.0))  # two sums of the same may differ by rounding
         return np.concatenate(parts)
 
 

@@ -55,6 +55,16 @@ class Node:
         return int(self.shares.argmax())
 
     @property
+    def told(self) -> str:
+        """The share of its label among its people; where nobody seems to be in the node the label
+        is only what those around it have.
+        """
+        people = round(self.rows)
+        if people < 1:
+            return "nobody seen: no estimate of its own"
+        return f"{100 * self.shares[self.label]:.0f} % of {people:,}"
+
+    @property
     def depth(self) -> int:
         """The longest way from this node to a leaf."""
         return 1 + max(child.depth for child in self.children) if self.children else 0
@@ -178,11 +188,7 @@ class Tree:
 
     def _lines(self, node: Node, depth: int, condition: str) -> Iterator[str]:
         label = self.classes[node.label]
-        said = (
-            f": {label} ({100 * node.shares[node.label]:.0f} % of {max(node.rows, 0):,.0f})"
-            if node.split is None
-            else ""
-        )
+        said = "" if node.split is not None else f": {label} ({node.told})"
         if depth or not node.children:
             yield f"{'  ' * (depth - 1)}{condition}{said}"
         for place, child in enumerate(node.children):

@@ -28,6 +28,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger_file import (
     connected,
     create_file,
+    ensure_file,
     entries_in,
     insert,
     opened,
@@ -70,6 +71,11 @@ class Ledger:
                 "a budget without bound limits nothing", hint="give None to keep a record only"
             )
         return cls(create_file(path, Account(budget=epsilon)))
+
+    @classmethod
+    def ensure(cls, path: str | Path) -> Self:
+        """The ledger at a place that is its own; made, without a limit, where there is none yet."""
+        return cls(ensure_file(path, Account()))
 
     def charge(
         self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()

@@ -59,10 +59,7 @@ def create_file(path: str | Path, account: Account) -> Path:
     """A new ledger file that holds this account, for its owner's eyes alone; where it now is."""
     place = Path(os.path.realpath(path))
     try:
-        # A log that a deleted ledger left behind would be played into the new one.
-        for left in (place.with_name(place.name + end) for end in ("-wal", "-journal")):
-            if left.exists():
-                raise _taken(left)
+        _check_no_log(place)
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         raise _taken(place) from None
@@ -77,6 +74,40 @@ def create_file(path: str | Path, account: Account) -> Path:
         place.unlink(missing_ok=True)
         raise
     return place
+
+
+def ensure_file(path: str | Path, account: Account) -> Path:
+    """The ledger file at a place, made to hold this account where there is none; where it now is.
+
+    It is written under another name first, so that a kill leaves no ledger rather than half of one,
+    and under a lock, so that of two who begin at once the second finds the ledger of the first.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists():
+        return place
+    try:
+        with open(f"{place}.lock", "a+", opener=_for_its_owner) as lock:
+            _wait_for(lock)
+            if not place.exists():
+                _create_aside(place, account)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"the ledger cannot be kept in {place.parent}: {error.strerror}") from error
+    return place
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _create_aside(place: Path, account: Account) -> None:
+    aside = place.with_name(place.name + ".new")
+    for left in ("", "-wal", "-shm", "-journal"):  # by a kill
+        aside.with_name(aside.name + left).unlink(missing_ok=True)
+    _check_no_log(place)
+    os.replace(create_file(aside, account), place)
+    _sync(place.parent)
 
 
 def real_place(path: str | Path) -> Path:
@@ -203,6 +234,13 @@ def _not_a_ledger(place: Path) -> FileError:
     return FileError(
         f"{place.name} is not a ledger", hint="restore it from a copy: it says what was spent"
     )
+
+
+def _check_no_log(place: Path) -> None:
+    """Refuse a place where a deleted ledger left its log: it would be played into the new one."""
+    for left in (place.with_name(place.name + end) for end in ("-wal", "-journal")):
+        if left.exists():
+            raise _taken(left)
 
 
 def _taken(place: Path) -> FileError:

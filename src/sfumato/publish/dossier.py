@@ -233,7 +233,11 @@ def swap_dossier(release: SwapRelease) -> Dossier:
 
 def _swap_risk(report: SwapReport) -> Section:
     cost = report.cost
-    grids = [_risk_grid({"before": cost.before, "after": cost.after}, "by the keys matched on")]
+    caption = "by the keys matched on"
+    warned = _still_guessed(report)
+    if warned:
+        caption += f" — counted by what is shown, which is no protection by itself: {warned}"
+    grids = [_risk_grid({"before": cost.before, "after": cost.after}, caption)]
     for intruder in (cost.intruder, *report.single):
         grids += [_guess_grid(intruder), _shown_grid(intruder)]
     words = (
@@ -242,6 +246,16 @@ def _swap_risk(report: SwapReport) -> Section:
         f"{percent(report.max_posterior, 0)} from any shown value.",
     )
     return Section(f"Risk before and after: {report.confidential}", words, tuple(grids))
+
+
+def _still_guessed(report: SwapReport) -> str:
+    """Where records that count as not identifiable after the swap can be guessed all the same."""
+    return "; ".join(
+        f"{intruder.confidential} is still guessed right for {_percent(intruder.groups_informed)} "
+        f"of the {intruder.grouped:,} records of groups that shared one value"
+        for intruder in (report.cost.intruder, *report.single)
+        if intruder.grouped
+    )
 
 
 def _guess_grid(intruder: Intruder) -> Lines:

@@ -19,24 +19,44 @@ _SECONDS = 5.0  # for looking what would do
 
 def fitting_changes(holdings: Holdings, drift: int | None) -> int | None:
     """The wanted number of changes, or one more or less (an odd number may have no partner), if the
-    totals then move by at most `drift` records (any number: None) under the limit; else None.
+    totals then move by at most `drift` records under the limit (None: by as few as one of them
+    allows); else None.
     """
+    if drift is None:
+        found = _least_drifts(holdings)
+        return min(found, key=lambda n: found[n], default=None)  # of equal ones the wanted
     return next((n for n in _nearly(holdings) if _fits(holdings.changing(n), drift)), None)
 
 
+def _least_drifts(holdings: Holdings) -> dict[int, int]:
+    """The least drift of each number of changes that can be had under the limit."""
+    found: dict[int, int] = {}
+    for changes in _nearly(holdings):
+        least = least_drift(holdings.changing(changes))
+        if least is not None:
+            found[changes] = least
+        if least == 0:  # none is less
+            break
+    return found
+
+
 def _nearly(holdings: Holdings) -> list[int]:
-    """The wanted number of changes, one more and one less, as far as so many can change."""
+    """The wanted number of changes, one more and one less, as far as so many can change; none at
+    all only where none was wanted.
+    """
     wanted = holdings.changes
     # Two values that all change can be flipped back.
     most = max(wanted, int(holdings.free.sum()) - (holdings.values == 2))
-    return [changes for changes in (wanted, wanted + 1, wanted - 1) if 0 <= changes <= most]
+    return [
+        changes for changes in (wanted, wanted + 1, wanted - 1) if min(1, wanted) <= changes <= most
+    ]
 
 
-def _fits(holdings: Holdings, drift: int | None) -> bool:
-    if drift is not None and unlimited_least_drift(holdings) > 2 * drift:
+def _fits(holdings: Holdings, drift: int) -> bool:
+    if unlimited_least_drift(holdings) > 2 * drift:
         return False  # quickly told: no limit on guessing makes it less
     least = least_drift(holdings)
-    return least is not None and (drift is None or least <= 2 * drift)
+    return least is not None and least <= 2 * drift
 
 
 def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None) -> PrivacyError:
@@ -97,6 +117,5 @@ def _other_limit(holdings: Holdings, limit: float, drift: int | None) -> str | N
 
 def _other_drift(holdings: Holdings) -> str | None:
     """How many records the totals must be allowed to move by."""
-    least = [least_drift(holdings.changing(changes)) for changes in _nearly(holdings)]
-    known = [drift for drift in least if drift is not None]
-    return f"drift={min(known) // 2}" if known else None
+    least = min(_least_drifts(holdings).values(), default=None)
+    return None if least is None else f"drift={least // 2}"

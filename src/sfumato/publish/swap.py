@@ -386,6 +386,10 @@ def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
     return Assignment(assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned))
 
 
+# What another number of changes than was asked for is good for, by the drift that was allowed.
+_KEPT = {None: "move as little as must be", 0: "can stay"}
+
+
 def _assigned(
     name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Telling
 ) -> tuple[Assignment, tuple[str, ...]]:
@@ -397,7 +401,7 @@ def _assigned(
         if changes is None:
             raise refusal(name, settings.proportion, holdings, settings.drift)
         if changes != exchange.changes:
-            kept = "can stay" if not settings.drift else "move no further than was allowed"
+            kept = _KEPT.get(settings.drift, "move no further than was allowed")
             notes = (
                 f"{changes} unique records were changed, not {exchange.changes}: so the totals "
                 f"{kept}",
@@ -537,7 +541,8 @@ def _as_released(
     only; and what to say of that.
     """
     names = [column.name for column in microdata.confidential]
-    again = Microdata.read(table, names, keys=[column.name for column in microdata.keys])
+    keys = [column.name for column in microdata.keys]
+    again = Microdata.read(table, names, keys=keys, with_secret=False)  # it may show one value
     risks = {column.name: risk_of(again.keys, column) for column in again.confidential}
     finer = [column.name for column in microdata.binned if column.name not in columns]
     beside = _told_beside(table, again)
@@ -562,7 +567,7 @@ def _told_beside(table: pa.Table, released: Microdata) -> tuple[str, ...]:
     others = [name for name in table.column_names if name not in {*names, *keys}]
     if not others:
         return ()
-    by_all = Microdata.read(table, names, keys=[*keys, *others])
+    by_all = Microdata.read(table, names, keys=[*keys, *others], with_secret=False)
     unique, known = (
         int(status_of(view.keys, view.confidential[0]).unique.sum()) for view in (by_all, released)
     )

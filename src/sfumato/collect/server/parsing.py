@@ -14,10 +14,12 @@ from msgspec import Meta, Struct
 from sfumato.collect.campaign import ID_LENGTH
 from sfumato.collect.server.replies import RefusalError
 from sfumato.collect.server.wire import MOST_REPORTS
+from sfumato.domain import Items
 from sfumato.errors import DataError
 from sfumato.mechanisms.program import Program
 from sfumato.table.packing import Packing
 
+SHOWN = 20  # columns of which a refusal says what they hold
 _ID_BYTES = 16
 # base64url as base64; what base64url does not know becomes what base64 does not know.
 _LETTERS = bytes.maketrans(b"-_+/", b"+/!!")
@@ -77,6 +79,22 @@ class ReportParser:
             "StrictBatch", [("campaign", str), ("reports", several)], forbid_unknown_fields=True
         )
         return msgspec.json.Decoder(batch).decode
+
+    @cached_property
+    def wanted(self) -> str:
+        """What the values of a report must be, for whoever sent others: it tells nothing of these.
+
+        Only of the campaign, which is public.
+        """
+        columns = [
+            f"a list of different codes from 0 to {attribute.size - 1}"
+            if isinstance(attribute, Items)
+            else f"a whole number from 0 to {attribute.size - 1}"
+            for attribute in self.packing.domain
+        ]
+        shown = ", ".join(columns[:SHOWN]) + (", …" if len(columns) > SHOWN else "")
+        drawn = "" if self.program.gives_all else "; and only what the campaign's program can draw"
+        return f"values must have {len(columns)} in this order: {shown}{drawn}"
 
     def parse(self, body: bytes) -> Parsed:
         """The reports in a body."""

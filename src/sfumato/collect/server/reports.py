@@ -20,6 +20,12 @@ from sfumato.collect.store import Added
 from sfumato.collect.writer import BusyError
 
 _JSON = b"application/json"
+# What would do where a report was refused, by why; its values: what the campaign asks.
+HINTS = {
+    "id": "an id is 22 letters of base64url: 128 random bits",
+    "conflict": "this id is stored with other values, and the first stay: a report is drawn once",
+    "withdrawn": "this id was withdrawn, and cannot come back",
+}
 
 
 class GoneError(Exception):
@@ -48,7 +54,7 @@ class ReportRoute:
         except RefusalError as error:
             await self._refuse(send, served, error)
         else:
-            await reply(send, 200, _answer(parsed, added), TAKEN)
+            await reply(send, 200, _answer(parsed, added, served.parser.wanted), TAKEN)
 
     def _admit(self, scope: Scope, served: Served, parsed: Parsed) -> None:
         """Refuse reports of another version, of a closed campaign, or too many of them."""
@@ -121,10 +127,11 @@ def _too_large(most: int) -> RefusalError:
     )
 
 
-def _answer(parsed: Parsed, added: Added) -> bytes:
+def _answer(parsed: Parsed, added: Added, wanted: str) -> bytes:
     if not parsed.refused and not added.refused:
         return b'{"stored":%d,"repeated":%d,"refused":[]}' % (len(added.bodies), added.repeated)
     refused = [*parsed.refused, *((parsed.places[place], kind) for place, kind in added.refused)]
     # The store names kinds by plain words, which are those of `Refused`.
     shown = [Refused(index, kind) for index, kind in sorted(refused)]  # type: ignore[arg-type]
-    return encode(Taken(len(added.bodies), added.repeated, shown))
+    hints = {str(each.kind): HINTS.get(each.kind, wanted) for each in shown}
+    return encode(Taken(len(added.bodies), added.repeated, shown, hints))

@@ -47,12 +47,15 @@ class Refused(Struct):
     kind: Literal["id", "domain", "conflict", "withdrawn"]
 
 
-class Taken(Struct):
-    """What became of the reports; those stored are on disk."""
+class Taken(Struct, omit_defaults=True):
+    """What became of the reports; those stored are on disk. Where some were refused, what would do
+    is said once for each kind, in words that hold nothing of what was sent.
+    """
 
     stored: Total
     repeated: Total
     refused: list[Refused]
+    hints: dict[str, str] = {}
 
 
 class ReceiptsAsked(Struct, forbid_unknown_fields=True):

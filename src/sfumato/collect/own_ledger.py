@@ -1,0 +1,75 @@
+"""The ledger that a device keeps by itself when it answers from the command line, as browsers do:
+one for each collector, so that nobody draws twice and a budget counts over all its campaigns.
+
+It holds blurred reports and who drew them, never an answer: not even a digest of one, which whoever
+uses the device next could find by trying all answers. So people are known by a name that was given,
+or by their place in a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sfumato.collect.transport import Address
+from sfumato.errors import FileError, ParameterError
+from sfumato.privacy.ledger import Ledger
+from sfumato.table.readers import STANDARD_STREAM
+
+ELSEWHERE = "use --ledger FILE, or --no-ledger to keep nothing"
+
+
+def ledger_folder() -> Path:
+    """The folder of this user's ledgers: SFUMATO_LEDGERS, else where the system puts what programs
+    must not lose.
+    """
+    stated = os.environ.get("SFUMATO_LEDGERS")
+    if stated:
+        return Path(stated)
+    try:
+        if sys.platform == "win32":
+            data = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local")
+        elif sys.platform == "darwin":
+            data = Path.home() / "Library/Application Support"
+        else:
+            data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    except RuntimeError:  # an account without a home
+        raise FileError(
+            "there is no folder for a ledger of what is drawn", hint=ELSEWHERE
+        ) from None
+    return data / "sfumato" / "ledgers"
+
+
+def own_ledger(address: Address) -> Ledger:
+    """This user's ledger for a collector, made where there is none."""
+    folder = ledger_folder()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"no ledger can be kept in {folder}: {error.strerror}", hint=ELSEWHERE
+        ) from None
+    host = re.sub(r"[^a-z0-9.-]", "-", address.host)[:64]
+    mark = hashlib.sha256(address.origin.encode()).hexdigest()[:12]
+    return Ledger.ensure(folder / f"{host}-{mark}.ledger")
+
+
+def own_names(data: str, rows: int) -> Sequence[str]:
+    """What the people of a file without names are called: one alone is whoever uses this device;
+    several are known by the file and their place in it.
+    """
+    if rows <= 1:
+        return [""] * rows
+    if data == STANDARD_STREAM:
+        raise ParameterError(
+            "people who come from a pipe cannot be known again, and would draw anew",
+            hint="send a file, or --no-ledger to keep nothing",
+        )
+    place = os.path.realpath(data) if os.path.exists(data) else data
+    file = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
+    return [f"file {file} row {number}" for number in range(1, rows + 1)]
