@@ -59,7 +59,7 @@ def test_rows_needed_and_the_likely_counts(release):
         )
     )
     assert one["within"]["theorem_1"] > one["within"]["rows"] > 0
-    assert one["within"]["words"].startswith("within 2 % of each answer, at 95%: ")
+    assert one["within"]["words"].startswith("within 2 % of each answer, at 95 %: ")
     two = json.loads(
         run(
             "query",

@@ -397,9 +397,8 @@ class Questionnaire(Mechanism):
         if max(sizes) <= FORETOLD:
             return ()
         return (
-            "columns with more cells together than a question has answers are asked about in "
-            "parts, here in too many to be worked out: unbiased errors of them may be up to "
-            "three times those foretold",
+            "columns of many cells are asked about in parts, too many to be worked out: their "
+            "unbiased errors may be up to three times those foretold",
         )
 
     def _asked_apart(self, columns: Iterable[int]) -> list[tuple[int, ...]]:
