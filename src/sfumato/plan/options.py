@@ -196,9 +196,8 @@ class Plan(Framed):
         if not self.best.by_model:
             return ()
         return (
-            "the reports alone do not tell all of this: some columns are in no question together, "
-            "or too few people get it. A model answers (sfumato fit, or --fit); what it supposes, "
-            "that nothing else interacts, is not in its error",
+            "not all of this is in the reports: no question joins some columns, or few get it. A "
+            "model answers (--fit); what it supposes of the rest is not in its error",
         )
 
     @property
