@@ -94,6 +94,8 @@ def _fold(line: str) -> list[str]:
     if len(line) <= int(WIDTH) or COLUMNS.search(line):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
+    if line.strip().startswith("sfumato "):  # what is recommended can be typed in
+        return [indent + part for part in _continue(line.strip()).split("\n")]
     parts = textwrap.wrap(
         line.strip().replace(" %", "\0%"),
         int(WIDTH),

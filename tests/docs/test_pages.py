@@ -6,6 +6,7 @@ Outcomes are kept by content (`press`), so that a page whose blocks and sources 
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -166,6 +167,12 @@ def test_sentences_are_folded_and_tables_are_not() -> None:
     assert lines[:2] == [table, data]
     assert len(lines) == 4 and lines[3].startswith("  ") and max(map(len, lines[2:])) <= int(WIDTH)
     assert " ".join(" ".join(lines[2:]).split()) == sentence.strip()
+
+
+def test_a_command_that_was_printed_can_be_typed_in_as_it_is_shown() -> None:
+    command = "sfumato perturb DATA --schema survey.toml --mechanism questionnaire --gamma 19 -o it"
+    shown = folded(f"  {command}")
+    assert shown.count("\n") == 1 and shlex.split(shown.replace("\\\n", "")) == command.split()
 
 
 def test_what_a_benchmark_printed_is_folded_too(tmp_path: Path) -> None:
