@@ -170,7 +170,8 @@ def test_sentences_are_folded_and_tables_are_not() -> None:
 
 
 def test_a_command_that_was_printed_can_be_typed_in_as_it_is_shown() -> None:
-    command = "sfumato perturb DATA --schema survey.toml --mechanism questionnaire --gamma 19 -o it"
+    command = "sfumato perturb DATA --schema survey.toml --mechanism questionnaire --gamma 19"
+    command += " -o perturbed.parquet"
     shown = folded(f"  {command}")
     assert shown.count("\n") == 1 and shlex.split(shown.replace("\\\n", "")) == command.split()
 
