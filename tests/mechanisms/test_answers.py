@@ -21,6 +21,7 @@ from sfumato.audit import audit_release
 from sfumato.domain import Cells, Numeric
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.plan.planning import _Asking
 from sfumato.plan.questions import Demand
@@ -161,8 +162,11 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
         assert np.all((ratios > least) & (ratios < 1.42)), ratios
         exact = Exact(truth).marginal(list(found.cells)).value.ravel()
         off = np.mean(values, axis=0)[:-1] - exact
-        # An estimate that says what it supposes may be off by as much as its own error.
-        slack = 0.0 if found.evidence.assumes is None else expected[:-1]
+        # An estimate that says what it supposes may be off by as much as its own error; and what
+        # 32 public hashes add to it is the same in every run.
+        hashed = isinstance(mechanism, ItemSet) and mechanism.buckets > 0
+        alike = found.evidence.assumes is not None or hashed
+        slack = expected[:-1] if alike else 0.0
         assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + slack + 1e-6)
 
 
