@@ -601,6 +601,7 @@ def methods(folder: Path) -> dict[str, Call]:
             fresh_ledger(folder),
             {"path": folder / "new.ledger", "budget": guarantee},
         ),
+        "Ledger.ensure": (sf.Ledger.ensure, {"path": folder / "made.ledger"}),
         "Ledger.deal": (ledger.deal, drawn),
         "Ledger.left": (ledger.left, {"key": "k"}),
         "Ledger.mark_sent": (ledger.mark_sent, {"key": "k", "release": "r"}),

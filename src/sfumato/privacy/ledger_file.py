@@ -83,9 +83,9 @@ def ensure_file(path: str | Path, account: Account) -> Path:
     and under a lock, so that of two who begin at once the second finds the ledger of the first.
     """
     place = Path(os.path.realpath(path))
-    if place.exists():
-        return place
     try:
+        if place.exists():
+            return place
         with open(f"{place}.lock", "a+", opener=_for_its_owner) as lock:
             _wait_for(lock)
             if not place.exists():
