@@ -61,7 +61,9 @@ COMMANDS = {
     "campaign": "Write, check and verify a campaign, or make its form one file.",
     "serve": "Serve campaigns: forms for respondents, a dashboard for owners.",
     "token": "Tokens of a store: read figures, send without limits, or both (admin).",
-    "send": "Blur each record of a file here, once, and send only the reports; again, the same ones.",
+    "send": (
+        "Blur each record of a file here, once, and send only the reports; again, the same ones."
+    ),
     "export": "Write a campaign's reports, in the order of their random ids and without them.",
     "simulate": (
         "Let synthetic people answer a campaign through the real client and HTTP, and hold the "
