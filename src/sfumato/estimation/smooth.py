@@ -468,7 +468,6 @@ class SmoothEvidence(Evidence):
 
     def _parts(self, heap: Between) -> Floats:  # (cells,)
         """Which part of where such people may be lies in each cell."""
-        assert self.channel.points is not None
         return self.channel.between(heap.place, heap.low, heap.high)
 
     @cached_property
