@@ -31,28 +31,19 @@ def test_a_near_miss_is_shown() -> None:
 def test_commands_and_options_are_completed(shell: str) -> None:
     said = CliRunner().invoke(app, ["--help"]).output
     assert "--install-completion" in said and "--show-completion" in said
-    script = "from sfumato.cli import main; import sys; sys.argv = ['sfumato']; main()"
     for words, wanted in (("sfumato mi", "mine"), ("sfumato mine --so", "--sort")):
-        facts = {
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split()) - 1),
-            "_TYPER_COMPLETE_ARGS": words,
-            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            env=os.environ | facts | {"_SFUMATO_COMPLETE": f"complete_{shell}"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert wanted in done.stdout, done.stderr
+        assert wanted in "\n".join(completed(shell, words))
 
 
 def completed(shell: str, words: str) -> list[str]:
     """The lines that a shell gets for these words."""
     script = "from sfumato.cli import main; import sys; sys.argv = ['sfumato']; main()"
-    facts = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    facts = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | facts | {"_SFUMATO_COMPLETE": f"complete_{shell}"},
@@ -60,6 +51,7 @@ def completed(shell: str, words: str) -> list[str]:
         text=True,
         timeout=120,
     )
+    assert done.stdout, done.stderr
     return done.stdout.splitlines()
 
 
