@@ -249,6 +249,7 @@ class SymbolLaw:
     kept: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
     cap: int
     whole: bool  # whether any item of the universe could be told, by its hash
+    slope: float = 0.0  # by how much more the variance of a share is where more people hold it
     tiers: tuple[int, ...] = ()  # where each begins
     full: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]] | None = None
 

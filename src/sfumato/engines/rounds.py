@@ -140,4 +140,6 @@ def _heard(release: Release) -> Heard:
         full, noise = law.full(counts)
         tiers = Tiers(law.tiers, full / people, noise / people**2, len(law.itemsets))
     shares = np.asarray(kept) / people, np.asarray(variance) / people**2
-    return Heard(law.itemsets, *shares, law.cap, people, law.whole, tiers)
+    return Heard(
+        law.itemsets, *shares, law.cap, people, law.whole, tiers, max(law.slope, 0.0) / people
+    )

@@ -33,6 +33,26 @@ class Heard:
     people: int
     whole: bool  # whether any item of the universe could be told, by its hash
     tiers: Tiers | None = None  # what large baskets told of how much they hold
+    slope: float = 0.0  # by how much more the variance is where more people kept it
+
+    @cached_property
+    def base(self) -> Floats:  # (itemsets,)
+        """The variances, were nobody's basket to keep each."""
+        return np.maximum(self.variance - self.slope * np.clip(self.kept, 0, 1), 1e-300)
+
+    @cached_property
+    def steady(self) -> Floats:  # (itemsets,)
+        """The variances at what was kept, drawn to the mean of itemsets as long: of a count that
+        is low by chance the variance seems low too, and the count would weigh too much.
+        """
+        many = np.maximum(np.bincount(self.lengths), 1)
+        mean, noise = (
+            (np.bincount(self.lengths, each) / many)[self.lengths]
+            for each in (self.kept, self.variance)
+        )
+        squares = (np.bincount(self.lengths, (self.kept - mean) ** 2) / many)[self.lengths]
+        drawn = mean + (self.kept - mean) * np.maximum(1 - noise / np.maximum(squares, 1e-300), 0)
+        return self.base + self.slope * np.clip(drawn, 0, 1)
 
     @cached_property
     def _numbers(self) -> dict[Itemset, int]:

@@ -4,8 +4,10 @@ what each is once that is known (empirical Bayes; Kiefer and Wolfowitz's mixture
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,71 @@ BEFOREHAND = 12.0  # itemsets that this supposition counts as
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """What reports say of supports: what was found, with a variance, of which so much is by chance
+    alone and more where the support is larger.
+
+    Reports of a rare itemset are few, and their count has Poisson's law, not a normal one: of a
+    count that is low by chance its own variance is low too. A support x is therefore told by a
+    count of Poisson's law that has the variance at x, (x + s)/c of them, c being the slope and s·c
+    the variance at 0; what else is open weakens what that says.
+    """
+
+    found: Floats  # (n,)
+    variance: Floats
+    chance: Floats  # the part of the variance that is by chance alone
+    slope: Floats  # by how much that is more where the support is larger; 0: a normal law
+
+    @classmethod
+    def normal(cls, found: Floats, variance: Floats) -> Told:
+        """Whose variance is the same for every support."""
+        return cls(found, variance, variance, np.zeros(len(found)))
+
+    @classmethod
+    def nothing(cls, number: int) -> Told:
+        """Of so many supports, of which nobody said anything."""
+        return cls.normal(np.zeros(number), np.full(number, 2 * NOTHING))
+
+    @property
+    def _fields(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.found, self.variance, self.chance, self.slope
+
+    def take(self, places: NDArray[Any]) -> Told:
+        """Some of them."""
+        return Told(*(each[places] for each in self._fields))
+
+    def where(self, places: NDArray[np.bool_], others: Told) -> Told:
+        """These, but for the others in some places."""
+        fields = [each.copy() for each in self._fields]
+        for own, other in zip(fields, others._fields, strict=True):
+            own[places] = other
+        return Told(*fields)
+
+    def means(self, parts: Sequence[NDArray[np.intp]]) -> Told:
+        """The mean of each of these parts."""
+        return Told(*(np.array([each[p].mean() for p in parts]) for each in self._fields))
+
+    @cached_property
+    def base(self) -> Floats:
+        """The variance by chance alone, were the support 0."""
+        return np.maximum(self.chance - self.slope * np.maximum(self.found, 0), 1e-3 * self.chance)
+
+    def log_chances(self, supports: Floats) -> Floats:  # (n, values)
+        """The logarithms of how probable what was found is, were these the supports."""
+        away = -((self.found[:, None] - supports) ** 2) / (2 * self.variance[:, None])
+        some = np.flatnonzero((self.slope > 0) & (self.variance < NOTHING))
+        if not len(some):
+            return np.asarray(away)
+        own = self.take(some)
+        shift = own.base / own.slope
+        count = np.maximum(own.found + shift, 1e-9 * shift) / own.slope
+        mean = (supports[some] + shift[:, None]) / own.slope[:, None]
+        logs = count[:, None] * np.log(mean / count[:, None]) - mean + count[:, None]
+        away[some] = logs * (own.chance / own.variance)[:, None]
+        return np.asarray(away)
+
+
+@dataclass(frozen=True, eq=False)
 class Ratios:
     """The law of the logarithm of support ÷ prediction, on a grid."""
 
@@ -35,40 +102,39 @@ class Ratios:
         return cls(AROUND, _bell())
 
     @classmethod
-    def of_items(cls, found: Floats, variance: Floats) -> Ratios:
+    def of_items(cls, told: Told) -> Ratios:
         """The law of the supports of all items, predicted as 1."""
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
-        order = np.lexsort((found, variance))
+        order = np.lexsort((told.found, told.variance))
         parts = np.array_split(order, min(len(order), ALIKE))  # those alike count together
         many = np.array([len(part) for part in parts], dtype=np.float64)
-        means = [np.array([array[part].mean() for part in parts]) for array in (found, variance)]
-        return even.learnt(np.ones(len(parts)), means[0], means[1], 1.0, many)
+        return even.learnt(np.ones(len(parts)), told.means(parts), 1.0, many)
 
     @classmethod
-    def of_itemsets(cls, predicted: Floats, found: Floats, variance: Floats) -> Ratios:
+    def of_itemsets(cls, predicted: Floats, told: Told) -> Ratios:
         """The law of what itemsets are to their predictions."""
-        return cls.supposed().learnt(predicted, found, variance, BEFOREHAND)
+        return cls.supposed().learnt(predicted, told, BEFOREHAND)
 
     def learnt(
         self,
         predicted: Floats,
-        found: Floats,
-        variance: Floats,
+        told: Told,
         beforehand: float,
         many: Floats | None = None,
     ) -> Ratios:
         """The law after these itemsets were seen, each standing for so many, the one before
         counting as so many of them.
         """
-        if not len(found):
+        if not len(told.found):
             return self
-        times = np.ones(len(found)) if many is None else many
-        chance = self._chances(predicted, found, variance)
+        times = np.ones(len(told.found)) if many is None else many
+        logs = told.log_chances(self.supports(predicted))
+        chance = np.exp(logs - logs.max(axis=1, keepdims=True)) + 1e-300
         masses = self.masses
         for _ in range(STEPS):
             each = chance * masses
-            told = (times / each.sum(axis=1)) @ each
-            masses = self._smoothed((told + beforehand * self.masses) / (times.sum() + beforehand))
+            seen = (times / each.sum(axis=1)) @ each
+            masses = self._smoothed((seen + beforehand * self.masses) / (times.sum() + beforehand))
         return Ratios(self.grid, masses)
 
     def _smoothed(self, masses: Floats) -> Floats:
@@ -81,17 +147,13 @@ class Ratios:
         found = np.convolve(masses, bell / bell.sum(), mode="same")
         return np.asarray(found / found.sum())
 
-    def _chances(self, predicted: Floats, found: Floats, variance: Floats) -> Floats:
-        supports = self.supports(predicted)
-        logs = -((found[:, None] - supports) ** 2) / (2 * variance[:, None])
-        return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True))) + 1e-300
-
     def supports(self, predicted: Floats) -> Floats:  # (n, values)
         """The supports that are possible for these predictions."""
         return np.minimum(np.outer(predicted, np.exp(self.grid)), 1.0)
 
-    def known(self, predicted: Floats, found: Floats, variance: Floats) -> Posterior:
+    def known(self, predicted: Floats, told: Told) -> Posterior:
         """What the supports are, given what was found of them."""
+        found, variance = told.found, told.variance
         supports, masses = self.supports(predicted), np.tile(self.masses, (len(found), 1))
         error = np.sqrt(variance)
         fine = np.flatnonzero(5.2 * error < found)  # the grid would be too coarse for them
@@ -100,10 +162,10 @@ class Ratios:
             supports[fine] = np.minimum(near, 1.0)
             logs = np.log(supports[fine] / predicted[fine, None])
             masses[fine] = np.interp(logs, self.grid, self.masses, 1e-12, 1e-12) / supports[fine]
-        away = -((found[:, None] - supports) ** 2) / (2 * variance[:, None])
+        away = told.log_chances(supports)
         chance = np.exp(away - away.max(axis=1, keepdims=True)) * masses + 1e-300
-        told = np.where(variance < NOTHING, found, np.nan)
-        return Posterior(supports, chance / chance.sum(axis=1, keepdims=True), told)
+        alone = np.where(variance < NOTHING, found, np.nan)
+        return Posterior(supports, chance / chance.sum(axis=1, keepdims=True), alone)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, held_of
 from sfumato.estimation.kinds import BasketKinds, Itemset
-from sfumato.estimation.ratios import NOTHING, Posterior, Ratios
+from sfumato.estimation.ratios import Posterior, Ratios, Told
 from sfumato.estimation.supposition import (
     MODELLED,
     Explained,
@@ -70,12 +70,12 @@ class Rounds:
     def singles(self) -> Posterior:
         """The support of every item, as far as its reports and those of all others tell."""
         found = self._found_items
-        known = self._law_of_items.known(np.ones(self.items), found.share, found.noise)
+        known = self._law_of_items.known(np.ones(self.items), found.told)
         return replace(known, open_to=found.open_to)
 
     @cached_property
     def _law_of_items(self) -> Ratios:
-        return Ratios.of_items(self._found_items.share, self._found_items.noise)
+        return Ratios.of_items(self._found_items.told)
 
     @cached_property
     def _found_items(self) -> Found:
@@ -90,8 +90,7 @@ class Rounds:
         """The items as they were kept, a cap not undone."""
         caps = [Undone.of(e, Survival.whole(len(e.itemsets)), 0.0) for e in self.heard]
         found = together(caps, self._alone)
-        law = Ratios.of_items(found.share, found.noise)
-        return law.known(np.ones(self.items), found.share, found.noise).mean
+        return Ratios.of_items(found.told).known(np.ones(self.items), found.told).mean
 
     @cached_property
     def _suppositions(self) -> list[Supposition]:
@@ -187,20 +186,18 @@ class Rounds:
     def ratios(self) -> Ratios:
         """How itemsets stand to what the kinds predict of them."""
         found = self._found_asked
-        return Ratios.of_itemsets(self.kinds.supports(self.asked), found.share, found.noise)
+        return Ratios.of_itemsets(self.kinds.supports(self.asked), found.told)
 
     def supports(self, itemsets: Sequence[Itemset]) -> Posterior:
         """What is known of these itemsets, of two items and more."""
         predicted = self.kinds.supports(itemsets)
         places = np.array([self._asked_places.get(each, -1) for each in itemsets], dtype=np.intp)
-        found, open_to = np.zeros(len(itemsets)), np.zeros(len(itemsets))
-        noise = np.full(len(itemsets), 2 * NOTHING)
+        told, open_to = Told.nothing(len(itemsets)), np.zeros(len(itemsets))
         if self.asked:
             seen = places >= 0
-            found[seen] = self._found_asked.share[places[seen]]
-            noise[seen] = self._found_asked.noise[places[seen]]
+            told = told.where(seen, self._found_asked.told.take(places[seen]))
             open_to[seen] = self._found_asked.open_to[places[seen]]
-        return replace(self.ratios.known(predicted, found, noise), open_to=open_to)
+        return replace(self.ratios.known(predicted, told), open_to=open_to)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, survival
 from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, padded
-from sfumato.estimation.ratios import NOTHING
+from sfumato.estimation.ratios import NOTHING, Told
 from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
 
 Floats = NDArray[np.float64]
@@ -39,6 +39,7 @@ OPEN_TAIL = 0.25  # how far a tail is open, however well the rounds agree
 ALIKE = 0.02  # how far two rounds may differ about an itemset, beside noise, whatever is supposed
 SURE = 6.0  # errors from 0 on, what was asked about in all rounds is not there by its noise
 TURNS = 2  # of fitting kinds and finding what the cap takes
+WEIGHED = 2  # times rounds are weighed again, by what they found together
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Explained:
             for each, places in zip(heard, rounds, strict=True)
             for place in places.tolist()
         ]
-        parts = [(e.kept[p], e.variance[p]) for e, p in zip(heard, rounds, strict=True)]
+        parts = [(e.kept[p], e.steady[p]) for e, p in zip(heard, rounds, strict=True)]
         found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(np.array(order, np.intp), padded(rows, len(order)), rounds, found, variance)
 
@@ -190,10 +191,13 @@ class Undone:
         """The share of people who hold each itemset."""
         return self.heard.kept / self.left
 
-    @property
-    def noise(self) -> Floats:
-        """The variances of that by chance alone."""
-        return np.asarray(self.heard.variance / self.left**2)
+    def noise(self, shares: Floats, here: Places) -> tuple[Floats, Floats]:
+        """The variances by chance alone of what was found of some, were these their shares; and by
+        how much more they are where more people hold them.
+        """
+        left, slope = self.left[here], self.heard.slope
+        kept = np.clip(shares * left, 0, 1)
+        return (self.heard.base[here] + slope * kept) / left**2, slope / left
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +207,14 @@ class Found:
     share: Floats
     noise: Floats  # variances, beyond all others where nothing was told
     open_to: Floats  # how far each is open about what caps took: up or down with all others
+    chance: Floats | float = 0.0  # the part of the variances that is by chance alone, ...
+    slope: Floats | float = 0.0  # ... and by how much more it is where more people hold them
+
+    @property
+    def told(self) -> Told:
+        """What is open of each on its own."""
+        every = np.ones(len(self.share))
+        return Told(self.share, self.noise, self.chance * every, self.slope * every)
 
     @property
     def variance(self) -> Floats:
@@ -213,9 +225,12 @@ class Found:
 def believed(each: Sequence[tuple[float, Found]]) -> Found:
     """What was found, by several suppositions with the belief in each."""
     share = np.asarray(sum(belief * found.share for belief, found in each))
-    noise = np.asarray(sum(belief * found.noise for belief, found in each))
+    noise, chance, slope = (
+        np.asarray(sum(belief * getattr(found, name) for belief, found in each))
+        for name in ("noise", "chance", "slope")
+    )
     apart = sum(b * ((found.share - share) ** 2 + found.open_to**2) for b, found in each)
-    return Found(share, noise, np.sqrt(np.asarray(apart)))
+    return Found(share, noise, np.sqrt(np.asarray(apart)), chance, slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,18 +301,29 @@ def _both(first: tuple[float, float], second: tuple[float, float]) -> tuple[floa
 
 
 def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
-    """What rounds found of these itemsets, each round weighed by how much it tells."""
-    weight, total, noise, unlike, doubt, apart = (np.zeros(len(itemsets)) for _ in range(6))
+    """What rounds found of these itemsets, each round weighed by how much it tells: by the variance
+    at the share that all of them found, since of one that is low by chance the own is low too.
+    """
+    found = _weighed(caps, itemsets, None)
+    for _ in range(WEIGHED):
+        found = _weighed(caps, itemsets, np.maximum(found.share, 0))
+    return found
+
+
+def _weighed(caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats | None) -> Found:
+    """The same, were these the shares; of none known yet, that of all itemsets of a round alike."""
+    weight, total, noise, slopes, unlike, doubt, apart = (np.zeros(len(itemsets)) for _ in range(7))
     for cap in caps:
         known, here = cap.heard.places(itemsets)
-        found, variance = cap.found[here], cap.noise[here]
-        held = np.maximum(found, 0)
+        held = shares[known] if shares is not None else _alike(cap.found[here])
+        variance, slope = cap.noise(held, here)
         open_to, own = cap.open_to[here] * held, cap.unlike[here] * held
         sized = np.broadcast_to(cap.sized, cap.left.shape)[here] * held
         told = 1 / (variance + own**2 + open_to**2 + sized**2)
         weight[known] += told
-        total[known] += told * found
+        total[known] += told * cap.found[here]
         noise[known] += told**2 * variance
+        slopes[known] += told**2 * slope
         # Where one cap takes more than was thought, so does the next: these errors do not average.
         unlike[known] += told * own
         doubt[known] += told * open_to
@@ -305,8 +331,13 @@ def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
     asked = weight > 0
     whole = np.where(asked, weight, 1)
     open_to = np.sqrt(doubt**2 + apart) / whole
-    noise = (noise + unlike**2) / whole**2
-    return Found(total / whole, np.where(asked, noise, 2 * NOTHING), open_to)
+    every = np.where(asked, (noise + unlike**2) / whole**2, 2 * NOTHING)
+    return Found(total / whole, every, open_to, noise / whole**2, slopes / whole**2)
+
+
+def _alike(found: Floats) -> Floats:
+    """The mean of these for each of them."""
+    return np.full(len(found), max(float(found.mean()), 0.0) if len(found) else 0.0)
 
 
 def disagreement(caps: Sequence[Undone]) -> float:

@@ -468,7 +468,9 @@ class ItemSet(Mechanism):
     @property
     def symbol_law(self) -> SymbolLaw:
         whole = not self.candidates
-        law = SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole)
+        own, other = self._chances
+        slope = (1 - 2 * other) / (own - other)
+        law = SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole, slope)
         return replace(law, tiers=self.tiers, full=self.full) if self.tiers else law
 
     @property
