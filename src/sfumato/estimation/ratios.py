@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 
 STEPS = 60  # of EM
 ALIKE = 600  # groups of items of like supports, whose law is learnt
+OUT = 2.5  # errors from 0 on, an item counts on its own there
 NOTHING = 1e3  # the variance of a support of which nothing was said
 SMOOTH = 0.2  # of the logarithm of a support, over which a law has no spikes
 SINGLES = np.linspace(np.log(2e-5), np.log(0.999), 150)  # log supports of single items
@@ -105,8 +106,7 @@ class Ratios:
     def of_items(cls, told: Told) -> Ratios:
         """The law of the supports of all items, predicted as 1."""
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
-        order = np.lexsort((told.found, told.variance))
-        parts = np.array_split(order, min(len(order), ALIKE))  # those alike count together
+        parts = _alike(told)
         many = np.array([len(part) for part in parts], dtype=np.float64)
         return even.learnt(np.ones(len(parts)), told.means(parts), 1.0, many)
 
@@ -202,6 +202,17 @@ class Posterior:
     def above(self, least: float) -> Floats:
         """How probable it is that each support reaches this."""
         return np.asarray((self.masses * (self.supports >= least)).sum(axis=1))
+
+
+def _alike(told: Told) -> list[NDArray[np.intp]]:
+    """Which items count together, since much the same was told of them: those that stand out do
+    not, since they are few and no mean of theirs is like them.
+    """
+    out = told.found > OUT * np.sqrt(told.variance)
+    order = np.lexsort((told.found, told.variance))
+    order = order[~out[order]]
+    many = np.array_split(order, min(len(order), ALIKE)) if len(order) else []
+    return [*many, *np.flatnonzero(out)[:, None]]
 
 
 def _bell() -> Floats:
