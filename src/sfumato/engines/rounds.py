@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.heard import Heard
+from sfumato.estimation.heard import Heard, pooled
 from sfumato.estimation.rounds import Rounds, next_asking
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Supports
@@ -76,7 +76,8 @@ class RoundsSource(Source):
     @cached_property
     def rounds(self) -> Rounds:
         """What all of them said."""
-        return Rounds(tuple(_heard(release) for release in self.releases), self._items.size)
+        heard = pooled([_heard(release) for release in self.releases])
+        return Rounds(heard, self._items.size)
 
     def supports(self) -> Supports:
         return AskedSupports(self._items.labels, self.rows, self.rounds)

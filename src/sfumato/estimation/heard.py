@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.kinds import BasketKinds, Itemset
+from sfumato.mechanisms.apart import Apart
 from sfumato.mechanisms.sizes import Tiers, left_above
 
 Floats = NDArray[np.float64]
@@ -82,6 +83,15 @@ class Heard:
         """Whether it was told how many baskets are above the cap, or none can be."""
         return self.tiers is not None or (not self.whole and self.cap >= len(self.itemsets))
 
+    @cached_property
+    def apart(self) -> Apart | None:
+        """What its cap left of each itemset, where a few baskets are far larger than all others;
+        nothing elsewhere.
+        """
+        if self.tiers is None or not self.tiers.told_apart:
+            return None
+        return Apart(self.kept, self.variance, self.cap, self.tiers)
+
     @property
     def left(self) -> tuple[float, float]:
         """What its cap left of all that baskets hold, by what tiers told, and how far that is open,
@@ -116,6 +126,31 @@ class Heard:
         return np.array(found, dtype=np.intp)
 
 
+def pooled(heard: Sequence[Heard]) -> tuple[Heard, ...]:
+    """The groups, as one where it is told that a few baskets are far larger than all others: the
+    same people's sizes, so that how many they are is what all groups told together.
+    """
+    if not any(each.tiers is not None and each.tiers.told_apart for each in heard):
+        return tuple(heard)
+    tiers = [each.tiers for each in heard if each.tiers is not None]
+    sums = np.array([each.shares.sum() for each in tiers])
+    weights = np.array([1 / each.variance.sum() for each in tiers])
+    large = max(float(weights @ sums / weights.sum()), 0.0)
+    return tuple(
+        each
+        if each.tiers is None
+        else replace(each, tiers=_apart(each.tiers, large, 1 / float(weights.sum())))
+        for each in heard
+    )
+
+
+def _apart(told: Tiers, large: float, variance: float) -> Tiers:
+    """The tiers, so many baskets being in all of them: each as far as it stands out."""
+    out = np.maximum(told.shares, 0) ** 2
+    parts = out / max(float(out.sum()), 1e-300)
+    return replace(told, shares=large * parts, variance=variance * parts, stand_apart=True)
+
+
 @lru_cache(maxsize=64)
 def _placed(heard: Heard, itemsets: tuple[Itemset, ...]) -> tuple[Places, Places]:
     """The same, found once: every supposition asks for it."""
@@ -132,6 +167,7 @@ class Survival:
 
     left: Floats  # (itemsets,)
     sized: Floats
+    unlike: Floats | None = None  # how far each is open on its own, where that is known
 
     @classmethod
     def whole(cls, number: int) -> Survival:
@@ -144,6 +180,8 @@ def survival(heard: Heard, kinds: BasketKinds) -> Survival:
     held], c the candidates that the basket holds; where large baskets tell their tier, (m−1)/c of
     those, and as many large ones as they told.
     """
+    if heard.apart is not None:
+        return Survival(heard.apart.left, heard.apart.sized, heard.apart.unlike)
     held = held_of(heard.itemsets, kinds).astype(np.float32)
     sizes = held.sum(axis=0)
     if heard.tiers is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -24,6 +24,39 @@ LEAST, MOST = 1e-7, 1 - 1e-6  # the chance of an item
 
 
 @dataclass(frozen=True, eq=False)
+class KindSizes:
+    """How common each kind is, and how many times what the mean basket holds its baskets do,
+    before anything is known of the items.
+    """
+
+    shares: Floats  # (kinds,)
+    times: Floats
+
+    @classmethod
+    def uneven(cls, unevenness: float) -> KindSizes:
+        """Sizes of a log-normal law."""
+        return cls(SHARES, sizes_of(unevenness))
+
+    @classmethod
+    def apart(cls, shares: Floats, sizes: Floats) -> KindSizes:
+        """Small baskets and large ones, far apart: those of the first share and size, of which some
+        hold more than others, and the rest in two halves.
+
+        >>> KindSizes.apart(np.array([0.9, 0.1]), np.array([2.0, 50.0])).shares.round(3).tolist()
+        [0.405, 0.315, 0.18, 0.05, 0.05]
+        """
+        large = float(shares[1:].sum())
+        upto = np.cumsum(shares[1:]) / max(large, 1e-12)
+        middles = np.interp([0.25, 0.75], upto - shares[1:] / max(2 * large, 1e-12), sizes[1:])
+        split = np.array([0.45, 0.35, 0.2])
+        within = np.array([0.5, 1.0, 2.1])
+        every = np.concatenate([sizes[0] * within / (split @ within), middles])
+        parts = np.concatenate([shares[0] * split, [large / 2, large / 2]])
+        parts = np.maximum(parts, 1e-6) / np.maximum(parts, 1e-6).sum()
+        return cls(parts, every / (parts @ every))
+
+
+@dataclass(frozen=True, eq=False)
 class BasketKinds:
     """How common each kind of basket is, and how often it holds each item.
 
@@ -36,9 +69,10 @@ class BasketKinds:
     chances: Floats  # (kinds, items)
 
     @classmethod
-    def uneven(cls, singles: Floats, unevenness: float = USUAL) -> BasketKinds:
+    def uneven(cls, singles: Floats, sizes: KindSizes | None = None) -> BasketKinds:
         """Items independent but for the sizes of baskets, of which some are large, some small."""
-        return cls(SHARES, 1 / (1 + np.exp(-_uneven(singles, unevenness))))
+        given = sizes or KindSizes.uneven(USUAL)
+        return cls(given.shares, 1 / (1 + np.exp(-_uneven(singles, given))))
 
     def supports(self, itemsets: Sequence[Itemset] | NDArray[np.integer]) -> Floats:
         """The share of baskets that holds each itemset whole."""
@@ -93,7 +127,7 @@ class KindsFit:
     variance: Floats
     kept: Floats
     singles: Floats  # (m,): where each kind is held to, but for its size
-    unevenness: float = USUAL  # of the sizes of baskets
+    sizes: KindSizes = field(default_factory=lambda: KindSizes.uneven(USUAL))
 
     def kinds(self, start: int = 0) -> BasketKinds:
         """The kinds that fit best from here on."""
@@ -107,13 +141,13 @@ class KindsFit:
 
         held = self._held
         apart = np.random.default_rng(start).normal(0, 0.5, held.shape)
-        first = np.concatenate([np.log(SHARES), (held + apart).ravel()])
+        first = np.concatenate([np.log(self.sizes.shares), (held + apart).ravel()])
         done = minimize(self._loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
         return self._kinds(done.x), float(done.fun)
 
     @cached_property
     def _held(self) -> Floats:
-        return _uneven(self.singles, self.unevenness)
+        return _uneven(self.singles, self.sizes)
 
     def _kinds(self, theta: Floats) -> BasketKinds:
         weights = np.exp(theta[:KINDS] - theta[:KINDS].max())
@@ -133,7 +167,7 @@ class KindsFit:
         through = through.reshape(KINDS, -1)
         slope = through[:, :-1] * (1 - kinds.chances) + apart / LOOSE**2
         level = products @ push
-        moved = theta[:KINDS] - np.log(SHARES)
+        moved = theta[:KINDS] - np.log(self.sizes.shares)
         weight = kinds.shares * (level - kinds.shares @ level) + moved
         loss += float((moved**2).sum()) / 2
         return loss, np.concatenate([weight, slope.ravel()])
@@ -149,13 +183,13 @@ class KindsFit:
         return self._places, np.repeat(told.ravel(), self.itemsets.shape[1])
 
 
-def _uneven(singles: NDArray[Any], unevenness: float) -> Floats:  # (kinds, items)
+def _uneven(singles: NDArray[Any], sizes: KindSizes) -> Floats:  # (kinds, items)
     """The log odds of items in each kind, where kinds differ in size alone: sizes are spread the
     less, the less room an item has, so that everyone's chance is the item's own.
     """
-    odds = _log_odds(singles) + np.log(sizes_of(unevenness))[:, None]
+    odds = _log_odds(singles) + np.log(sizes.times)[:, None]
     for _ in range(20):
-        chance = SHARES @ (1 / (1 + np.exp(-odds)))
+        chance = sizes.shares @ (1 / (1 + np.exp(-odds)))
         odds += _log_odds(singles) - _log_odds(chance)
     return np.asarray(odds)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, held_of
-from sfumato.estimation.kinds import BasketKinds, Itemset
+from sfumato.estimation.kinds import BasketKinds, Itemset, padded
 from sfumato.estimation.ratios import Posterior, Ratios, Told
 from sfumato.estimation.supposition import (
     MODELLED,
@@ -87,14 +87,14 @@ class Rounds:
 
     @cached_property
     def _first_guess(self) -> Floats:
-        """The items as they were kept, a cap not undone."""
-        caps = [Undone.of(e, Survival.whole(len(e.itemsets)), 0.0) for e in self.heard]
+        """The items as they were kept, a cap not undone but where large baskets stand apart."""
+        caps = [Undone.of(each, _unspoilt(each), 0.0) for each in self.heard]
         found = together(caps, self._alone)
         return Ratios.of_items(found.told).known(np.ones(self.items), found.told).mean
 
     @cached_property
     def _suppositions(self) -> list[Supposition]:
-        supposed = UNEVEN if self._direct else (USUAL,)
+        supposed = UNEVEN if self._direct and not self.heard[0].apart else (USUAL,)
         guess = self._first_guess
         explained = Explained.of(self.heard, guess) if self._direct else None
         return [Supposition(self.heard, guess, each, explained) for each in supposed]
@@ -153,7 +153,7 @@ class Rounds:
         asked by name, as far as each is usual.
         """
         suppositions, belief = self._suppositions, self._belief
-        if not self._direct:
+        if not self._direct and not self.heard[0].apart:
             guess = self._first_guess
             suppositions = [Supposition(self.heard, guess, each, None) for each in UNEVEN]
             belief = np.exp(usual(np.array(UNEVEN)))
@@ -188,16 +188,30 @@ class Rounds:
         found = self._found_asked
         return Ratios.of_itemsets(self.kinds.supports(self.asked), found.told)
 
+    def _unsure(self, itemsets: Sequence[Itemset]) -> Floats:
+        """How far the items of each itemset are open, as a part: what is predicted of an itemset
+        that nobody was asked about hangs on its items.
+        """
+        parts = np.append(self.singles.stderr / np.maximum(self.singles.mean, 1e-12), 0.0)
+        return np.minimum(np.sqrt((parts[padded(itemsets, self.items)] ** 2).sum(axis=1)), 1.0)
+
     def supports(self, itemsets: Sequence[Itemset]) -> Posterior:
         """What is known of these itemsets, of two items and more."""
         predicted = self.kinds.supports(itemsets)
         places = np.array([self._asked_places.get(each, -1) for each in itemsets], dtype=np.intp)
-        told, open_to = Told.nothing(len(itemsets)), np.zeros(len(itemsets))
+        told, open_to = Told.nothing(len(itemsets)), predicted * self._unsure(itemsets)
         if self.asked:
             seen = places >= 0
             told = told.where(seen, self._found_asked.told.take(places[seen]))
             open_to[seen] = self._found_asked.open_to[places[seen]]
         return replace(self.ratios.known(predicted, told), open_to=open_to)
+
+
+def _unspoilt(heard: Heard) -> Survival:
+    """What a cap leaves, as far as it is known before anything is supposed of baskets."""
+    if heard.apart is None:
+        return Survival.whole(len(heard.itemsets))
+    return Survival(heard.apart.left, heard.apart.sized, heard.apart.unlike)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, survival
-from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, padded
+from sfumato.estimation.kinds import BasketKinds, Itemset, KindSizes, KindsFit, padded
 from sfumato.estimation.ratios import NOTHING, Told
+from sfumato.mechanisms.apart import Apart
 from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
 
 Floats = NDArray[np.float64]
@@ -72,12 +73,12 @@ class Explained:
         return cls(np.array(order, np.intp), padded(rows, len(order)), rounds, found, variance)
 
     def fitted(
-        self, survivals: Sequence[Floats], singles: Floats, unevenness: float
+        self, survivals: Sequence[Floats], singles: Floats, sizes: KindSizes
     ) -> tuple[BasketKinds, float]:
         """Kinds over all items that explain what every round found, and how badly they do."""
         kept = np.concatenate([s[p] for s, p in zip(survivals, self.rounds, strict=True)])
         own = singles[self.order]
-        fit = KindsFit(self.itemsets, self.found, self.variance, kept, own, unevenness)
+        fit = KindsFit(self.itemsets, self.found, self.variance, kept, own, sizes)
         kinds, loss = fit.fitted()
         chances = np.repeat(singles[None], len(kinds.shares), axis=0)
         chances[:, self.order] = kinds.chances
@@ -92,6 +93,17 @@ class Supposition:
     singles: Floats  # (items,): a first guess, a cap not undone
     unevenness: float
     explained: Explained | None  # none where nobody was asked by name
+
+    @property
+    def _apart(self) -> Apart | None:
+        """What the first round's cap left, where a few baskets are far larger than all others."""
+        return self.heard[0].apart
+
+    @cached_property
+    def _sizes(self) -> KindSizes:
+        if self._apart is None:
+            return KindSizes.uneven(self.unevenness)
+        return KindSizes.apart(self._apart.groups.shares, self._apart.groups.sizes)
 
     @property
     def kinds(self) -> BasketKinds:
@@ -122,17 +134,19 @@ class Supposition:
 
     @cached_property
     def _fitted(self) -> tuple[BasketKinds, list[Survival], float]:
-        kinds, loss = BasketKinds.uneven(self.singles, self.unevenness), 0.0
+        kinds, loss = BasketKinds.uneven(self.singles, self._sizes), 0.0
         survivals = [self._survival(each, kinds) for each in self.heard]
         for _ in range(TURNS if self.explained else 0):
             assert self.explained is not None
             parts = [each.left for each in self._calibrated(survivals)]
-            kinds, loss = self.explained.fitted(parts, self._undone(parts), self.unevenness)
+            kinds, loss = self.explained.fitted(parts, self._undone(parts), self._sizes)
             survivals = [self._survival(each, kinds) for each in self.heard]
         return kinds, survivals, loss
 
     def _survival(self, heard: Heard, kinds: BasketKinds) -> Survival:
-        return Survival.whole(len(heard.itemsets)) if heard.whole else survival(heard, kinds)
+        if heard.whole and heard.apart is None:
+            return Survival.whole(len(heard.itemsets))
+        return survival(heard, kinds)
 
     def _calibrated(self, survivals: Sequence[Survival]) -> list[Undone]:
         """What each round's cap left; the first round's by comparing it with those who were asked
@@ -147,10 +161,15 @@ class Supposition:
         if not asked:
             return caps
         known = Yardstick.of(together(direct, asked), np.array([each[0] for each in asked]))
-        return [cap if not cap.heard.whole else known.undone(cap, self.unevenness) for cap in caps]
+        return [
+            known.undone(cap, self.unevenness) if cap.heard.whole and not cap.heard.apart else cap
+            for cap in caps
+        ]
 
     def _undone(self, survivals: Sequence[Floats]) -> Floats:  # (items,)
         """The first guess, the cap undone by what it takes from all items together."""
+        if self._apart is not None:
+            return self.singles
         kept = left = 0.0
         for each, part in zip(self.heard, survivals, strict=True):
             weight = np.maximum(each.kept[each.alone], 0)
@@ -180,6 +199,8 @@ class Undone:
     def of(cls, heard: Heard, found: Survival, unevenness: float) -> Undone:
         """Where the cap took what it left out."""
         lost = 1 - found.left
+        if found.unlike is not None:
+            return cls(heard, found.left, np.zeros(len(lost)), found.unlike, found.sized)
         if heard.tiers is not None:
             unlike = DIFFERS * (lost + heard.alike(lost)) / 2
             return cls(heard, found.left, TOLD_DOUBT * lost, unlike, found.sized)

@@ -36,7 +36,8 @@ MOST_TIERS = 16
 TIERS = 6  # of sizes above a cap
 WIDER = 1.5  # times the end of a tier, the end of the next
 APART = 0.7  # how far the share of a tier may be from the curve of all, as a part of that
-FAR = 3.0  # errors above what is usual, from which on a tier is believed as it was told
+FAR = 3.0  # errors above what is usual, from which on a tier counts as seen
+STANDING = 4.0  # errors above what is usual, from which on a tier is believed as it was told
 HEAVY = 2.0  # times the tier below, the last one where sizes C are as 1/C² and have no end
 ALONE = 0.9  # of all large baskets, the part of one tier that may well be of a single size
 REACH = 1.96  # errors within which the largest size lies, where the end of sizes is open
@@ -68,6 +69,7 @@ class Tiers:
     shares: Floats
     variance: Floats
     most: int = 0  # that a basket may hold, where it is known
+    stand_apart: bool = False  # whether others told that large baskets follow no curve
 
     @cached_property
     def sizes(self) -> Floats:  # (tiers,)
@@ -128,9 +130,12 @@ class Tiers:
 
     @cached_property
     def told_apart(self) -> bool:
-        """Whether more was told of some tier than any curve makes of it."""
+        """Whether more was told of some tier than any curve makes of it: by the error of a tier of
+        which there are none, since that of what was told by chance is larger.
+        """
         above = self.shares - self._on_curves[0]
-        return bool((above > FAR * np.sqrt(self.variance)).any())
+        error = math.sqrt(float(self.variance.min()))
+        return self.stand_apart or bool((above > STANDING * error).any())
 
     @cached_property
     def _on_curves(self) -> tuple[Floats, Floats]:
