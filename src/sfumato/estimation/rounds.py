@@ -197,6 +197,8 @@ class Rounds:
 
     def supports(self, itemsets: Sequence[Itemset]) -> Posterior:
         """What is known of these itemsets, of two items and more."""
+        if not len(itemsets):
+            return self.ratios.known(np.zeros(0), Told.nothing(0))
         predicted = self.kinds.supports(itemsets)
         places = np.array([self._asked_places.get(each, -1) for each in itemsets], dtype=np.intp)
         told, open_to = Told.nothing(len(itemsets)), predicted * self._unsure(itemsets)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, survival
-from sfumato.estimation.kinds import BasketKinds, Itemset, KindSizes, KindsFit, padded
+from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, KindSizes, padded
 from sfumato.estimation.ratios import NOTHING, Told
 from sfumato.mechanisms.apart import Apart
 from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
@@ -97,7 +97,7 @@ class Supposition:
     @property
     def _apart(self) -> Apart | None:
         """What the first round's cap left, where a few baskets are far larger than all others."""
-        return self.heard[0].apart
+        return self.heard[0].apart if self.heard else None
 
     @cached_property
     def _sizes(self) -> KindSizes:

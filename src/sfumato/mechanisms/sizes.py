@@ -38,6 +38,7 @@ WIDER = 1.5  # times the end of a tier, the end of the next
 APART = 0.7  # how far the share of a tier may be from the curve of all, as a part of that
 FAR = 3.0  # errors above what is usual, from which on a tier counts as seen
 STANDING = 4.0  # errors above what is usual, from which on a tier is believed as it was told
+LONELY = 8.0  # times the tier below, a tier of another kind of baskets
 HEAVY = 2.0  # times the tier below, the last one where sizes C are as 1/C² and have no end
 ALONE = 0.9  # of all large baskets, the part of one tier that may well be of a single size
 REACH = 1.96  # errors within which the largest size lies, where the end of sizes is open
@@ -130,12 +131,15 @@ class Tiers:
 
     @cached_property
     def told_apart(self) -> bool:
-        """Whether more was told of some tier than any curve makes of it: by the error of a tier of
-        which there are none, since that of what was told by chance is larger.
+        """Whether more was told of some tier than any curve makes of it, or many times what was
+        told of the one below: by the error of a tier of which there are none, since that of what
+        was told by chance is larger.
         """
         above = self.shares - self._on_curves[0]
+        below = np.append(0.0, np.maximum(self.shares[:-1], 0))
+        beyond = np.append(above[:1], (self.shares - LONELY * below)[1:])
         error = math.sqrt(float(self.variance.min()))
-        return self.stand_apart or bool((above > STANDING * error).any())
+        return self.stand_apart or bool((np.maximum(above, beyond) > STANDING * error).any())
 
     @cached_property
     def _on_curves(self) -> tuple[Floats, Floats]:
