@@ -67,9 +67,12 @@ class Groups:
         share = self.sizes / len(kept)
         levels = np.log(share / (1 - share))
         for _ in range(TURNS):
-            symbols = self._symbols(kept, levels)
-            levels = _where(lambda x, s=symbols: _chance(x[:, None] + s).sum(axis=1), self.sizes)
+            levels = self._levels(self._symbols(kept, levels))
         return levels
+
+    def _levels(self, symbols: Floats) -> Floats:
+        """The log odds of every size by which each group holds so much."""
+        return _where(lambda x: _chance(x[:, None] + symbols).sum(axis=1), self.sizes)
 
     def _symbols(self, kept: Floats, levels: Floats) -> Floats:
         """The log odds of every symbol by which just so much of it is kept."""
