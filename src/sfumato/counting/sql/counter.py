@@ -44,6 +44,7 @@ JOINED_CELLS = (
 )  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
 LISTED_LABELS = 1000  # of a column, in one statement that looks at all columns
+FEW_GROUPS = 8  # up to which a column is sooner read by Python than cast by Arrow
 ITEMSETS = 256  # itemsets counted by one statement
 
 
@@ -115,7 +116,8 @@ class SqlCounter:
         return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
     def _fetch(self, statement: Tree) -> pa.Table:
-        return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
+        # A tree that is nobody else's: it need not be copied.
+        return self.relation.fetch(statement.sql(dialect=self.relation.dialect, copy=False))
 
     def ask(self, statement: Tree) -> pa.Table:
         """What a statement finds in the rows, once they were looked at."""
@@ -526,6 +528,8 @@ def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    if len(column) <= FEW_GROUPS:  # of all counts at once, most are of a few groups or one
+        return np.array([int(value or 0) for value in column.to_pylist()], dtype=np.int64)
     whole = column.cast(pa.int64()).fill_null(0)  # DuckDB's COUNT_IF of no rows is NULL
     return np.asarray(whole.combine_chunks())
 

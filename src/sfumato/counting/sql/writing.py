@@ -90,7 +90,8 @@ class StatementWriter:
             sides.append(names)
         rows = self._inner(events)
         if joint:
-            rows = exp.select(exp.Star(), *joint, copy=False).from_(rows, copy=False).subquery("s")
+            rows = exp.select(exp.Star(), *joint, copy=False).from_(rows, copy=False)
+            rows = rows.subquery("s", copy=False)
         counts = [
             _named(self._count_both(first, second), f"n{number}")
             for number, (first, second) in enumerate(product(*sides))
@@ -259,7 +260,8 @@ class StatementWriter:
 
     def _inner(self, columns: Sequence[Tree]) -> Tree:
         selected = list(columns) or [_named(exp.Literal.number(1), "one")]
-        return exp.select(*selected).from_(self.rows_from.copy()).subquery("r")
+        rows = exp.select(*selected, copy=False).from_(self.rows_from.copy(), copy=False)
+        return rows.subquery("r", copy=False)
 
     def column(self, name: str) -> Tree:
         """A column of the rows."""
@@ -299,7 +301,7 @@ class StatementWriter:
             self._run(part, attribute, starts[place], ends[place])
             for place in np.flatnonzero(owners == cell)
         ]
-        return exp.or_(*runs) if runs else exp.false()
+        return exp.or_(*runs, copy=False) if runs else exp.false()
 
     def _run(self, part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
         """Whether a number's code lies in start..end-1, by its value on the grid."""
@@ -346,7 +348,9 @@ def _combinations(side: Sequence[Cells], start: int) -> Iterator[list[str]]:
     """The names of the cells that every combination of these axes states."""
     stated = set(_stated(side, start))
     for choice in product(*(range(part.size) for part in side)):
-        yield [f"e{axis}_{cell}" for axis, cell in enumerate(choice, start) if (axis, cell) in stated]
+        yield [
+            f"e{axis}_{cell}" for axis, cell in enumerate(choice, start) if (axis, cell) in stated
+        ]
 
 
 def _byte(events: Sequence[Tree]) -> Tree:
