@@ -30,7 +30,7 @@ from sfumato.source import Release
 from sfumato.table import Table, perturb_table, reader_of
 
 ROWS = 10_000_000
-TURNS = 7
+TURNS = 15
 TARGETS = {1: 1.5, 2: 1.5, 4: 1.5, 8: 3.0}
 NUMBERS = tuple(Numeric(f"n{place}", 0, 99) for place in range(8))
 GROUPS = Category("town", ("Aachen", "Bonn", "Cologne", "Dortmund"))

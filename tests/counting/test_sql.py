@@ -104,6 +104,45 @@ def test_counts_are_those_of_the_arrays(counter: SqlCounter, question: list[Cell
     assert found.dtype == np.int64 and np.array_equal(found, ARRAYS.count(question))
 
 
+@st.composite
+def halved(draw: st.DrawFn, most: int = 11) -> list[Cells]:
+    """Several axes in two cells each, one of which may be of no value at all."""
+    axes = [(a, item) for a in DOMAIN for item in (a.values if isinstance(a, Items) else [""])]
+    cells = []
+    for attribute, item in draw(st.permutations(axes))[: draw(st.integers(2, most))]:
+        if isinstance(attribute, Items):
+            cells.append(attribute.item_cells(item))
+            continue
+        starts, size = None, attribute.size
+        if isinstance(attribute, Numeric):
+            ends = st.integers(0, attribute.size - 1)
+            starts = np.unique([0, *draw(st.lists(ends, max_size=3))])
+            size = len(starts)
+        group = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
+        cells.append(Cells(attribute, ("no", "yes"), np.array(group), starts))
+    return cells
+
+
+@settings(max_examples=60)
+@given(question=halved(), more=questions(1))
+def test_many_halves_are_counted_beside_anything_else(
+    counter: SqlCounter, question: list[Cells], more: list[Cells]
+) -> None:
+    question = [part for part in question if part.name != more[0].name] + more
+    assert np.array_equal(counter.count(question), ARRAYS.count(question))
+
+
+def test_eight_conditions_are_one_key_and_four_are_compared(counter: SqlCounter) -> None:
+    age, items = DOMAIN["age"], DOMAIN["basket"]
+    assert isinstance(age, Numeric) and isinstance(items, Items)
+    four = [items.item_cells(label) for label in items.labels]
+    assert "GROUP BY" not in counter.statement(four)
+    eight = [*four, *(DOMAIN["ids"].item_cells(label) for label in DOMAIN["ids"].labels)]
+    eight.append(age.cells_by_cuts([10]))
+    assert counter.statement(eight).endswith('GROUP BY "bits"')
+    assert np.array_equal(counter.count(eight), ARRAYS.count(eight))
+
+
 @settings(max_examples=8)
 @given(question=questions())
 def test_files_of_every_kind_are_read(files: SqlCounter, question: list[Cells]) -> None:
@@ -147,7 +186,7 @@ def test_many_questions_take_one_statement(
 
 
 @settings(max_examples=25)
-@given(others=questions(2), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
+@given(others=questions(2) | halved(4), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
 def test_power_sums_are_those_of_the_arrays(
     counter: SqlCounter, others: list[Cells], cuts: list[float]
 ) -> None:
@@ -159,7 +198,7 @@ def test_power_sums_are_those_of_the_arrays(
 
 
 @settings(max_examples=25)
-@given(others=questions(2), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
+@given(others=questions(2) | halved(4), cuts=st.lists(st.floats(-1.5, 2.5), max_size=3))
 def test_spreads_are_those_of_the_arrays(
     counter: SqlCounter, others: list[Cells], cuts: list[float]
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -262,3 +263,20 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello " * 1000)
     with pytest.raises(FileError, match=r"DuckDB cannot read .*text\.db"):
         open_source(f"duckdb://{tmp_path / 'text.db'}#t")
+
+
+def test_numbers_have_32_bits_where_they_can_be_multiplied_so(tmp_path: Path) -> None:
+    numbers = Domain(
+        (Numeric("age", -5, 46_340), Numeric("wage", 0, 46_341), Numeric("debt", -46_341, 0))
+    )
+    table = Table(numbers, tuple(np.array([0, a.size - 1] * 200) for a in numbers))
+    release = sf.perturb(table, sf.Retention(numbers, 1.0), rng=seeded(1))
+    save_release(release, f"duckdb://{tmp_path / 'numbers.db'}#t")
+    with duckdb.connect(str(tmp_path / "numbers.db"), read_only=True) as connection:
+        found = connection.sql("DESCRIBE t").fetchall()
+        assert [row[1] for row in found] == ["INTEGER", "BIGINT", "BIGINT"]
+        largest = connection.sql("SELECT max(age * age), max(wage * wage) FROM t").fetchall()
+        assert largest == [(46_340**2, 46_341**2)]
+    source = open_source(f"duckdb://{tmp_path / 'numbers.db'}#t")
+    cells = [numbers[name].cells_by_cuts([1000]) for name in numbers.names]
+    assert np.array_equal(source.counter.count(cells), release.counter.count(cells))

@@ -11,15 +11,19 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.spreads import combined
 from sfumato.counting.sql.kept import CountedCells, KeptCounts
 from sfumato.counting.sql.partitions import (
+    PACKED,
+    bit_of,
     by_value,
     joined,
     merged,
+    packed_axes,
     rest_of,
     stated_cells,
 )
@@ -40,6 +44,7 @@ JOINED_CELLS = (
 )  # questions whose columns together have at most this many cells are summed from one table
 GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
 LISTED_LABELS = 1000  # of a column, in one statement that looks at all columns
+FEW_GROUPS = 8  # up to which a column is sooner read by Python than cast by Arrow
 ITEMSETS = 256  # itemsets counted by one statement
 
 
@@ -111,7 +116,8 @@ class SqlCounter:
         return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
     def _fetch(self, statement: Tree) -> pa.Table:
-        return self.relation.fetch(statement.sql(dialect=self.relation.dialect))
+        # A tree that is nobody else's: it need not be copied.
+        return self.relation.fetch(statement.sql(dialect=self.relation.dialect, copy=False))
 
     def ask(self, statement: Tree) -> pa.Table:
         """What a statement finds in the rows, once they were looked at."""
@@ -230,9 +236,10 @@ class SqlCounter:
             return table
         return table + numbers.sum(axis=0)
 
-    @staticmethod
-    def _places(found: pa.Table, axes: Mapping[int, Cells]) -> tuple[NDArray[Any], ...]:
+    def _places(self, found: pa.Table, axes: Mapping[int, Cells]) -> tuple[NDArray[Any], ...]:
         """The cell of each group on each axis."""
+        if PACKED in found.column_names:
+            found = _unpacked(found, packed_axes(axes, self.relation.dialect))
         return tuple(
             _cells_of_keys(found.column(f"k{axis}"), part)
             if part.size > 1
@@ -445,6 +452,8 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
     if math.prod(part.size for part in cells) <= LISTED_CELLS.get(dialect, MANY_LISTED_CELLS):
         return list(range(len(cells)))
     narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
+    if packed_axes(dict(enumerate(cells)), dialect):
+        return []
     return narrow[: LISTED_BESIDE.get(dialect, MANY_LISTED_BESIDE)]
 
 
@@ -453,6 +462,15 @@ def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
     for place, part in axes.items():
         along = np.moveaxis(table, place, 0)
         along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
+
+
+def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
+    """The groups with a key for each axis that is a bit of their common key."""
+    bits = found.column(PACKED)
+    for place, axis in enumerate(axes):
+        flags = pc.bit_wise_and(pc.shift_right(bits, bit_of(place)), 1)
+        found = found.append_column(f"k{axis}", flags)
+    return found
 
 
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
@@ -510,6 +528,8 @@ def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    if len(column) <= FEW_GROUPS:  # of all counts at once, most are of a few groups or one
+        return np.array([int(value or 0) for value in column.to_pylist()], dtype=np.int64)
     whole = column.cast(pa.int64()).fill_null(0)  # DuckDB's COUNT_IF of no rows is NULL
     return np.asarray(whole.combine_chunks())
 

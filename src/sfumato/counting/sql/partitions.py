@@ -4,7 +4,7 @@ joined into a finer one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,25 @@ from sfumato.domain import Cells, Numeric
 CASE_RUNS = (
     64  # a number cut more often than this is grouped by its values, which are then cut here
 )
+
+PACKED, PACKED_AXES = "bits", 8  # the key that stands for up to so many columns of two cells
+
+
+def packed_axes(axes: Mapping[int, Cells], dialect: str) -> list[int]:
+    """The axes of two cells that are grouped by one byte: DuckDB counts by one small number in
+    less than half the time that eight truth values take.
+    """
+    narrow = [axis for axis, part in axes.items() if part.size == 2]
+    return narrow[:PACKED_AXES] if dialect == "duckdb" and len(narrow) > 1 else []
+
+
+def bit_of(place: int) -> int:
+    """The bit of that byte which stands for a column: the even ones first.
+
+    >>> [bit_of(place) for place in range(8)]
+    [0, 2, 4, 6, 1, 3, 5, 7]
+    """
+    return 2 * place - (7 if place >= PACKED_AXES // 2 else 0)
 
 
 def runs_of(part: Cells) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

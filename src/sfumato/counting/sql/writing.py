@@ -4,7 +4,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,10 +15,19 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.bits import Bits
-from sfumato.counting.sql.partitions import by_value, rest_of, runs_of, stated_cells
+from sfumato.counting.sql.partitions import (
+    PACKED,
+    bit_of,
+    by_value,
+    packed_axes,
+    rest_of,
+    runs_of,
+    stated_cells,
+)
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
+WORD = exp.DataType.Type.USMALLINT  # in which two bits are kept for each of four truth values
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
@@ -38,6 +47,8 @@ class StatementWriter:
         Of a listed axis one cell is never stated, so its place holds the rows of all its cells
         together.
         """
+        if self.dialect == "duckdb" and len(listed) == len(cells):
+            return self._crossed(cells)
         rests = [rest_of(cells[axis]) for axis in listed]
         events = {
             (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
@@ -54,6 +65,48 @@ class StatementWriter:
             {axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named
         )
 
+    def _crossed(self, cells: Sequence[Cells]) -> exp.Select:
+        """The counts of all combinations of cells, none of them grouped, as `counted` has them.
+
+        The axes are halved. The combinations of each half are columns, those of the second half
+        negated, so that a row is in both where one is above the other: DuckDB compares truth values
+        faster than it joins them by AND, and shares the work of neither by itself.
+        """
+        half = (len(cells) + 1) // 2
+        events, joint = list[Tree](), list[Tree]()
+        sides = []
+        for start, side, join in ((0, cells[:half], exp.and_), (half, cells[half:], exp.or_)):
+            for axis, cell in _stated(side, start):
+                event = self.event(cells[axis], cell)
+                negated = exp.not_(event, copy=False) if start else event
+                events.append(_named(negated, f"e{axis}_{cell}"))
+            names = list[str | None]()
+            for names_joined in _combinations(side, start):
+                name = names_joined[0] if names_joined else None
+                if len(names_joined) > 1:
+                    name = f"j{len(joint)}"
+                    joint.append(_named(join(*map(_column, names_joined), copy=False), name))
+                names.append(name)
+            sides.append(names)
+        rows = self._inner(events)
+        if joint:
+            rows = exp.select(exp.Star(), *joint, copy=False).from_(rows, copy=False)
+            rows = rows.subquery("s", copy=False)
+        counts = [
+            _named(self._count_both(first, second), f"n{number}")
+            for number, (first, second) in enumerate(product(*sides))
+        ]
+        return exp.select(*counts, copy=False).from_(rows, copy=False)
+
+    def _count_both(self, first: str | None, absent: str | None) -> Tree:
+        """How many rows are in one combination and not outside another, where they are named."""
+        if absent is None:
+            return self._count_where([] if first is None else [_column(first)])
+        if first is None:
+            outside = self._count_where([_column(absent)])
+            return exp.Sub(this=_count(), expression=outside)
+        return self._count_where([exp.GT(this=_column(first), expression=_column(absent))])
+
     def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
             return _count()
@@ -67,11 +120,20 @@ class StatementWriter:
     def _grouped(
         self, axes: Mapping[int, Cells], selected: Sequence[Tree], inner: Sequence[Tree]
     ) -> exp.Select:
-        """What is selected for every combination of cells of these axes that occurs."""
-        keys = {f"k{axis}": self.key(part) for axis, part in axes.items() if part.size > 1}
+        """What is selected for every combination of cells of these axes that occurs; several axes
+        of two cells are one key, whose bits they are.
+        """
+        packed = packed_axes(axes, self.dialect)
+        keys = {
+            f"k{axis}": self.key(part)
+            for axis, part in axes.items()
+            if part.size > 1 and axis not in packed
+        }
+        if packed:
+            keys[PACKED] = _byte([self.key(axes[axis]) for axis in packed])
         rows = self._inner([*(_named(key, name) for name, key in keys.items()), *inner])
-        statement = exp.select(*map(_column, keys), *selected).from_(rows)
-        return statement.group_by(*map(_column, keys)) if keys else statement
+        statement = exp.select(*map(_column, keys), *selected, copy=False).from_(rows, copy=False)
+        return statement.group_by(*map(_column, keys), copy=False) if keys else statement
 
     def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> exp.Select:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
@@ -198,7 +260,8 @@ class StatementWriter:
 
     def _inner(self, columns: Sequence[Tree]) -> Tree:
         selected = list(columns) or [_named(exp.Literal.number(1), "one")]
-        return exp.select(*selected).from_(self.rows_from.copy()).subquery("r")
+        rows = exp.select(*selected, copy=False).from_(self.rows_from.copy(), copy=False)
+        return rows.subquery("r", copy=False)
 
     def column(self, name: str) -> Tree:
         """A column of the rows."""
@@ -235,10 +298,26 @@ class StatementWriter:
         starts, owners = runs_of(part)
         ends = np.r_[starts[1:], attribute.size]
         runs = [
-            _run(part, attribute, starts[place], ends[place])
+            self._run(part, attribute, starts[place], ends[place])
             for place in np.flatnonzero(owners == cell)
         ]
-        return exp.or_(*runs) if runs else exp.false()
+        return exp.or_(*runs, copy=False) if runs else exp.false()
+
+    def _run(self, part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
+        """Whether a number's code lies in start..end-1, by its value on the grid."""
+        low, high = (_number(number) for number in attribute.numbers(np.array([start, end - 1])))
+        column = _column(part.name)
+        if start == 0:
+            return exp.LTE(this=column, expression=high) if end < attribute.size else exp.true()
+        if end == attribute.size:
+            return exp.GTE(this=column, expression=low)
+        if end == start + 1:
+            return exp.EQ(this=column, expression=low)
+        if self.dialect != "duckdb":  # elsewhere one BETWEEN is cheaper than two comparisons
+            return exp.Between(this=column, low=low, high=high)
+        reached = exp.paren(exp.GTE(this=column, expression=low), copy=False)
+        passed = exp.paren(exp.GT(this=column.copy(), expression=high), copy=False)
+        return exp.paren(exp.GT(this=reached, expression=passed), copy=False)
 
     def key(self, part: Cells) -> Tree:
         """What rows are grouped by: a condition for two cells, the value itself, or the number of
@@ -258,6 +337,43 @@ class StatementWriter:
             if len(codes):
                 case = case.when(self._one_of(attribute, codes), exp.Literal.number(cell))
         return case
+
+
+def _stated(side: Sequence[Cells], start: int) -> list[tuple[int, int]]:
+    """The axes, numbered from `start`, each with every cell that is stated."""
+    return [(axis, cell) for axis, part in enumerate(side, start) for cell in stated_cells(part)]
+
+
+def _combinations(side: Sequence[Cells], start: int) -> Iterator[list[str]]:
+    """The names of the cells that every combination of these axes states."""
+    stated = set(_stated(side, start))
+    for choice in product(*(range(part.size) for part in side)):
+        yield [
+            f"e{axis}_{cell}" for axis, cell in enumerate(choice, start) if (axis, cell) in stated
+        ]
+
+
+def _byte(events: Sequence[Tree]) -> Tree:
+    """Truth values as the bits of one byte. DuckDB checks every sum, product and shift to the left
+    for overflow, row by row; a shift of a constant to the right it does not.
+    """
+    words: dict[int, Tree] = {}  # by the bits that are looked at: false is the bit beside
+    for place, event in enumerate(events):
+        bit = bit_of(place)
+        shift = exp.BitwiseRightShift(
+            this=exp.cast(exp.Literal.number(2 << bit), WORD), expression=exp.cast(event, WORD)
+        )
+        mask = 0b10101010 if bit % 2 else 0b01010101
+        shifted = exp.paren(shift, copy=False)
+        words[mask] = (
+            exp.BitwiseOr(this=words[mask], expression=shifted) if mask in words else shifted
+        )
+    bits = [
+        exp.paren(exp.BitwiseAnd(this=exp.paren(word), expression=exp.Literal.number(mask)))
+        for mask, word in words.items()
+    ]
+    byte = exp.BitwiseOr(this=bits[0], expression=bits[1]) if len(bits) > 1 else bits[0]
+    return exp.cast(byte, exp.DataType.Type.UTINYINT)
 
 
 def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list[Tree]:
@@ -292,23 +408,6 @@ def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) ->
 def middle_of(attribute: Numeric) -> int:
     """A whole number in the middle of a range: beside it every square has 63 bits at most."""
     return int((attribute.min + attribute.max) // 2)
-
-
-def _run(part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
-    """Whether a number's code lies in start..end-1, by its value on the grid; one BETWEEN is
-    cheaper than two comparisons.
-    """
-    low, high = (_number(number) for number in attribute.numbers(np.array([start, end - 1])))
-    column = _column(part.name)
-    if start == 0:
-        return exp.LTE(this=column, expression=high) if end < attribute.size else exp.true()
-    if end == attribute.size:
-        return exp.GTE(this=column, expression=low)
-    return (
-        exp.EQ(this=column, expression=low)
-        if end == start + 1
-        else exp.Between(this=column, low=low, high=high)
-    )
 
 
 def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
