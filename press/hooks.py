@@ -15,12 +15,19 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # MkDocs loads this file alone
 
+import sfumato
 from press.blocks import blocks
 from press.lists import LISTS
-from press.printing import printed
+from press.printing import printed, whole
 from press.running import BlockError, outcomes
 
 AT_ONCE = 2  # pages whose blocks run beside each other
+
+
+def on_config(config: Any) -> Any:
+    """Every page says at its foot of which version it speaks."""
+    config.copyright = f"Sfumato {sfumato.__version__}, under the MIT licence"
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -40,6 +47,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         lambda name, _: relpath(_address(here, name), here.parent.as_posix()),
         LISTS,
     )
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """The page with short code in one piece: a line does not end within `--seed`."""
+    return whole(html)
 
 
 def _address(page: Path, name: str) -> str:

@@ -18,6 +18,7 @@ SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
 TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
 # Outside of quotes: before an option, or an argument that is quoted itself.
 BREAK = re.compile(r' (?=(?:--[a-z]|-o |"[^"\n]*")(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')
+SHORT = re.compile(r"(?<!<pre>)<code>(?=[^<\n]{1,24}</code>)")
 NARROW = 6.5  # inches up to which the letters of a picture can be read on a telephone
 ROOM = 5  # letters at the end of a command, for the button that copies it
 Place = Callable[[str, bytes], str]  # puts a picture beside the page and gives its address
@@ -48,6 +49,15 @@ def rendered(block: Block, outcome: Outcome, place: Place) -> str:
         wanted, drawn = block.settings["picture"], base64.b64decode(outcome.picture)
         parts.append(embedded(wanted, place(wanted, drawn), block.seen, wide=is_wide(drawn)))
     return "\n\n".join(re.sub(r"^(?=.)", block.indent, part, flags=re.M) for part in parts)
+
+
+def whole(html: str) -> str:
+    """HTML whose short pieces of code are marked, so that no line ends within one.
+
+    >>> whole("<code>--seed</code> <pre><code>--seed 1</code></pre>")
+    '<code class="short">--seed</code> <pre><code>--seed 1</code></pre>'
+    """
+    return SHORT.sub('<code class="short">', html)
 
 
 def fenced(kind: str, text: str) -> str:

@@ -251,3 +251,6 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.rglob("*.html"))) >= len(PAGES)
+    first = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert f"Sfumato {sfumato.__version__}, under the MIT licence" in first
+    assert '<code class="short">--seed</code>' in first
