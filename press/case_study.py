@@ -19,7 +19,7 @@ from press.running import DOCS, Outcome
 SOURCE = Path(__file__).with_suffix(".md")
 PAGE = DOCS / "tutorials" / "case-study.md"
 KEPT_AS = {"sh": "bash", "python": "py"}
-OUTPUT = re.compile(r"\n\n``` \{ \.text \.output \}\n(.*?)\n```$", re.M | re.S)
+OUTPUT = re.compile(r"\n\n``` \{ \.text \.output[^}]*\}\n(.*?)\n```$", re.M | re.S)
 PICTURE = re.compile(r"\n\n\[!\[[^\]]*\]\([^)]*\)(?:\{[^}]*\})?\]\([^)]*\)")
 
 

@@ -15,19 +15,12 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # MkDocs loads this file alone
 
-import sfumato
 from press.blocks import blocks
 from press.lists import LISTS
 from press.printing import printed, whole
 from press.running import BlockError, outcomes
 
 AT_ONCE = 2  # pages whose blocks run beside each other
-
-
-def on_config(config: Any) -> Any:
-    """Every page says at its foot of which version it speaks."""
-    config.copyright = f"Sfumato {sfumato.__version__}, under the MIT licence"
-    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
