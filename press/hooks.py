@@ -43,7 +43,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """The page with short code in one piece: a line does not end within `--seed`."""
+    """The page with what belongs together in one piece: a line does not end within `--seed`."""
     return whole(html)
 
 
