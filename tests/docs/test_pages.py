@@ -27,7 +27,7 @@ from press.lists import (
     sql_functions,
     sql_refused,
 )
-from press.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened, whole
+from press.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened
 from press.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
 
 import sfumato
@@ -194,15 +194,6 @@ def test_a_long_command_goes_on_before_an_argument_and_not_within_quotes() -> No
     )
     unlike = "print('x')  # " + "a --word " * 12
     assert continued(f"sfumato plan s.toml\n{unlike}") == f"sfumato plan s.toml\n{unlike}"
-
-
-def test_an_option_is_not_broken_behind_its_hyphens() -> None:
-    inline, block, long = "<code>--seed</code>", "<pre><code>ls</code></pre>", "<code>%s</code>"
-    marked = '<code class="short">--seed</code>'
-    assert whole(inline + block + long % ("a " * 20)) == marked + block + long % ("a " * 20)
-    words = "under γ = 19 at most 50 % or ± 2"
-    kept = whole(f"<p>{words}</p><pre>{words}</pre>")
-    assert kept == f"<p>under γ~=~19 at most 50~% or ±~2</p><pre>{words}</pre>".replace("~", "\xa0")
 
 
 def test_a_wide_picture_is_marked_as_one() -> None:
