@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # MkDocs loads 
 
 from press.blocks import blocks
 from press.lists import LISTS
-from press.printing import printed
+from press.printing import printed, whole
 from press.running import BlockError, outcomes
 
 AT_ONCE = 2  # pages whose blocks run beside each other
@@ -40,6 +40,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         lambda name, _: relpath(_address(here, name), here.parent.as_posix()),
         LISTS,
     )
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """The page with what belongs together in one piece: a line does not end within `--seed`."""
+    return whole(html)
 
 
 def _address(page: Path, name: str) -> str:

@@ -120,18 +120,25 @@ def cell(text: str) -> str:
 
 
 def small_svg(figure: Any) -> str:
-    """A figure as an SVG of a few kilobytes: letters stay letters, and places are rounded to a
-    tenth of a point, which is not seen; the numbers that are written in it stay as they are.
-    """
+    """A figure as an SVG of a few kilobytes: letters stay letters."""
     from matplotlib import rc_context
 
     written = io.StringIO()
     with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none"}):
         figure.savefig(written, format="svg", metadata={"Date": None})
-    text = written.getvalue()
+    return shortened_svg(written.getvalue())
+
+
+def shortened_svg(text: str) -> str:
+    """An SVG with its places rounded to a tenth of a point, which is not seen; the numbers that are
+    written in it stay as they are, and so do scales: letters drawn as paths are small by them.
+
+    >>> shortened_svg('<g transform="translate(1.234 5.678)"/><use transform="scale(0.015625)"/>')
+    '<g transform="translate(1.2 5.6)"/><use transform="scale(0.015625)"/>\\n'
+    """
     for wordy, short in SHORTER:
         text = wordy.sub(short, text)
-    text = TAG.sub(lambda tag: TENTHS.sub(r"\1", tag[0]), text)
+    text = TAG.sub(lambda tag: tag[0] if "scale(" in tag[0] else TENTHS.sub(r"\1", tag[0]), text)
     return f"{text.strip()}\n"
 
 

@@ -18,6 +18,9 @@ SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
 TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
 # Outside of quotes: before an option, or an argument that is quoted itself.
 BREAK = re.compile(r' (?=(?:--[a-z]|-o |"[^"\n]*")(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')
+PRINTED = re.compile(r"(<pre.*?</pre>)", re.S)
+SHORT = re.compile(r"<code>(?=[^<\n]{1,24}</code>)")
+UNPARTED = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)|(?<=[γε]) (?==)|(?<=[γε] =) (?=\d)")
 NARROW = 6.5  # inches up to which the letters of a picture can be read on a telephone
 ROOM = 5  # letters at the end of a command, for the button that copies it
 Place = Callable[[str, bytes], str]  # puts a picture beside the page and gives its address
@@ -48,6 +51,19 @@ def rendered(block: Block, outcome: Outcome, place: Place) -> str:
         wanted, drawn = block.settings["picture"], base64.b64decode(outcome.picture)
         parts.append(embedded(wanted, place(wanted, drawn), block.seen, wide=is_wide(drawn)))
     return "\n\n".join(re.sub(r"^(?=.)", block.indent, part, flags=re.M) for part in parts)
+
+
+def whole(html: str) -> str:
+    """HTML in which no line ends within a short piece of code, before a per cent sign or within
+    γ = 19; what was printed stays as it is.
+
+    >>> whole("<code>--seed</code> <pre><code>--seed 1</code></pre>")
+    '<code class="short">--seed</code> <pre><code>--seed 1</code></pre>'
+    """
+    parts = PRINTED.split(html)
+    words = (UNPARTED.sub("\N{NO-BREAK SPACE}", part) for part in parts[::2])
+    parts[::2] = (SHORT.sub('<code class="short">', part) for part in words)
+    return "".join(parts)
 
 
 def fenced(kind: str, text: str) -> str:

@@ -120,6 +120,8 @@ def test_lists_of_items_are_baskets() -> None:
         (lambda r: sf.perturb(PEOPLE, r.mechanism, gamma=19), "contradict each other"),
         (lambda r: sf.perturb(PEOPLE, gamma=19, epsilon=2), "more than one way"),
         (lambda r: sf.perturb(PEOPLE, rho1=0.05), "belong together"),
+        (lambda r: sf.perturb(PEOPLE, r.mechanism, target="sex"), "no plan is asked for a target"),
+        (lambda r: sf.plan(PEOPLE, gamma=9, target="sex", purpose="counts"), "is for classes"),
         (lambda r: sf.perturb(PEOPLE, gamma=19, rng=3), "rng=3 is no source of randomness"),
         (lambda r: sf.perturb(r, gamma=19), "were perturbed"),
         (lambda r: sf.perturb({"a": ["x"], "b": []}, gamma=19), "make no table"),
@@ -238,3 +240,13 @@ def test_a_release_is_planned_for_as_many_as_there_are(monkeypatch: pytest.Monke
     truth = {"sex": ["f", "m"] * 50, "smoker": ["yes", "no", "no", "no"] * 25}
     assert sf.perturb(truth, gamma=19).rows == 100
     assert asked == [100]
+
+
+def test_a_target_is_asked_about_as_on_the_command_line() -> None:
+    """It was left out without a word, unless the purpose was said to be classes too."""
+    truth = {f"q{n}": ["a", "b", "c"] * 40 for n in range(8)}
+    given = sf.perturb(truth, gamma=19, target="q3").mechanism
+    asked = sf.Questionnaire.promising(sf.Guarantee(19), given.domain, target="q3")
+    assert given == asked
+    assert given != sf.perturb(truth, gamma=19).mechanism
+    assert sf.plan(truth, 1_000, gamma=19, target="q3").best.mechanism == asked

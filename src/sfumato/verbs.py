@@ -55,7 +55,7 @@ def plan(
     epsilon: float | None = None,
     rho1: float | None = None,
     rho2: float | None = None,
-    purpose: str = "itemsets",
+    purpose: str | None = None,
     wanted_error: float | None = None,
     at_support: float = 0.02,
     length: int | None = None,
@@ -64,7 +64,8 @@ def plan(
 ) -> Plan:
     """The mechanisms for these columns and people, best first: under a guarantee (one way), for a
     wanted error, or both. `data` is a schema (a `Domain` or its .toml file) or data whose schema is
-    proposed; `rows` is how many people will report, unless said as many as the data hold.
+    proposed; `rows` is how many people will report, unless said as many as the data hold. They are
+    judged by itemsets unless a `purpose` is given, or a `target`, which is for classes.
 
     >>> coins = {"first": ["heads", "tails"], "second": ["tails", "heads"]}
     >>> plan(coins, 10_000, gamma=9).best.name
@@ -79,7 +80,7 @@ def plan(
         domain,
         rows,
         guarantee=promised(gamma, epsilon, rho1, rho2),
-        purpose=purpose,
+        purpose=_purpose(purpose, target),
         wanted_error=wanted_error,
         at_support=at_support,
         length=length,
@@ -100,13 +101,14 @@ def perturb(
     epsilon: float | None = None,
     rho1: float | None = None,
     rho2: float | None = None,
-    purpose: str = "itemsets",
+    purpose: str | None = None,
     target: str | None = None,
     copies: int = 1,
     keep_order: bool = False,
 ) -> Release:
     """A release of records (a file, a frame or a table), perturbed by a mechanism or, where only a
-    guarantee is given, by the plan's best for the purpose.
+    guarantee is given, by the plan's best for the purpose: itemsets, or classes where a target to
+    be predicted is given.
 
     The noise is drawn once, from secure randomness unless `rng` is given.
 
@@ -117,6 +119,12 @@ def perturb(
     """
     guarantee = promised(gamma, epsilon, rho1, rho2)
     _check_mechanism(mechanism, guarantee)
+    if mechanism is not None and target is not None:
+        raise ParameterError(
+            "a mechanism is given, so that no plan is asked for a target",
+            hint="give a guarantee in place of the mechanism, or leave the target out",
+        )
+    purpose = _purpose(purpose, target)
     rng = drawing(rng)
     given: Any = records.table if isinstance(records, Exact) else as_frame(records)
     if schema is not None and not isinstance(given, Table):
@@ -288,6 +296,18 @@ def as_truth(data: Any, schema: Domain | None = None) -> Exact:
 def as_frame(data: Any) -> Any:
     """Plain baskets (lists of items) as a table; anything else as it is."""
     return framed(data) if isinstance(data, list | tuple) else data
+
+
+def _purpose(purpose: str | None, target: str | None) -> str:
+    """What a plan is for: itemsets unless stated, classes where a target is named."""
+    if target is None:
+        return "itemsets" if purpose is None else purpose
+    if purpose not in (None, "classes"):
+        raise ParameterError(
+            f"target={target!r} is for classes, and purpose={purpose!r} predicts none",
+            hint="leave one of them out",
+        )
+    return "classes"
 
 
 def _check_mechanism(mechanism: Any, guarantee: Guarantee | None) -> None:
