@@ -118,7 +118,7 @@ def true_top(data: Baskets, times: np.ndarray, top: int) -> dict[Itemset, float]
 def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSource:
     """The releases of all rounds, through the real client."""
     domain = Domain((Items("items", tuple(map(str, range(people.universe)))),))
-    turn, releases = Turn.first(), list[Release]()
+    turn, releases = Turn.first(rng), list[Release]()
     for _ in range(ROUNDS):
         mechanism = (
             RoundsSource.of(releases).following(TOP)
