@@ -1,14 +1,15 @@
 """Itemsets under one guarantee for the whole basket, against SVSM: `python -m bench.baskets
-[--data DIR] [--seeds N] [--first SEED] [--people N] [--epsilon E…] [--coverage] [--keep DIR]
-[--write FILE] [NAME…]`.
+[--data DIR] [--seeds N] [--first SEED] [--people N] [--epsilon E…] [--coverage | --peer]
+[--keep DIR] [--write FILE] [NAME…]`.
 
 Each seed is a bootstrapped sample of people; its truth is the 64 itemsets of largest support in
 that very sample, all lengths, by brute force. Ours is the real thing: people dealt to rounds, the
 client's integers, releases mined together. The peer is `bench.svsm`, as released and with its
 missing factor restored, the better of both counting. `--coverage` leaves the peer out and counts
 the intervals that hold the truth, over many perturbations; what people said is kept in a directory
-where one is given, so that errors worked out anew need nobody to be asked again. `oracle` compares
-the variance of real reports with the two formulas; `speed` draws reports from secure randomness.
+where one is given, so that errors worked out anew need nobody to be asked again. `--peer` runs the
+peer alone and says how far it is from the design's study. `oracle` compares the variance of real
+reports with the two formulas; `speed` draws reports from secure randomness.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pickle
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,7 +57,9 @@ THEORY = {  # the peer's F1 in the design's own study, at ε = 1, 2, ln 19, 4
     "t10i4d100k": (0.20, 0.47, 0.68, 0.84),
     "bms-webview-1": (0.33, 0.62, 0.77, 0.84),
     "mushroom": (0.73, 0.76, 0.75),
+    "kosarak-25k": (0.19, 0.66, 0.78, 0.80),
 }
+STUDY_RUNS = 2.5  # it says "two or three runs a cell", and no errors
 LEAST_COVERED, MOST_COVERED = 0.93, 0.97  # the share of 95 % intervals that hold the truth
 MOST_SQUARED = 0.4  # times the peer's, up to ε = ln 19
 HEADING = """# Baskets under one guarantee: the figures
@@ -74,10 +77,27 @@ nothing was changed after they were seen. How later rounds are asked, by hash or
 looked at on BMS-WebView-1 and T10I4D100K, seeds 0 to 7, most at ε = 1. Sections of coverage are of
 seeds from 200 on, without the peer. A cell is called missed only beyond two of its own errors.
 
-The study states no errors for SVSM (two or three runs a cell). Where they are supposed from the
-spread here (two and a half runs), the peer is within two standard errors of it but for retail at
-ε = 2 (4.1 as restored, 0.8 as released) and ln 19 (2.3) and mushroom at ln 19 (2.3), where it is
-better here than there. Nobody has found why; the comparison is the harder for it.
+The study states no errors for SVSM (two or three runs a cell); they are supposed from the spread
+here (two and a half runs). Its figures agree with SVSM as released: all 15 cells are within two
+standard errors of it (retail at ln 19 is 1.9 off on 40 seeds, 2.3 on the first ten; at ε = 2 1.5;
+all others 1.7 at most; χ² on seeds 0 to 9 15 for 15 cells). The better of both variants, cell by
+cell, does not (χ² 33): with the factor restored for single items and itemsets alike retail at ε = 2
+is 4.1 errors better here and mushroom at ln 19 2.4. This was seen in the figures, not foreseen.
+Likely the study restored the factor in another way, which gained nothing; its code is not at hand.
+Sections named SVSM are of the peer alone (`--peer`).
+
+The peer was compared line by line with its authors' code (github.com/vvv214/LDP_Protocols, svsm),
+and that code, run on the samples of seeds 0 to 9 with its hashed counts drawn from their laws,
+scores the same, as released and restored: retail at ε = 2 .447 ± .023 and .444 ± .016 (40 seeds
+here: .433 and .460), at ln 19 .581 ± .021 and .597 ± .015 (.608, .579), mushroom at ln 19
+.745 ± .008 and .794 ± .006 (ten seeds here: .741, .786). Nor does any of these bring retail at
+ε = 2 down to the study's .33: people in the order of the file, a universe of 42,178 items as their
+`data.py` has it, a tail left out, scaled, or added before the factor (all .43 to .47). Ours is
+compared with the better of both, which is harder than the study's figures.
+
+A seed repeats its sample, its rounds and its reports. Our F1, errors and coverage are of before
+the names of series, by which people are dealt to rounds, came from the seed: run again, they differ
+by as much as other perturbations do. The peer's repeat.
 """
 
 
@@ -118,7 +138,7 @@ def true_top(data: Baskets, times: np.ndarray, top: int) -> dict[Itemset, float]
 def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSource:
     """The releases of all rounds, through the real client."""
     domain = Domain((Items("items", tuple(map(str, range(people.universe)))),))
-    turn, releases = Turn.first(), list[Release]()
+    turn, releases = Turn.first(rng), list[Release]()
     for _ in range(ROUNDS):
         mechanism = (
             RoundsSource.of(releases).following(TOP)
@@ -238,11 +258,42 @@ def compare(cell: Cell, keep: Path | None) -> list[str]:
     for seed, rng, sample, truth in cell.samples():
         supports = said(sample, epsilon, seed, cell.kept(keep, seed))
         ours, covered = found_by_us(sample, supports, truth)
-        peers = [Svsm(TOP, epsilon, restored, rng).find(sample) for restored in (False, True)]
-        scores.append((_scores(ours, truth), *(_scores(p, truth) for p in peers), covered))
+        scores.append((_scores(ours, truth), *_peers(sample, epsilon, rng, truth), covered))
     f1 = np.array([[part[0] for part in score[:3]] for score in scores])
     squares = np.array([[part[1] for part in score[:3]] for score in scores])
     return _told(cell.name, epsilon, f1, squares, np.array([score[3] for score in scores]))
+
+
+def _peers(
+    sample: Baskets, epsilon: float, rng: np.random.Generator, truth: dict[Itemset, float]
+) -> list[tuple[float, float]]:
+    """What SVSM scores as released, and with its missing factor restored."""
+    found = [Svsm(TOP, epsilon, restored, rng).find(sample) for restored in (False, True)]
+    return [_scores(each, truth) for each in found]
+
+
+def reproduced(cell: Cell, _keep: Path | None) -> list[str]:
+    """The peer alone, and how far the study's figure is from it, in standard errors of both."""
+    scores = [_peers(sample, cell.epsilon, rng, truth) for _, rng, sample, truth in cell.samples()]
+    f1 = np.array(scores)[:, :, 0]
+    mean, runs = f1.mean(axis=0), len(f1)
+    spread = f1.std(axis=0, ddof=1) if runs > 1 else np.full(2, math.nan)
+    study = _study(cell.name, cell.epsilon)
+    off = (study - mean) / (spread * math.sqrt(1 / runs + 1 / STUDY_RUNS))
+    told = [
+        f"{how} {m:.3f} ± {s / math.sqrt(runs):.3f} (study {z:+.1f} errors)"
+        for how, m, s, z in zip(("as released", "restored"), mean, spread, off, strict=True)
+    ]
+    return [
+        f"{cell.title}, seeds {cell.seeds[0]} to {cell.seeds[-1]}: study {study:.2f}, SVSM "
+        f"{', '.join(told)}; {'ok' if abs(off[0]) <= 2 else 'MISSED'} (as released within 2)"
+    ]
+
+
+def _study(name: str, epsilon: float) -> float:
+    """The peer's F1 in the design's study; NaN where it has none."""
+    known = dict(zip((1.0, 2.0, LN19, 4.0), THEORY[name], strict=False))
+    return next((v for e, v in known.items() if abs(e - epsilon) < 0.01), math.nan)
 
 
 def _scores(found: dict[Itemset, float], truth: dict[Itemset, float]) -> tuple[float, float]:
@@ -261,8 +312,7 @@ def _told(
     ratio, less = mean[0] / max(mean[place], 1e-9), square[0] / np.nanmin(square[1:])
     target = next((t for e, t in TARGETS[name].items() if abs(e - epsilon) < 0.01), None)
     verdict = "" if target is None else f"{'ok' if ratio >= target else 'MISSED'} (≥ {target:g})"
-    known = dict(zip((1.0, 2.0, LN19, 4.0), THEORY[name], strict=False))
-    study = next((f"{v:.2f}" for e, v in known.items() if abs(e - epsilon) < 0.01), "–")
+    study = f"{_study(name, epsilon):.2f}".replace("nan", "–")
     lines = [
         f"{name}, ε = {epsilon:.3g}, {seeds} seeds: F1 {mean[0]:.3f} ± {error[0]:.3f}, SVSM as "
         f"released {mean[1]:.3f} ± {error[1]:.3f}, restored {mean[2]:.3f} ± {error[2]:.3f} "
@@ -343,6 +393,13 @@ def speed(data: str | None) -> list[str]:
     return lines
 
 
+WORK: dict[str | None, tuple[Callable[[Cell, Path | None], list[str]], str]] = {
+    None: (compare, ""),
+    "coverage": (coverage, ", coverage"),
+    "peer": (reproduced, ", SVSM"),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ", ".join([*TARGETS, "oracle", "speed", "together"])
@@ -350,13 +407,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", default=None)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    parser.add_argument("--coverage", action="store_true", help="intervals of ours, without a peer")
+    alone = parser.add_mutually_exclusive_group()
+    for work, what in (("coverage", "intervals of ours"), ("peer", "SVSM beside the study's")):
+        alone.add_argument(f"--{work}", dest="work", action="store_const", const=work, help=what)
     parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="what people said")
     parser.add_argument("--people", type=int, default=500_000)
     parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 2.0, LN19, 4.0])
     parser.add_argument("--write", type=Path, default=None, metavar="FILE")
     asked = parser.parse_args(arguments)
-    for name in asked.names or ["oracle", "speed", *TARGETS]:
+    done, words = WORK[asked.work]
+    for name in asked.names or (THEORY if asked.work == "peer" else ["oracle", "speed", *TARGETS]):
         print(f"-- {name}", flush=True)
         if name in ("oracle", "speed"):
             _write(asked.write, name, oracle() if name == "oracle" else speed(asked.data))
@@ -369,8 +429,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             seeds = range(asked.first, asked.first + asked.seeds)
             cell = Cell(name, epsilon, seeds, asked.people, asked.data)
-            work, words = (coverage, ", coverage") if asked.coverage else (compare, "")
-            _write(asked.write, cell.title + words, work(cell, asked.keep))
+            _write(asked.write, cell.title + words, done(cell, asked.keep))
     return 0
 
 

@@ -1,5 +1,7 @@
 """SVSM (Wang, Li and Jha 2018), the peer for itemsets under one guarantee for a whole basket,
 re-implemented from the paper and from what the authors' released code does: nothing here is theirs.
+Line by line it does what that does (github.com/vvv214/LDP_Protocols, svsm), but for one person left
+out between groups.
 
 Counts of local hashing are drawn from their exact laws, value by value. As released, what padding
 and sampling takes away (a factor ℓ, one item of ℓ being reported) is not put back; `restored` puts

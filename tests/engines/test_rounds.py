@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ from sfumato.mechanisms.sizes import Tiers, tiers_above
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.randomness import seeded
+from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_file, reader_of
 from sfumato.table.groups import AskedPeople
@@ -99,6 +100,18 @@ def test_each_person_is_asked_once_and_by_the_shares() -> None:
     assert (turn.asked(77, 500) == dealt[0, 77:577]).all()
     other = Turn.first().asked(0, 100_000)
     assert abs(np.corrcoef(other, dealt[0])[0, 1]) < 0.02
+
+
+def test_an_experiment_names_its_series_by_its_seed_and_nothing_else_is_named_twice() -> None:
+    named = [Turn.first(seeded(seed)).series for seed in (1, 1, 2)]
+    assert named[0] == named[1] != named[2]
+    one, key = seeded(1), secure()
+    assert Turn.first(one) != Turn.first(one)  # two series of one experiment
+    drawn = [Turn.first(rng).series for rng in (None, None, key, key)]
+    assert len({*drawn, *named}) == 6
+    # A secure stream that names people would have given out bits of the noise that hides them.
+    twin = Keystream(key.key, secure=True)
+    assert (key.words(4) == twin.words(4)).all()
 
 
 def test_rounds_find_the_itemsets_of_largest_support(truth: Table) -> None:
@@ -355,19 +368,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "fewer.dat").write_text("\n".join(line or "0" for line in lines[:-40]) + "\n")
     (place / "other.dat").write_text("1 2 3\n4 5\n")
     after = ""
-    # The seeds say how reports are drawn; who is asked when goes by the name of the series, which
-    # would be drawn anew.
-    named = classmethod(lambda cls: cls("cd" * 16, 1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Turn, "first", named)
-        for number in (1, 2, 3):
-            promise = "--gamma 19" if number == 1 else ""
-            code, _, said = run(
-                f"perturb {place}/shop.dat --round {number} {after} {promise} --seed {number} "
-                f"-o {place}/r{number}.parquet --find 20"
-            )
-            assert code == 0, said
-            after += f" --after {place}/r{number}.parquet"
+    for number in (1, 2, 3):
+        promise = "--gamma 19" if number == 1 else ""
+        code, _, said = run(
+            f"perturb {place}/shop.dat --round {number} {after} {promise} --seed {number} "
+            f"-o {place}/r{number}.parquet --find 20"
+        )
+        assert code == 0, said
+        after += f" --after {place}/r{number}.parquet"
     assert run(f"perturb {place}/shop.dat --gamma 19 --mechanism item-set -o {place}/all.parquet")
     shutil.copy(place / "r1.parquet", place / "elsewhere.parquet")
     again = f"--round 2 --after {place}/elsewhere.parquet -o {place}/b2.parquet"
@@ -432,6 +440,25 @@ def test_people_are_not_asked_twice(folder: Path, tmp_path: Path) -> None:
     assert run(f"{again} -o {tmp_path}/r2.parquet --force")[0] == 0
     (tmp_path / "r1.parquet.next").unlink()
     assert run(f"{again} -o {tmp_path}/again.parquet")[0] == 0
+
+
+def test_the_same_seed_is_the_same_round(folder: Path, tmp_path: Path) -> None:
+    seeds = {"a": "--seed 5", "b": "--seed 5", "c": "--seed 6", "d": "", "e": ""}
+    for name, seed in seeds.items():
+        one, two = (f"{tmp_path}/{name}{number}.parquet" for number in (1, 2))
+        for more in (f"1 --gamma 19 -o {one}", f"2 --after {one} --find 5 -o {two}"):
+            code, _, said = run(f"perturb {folder}/shop.dat --round {more} {seed}")
+            assert code == 0, said
+    for number in (1, 2):
+        first, again, *others = (_said(tmp_path / f"{name}{number}.parquet") for name in seeds)
+        assert first == again and all(first != other for other in others) and others[1] != others[2]
+
+
+def _said(path: Path) -> tuple[Any, ...]:
+    """What a file holds but for its own name."""
+    table = _opened(path)
+    assert table.provenance is not None
+    return table.provenance.unnamed, *(np.asarray(column).tolist() for column in table.columns)
 
 
 def test_candidates_are_told_by_their_names(tmp_path: Path) -> None:

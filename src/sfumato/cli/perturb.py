@@ -201,7 +201,7 @@ def _round(
 ) -> Written:
     """One round: what its people are asked follows from those before it."""
     mechanism, turn = (
-        rounds.first(options, domain)
+        rounds.first(options, domain, rng)
         if rounds.round == 1
         else rounds.following(options, reader, domain)
     )

@@ -12,6 +12,7 @@ from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
+from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Reader
 from sfumato.table.followers import Follower
@@ -72,7 +73,9 @@ class RoundOptions:
                 hint=f"give --after RELEASE {self.round - 1} times, for each round before",
             )
 
-    def first(self, chosen: MechanismOptions, domain: Domain) -> tuple[Mechanism, Turn]:
+    def first(
+        self, chosen: MechanismOptions, domain: Domain, rng: Keystream
+    ) -> tuple[Mechanism, Turn]:
         """What the first group is asked: any item, or one number."""
         guarantee = chosen.guarantee()
         if guarantee is None:
@@ -84,10 +87,10 @@ class RoundOptions:
 
             _check_several(domain)
             wave = SquareWave.promising(guarantee, domain, **chosen.given)
-            return wave, Turn.first(NUMBER_SHARES)
+            return wave, Turn.first(rng, NUMBER_SHARES)
         from sfumato.mechanisms.item_set import ItemSet
 
-        return ItemSet.promising(guarantee, domain, **chosen.given), Turn.first()
+        return ItemSet.promising(guarantee, domain, **chosen.given), Turn.first(rng)
 
     def following(
         self, chosen: MechanismOptions, reader: Reader, proposed: Domain

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import FileError
+from sfumato.randomness import Keystream, drawing, secure
 from sfumato.received import Received
 
 SHARES = (0.4, 0.3, 0.3)  # of the people, round by round
@@ -38,9 +38,13 @@ class Turn:
     shares: tuple[float, ...] = SHARES
 
     @classmethod
-    def first(cls, shares: tuple[float, ...] = SHARES) -> Turn:
-        """The first round of people who were never asked."""
-        return cls(secrets.token_hex(16), 1, shares)
+    def first(cls, rng: Keystream | None = None, shares: tuple[float, ...] = SHARES) -> Turn:
+        """The first round of people who were never asked. A seeded stream names them, so that an
+        experiment repeats; from a secure one, which hides somebody, nothing public is drawn.
+        """
+        rng = drawing(rng)
+        source = secure() if rng.secure else rng
+        return cls(source.words(2).tobytes().hex(), 1, shares)
 
     @property
     def next(self) -> Turn:
