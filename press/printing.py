@@ -16,7 +16,8 @@ COLUMNS = re.compile(r"\S {2,}\S|^\s*[\"{}\[\]#@|]")  # a line of a table, or of
 WHOLE = re.compile(r"^(?P<indent> *)```(?P<kind>[^\n`]*)\n.*?^(?P=indent)```$", re.M | re.S)
 SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
 TABLE = re.compile(r"^\|.*\|\n\|(?:-+\|| --- \|)+\n(?:\|.*\|(?:\n|\Z))+", re.M)
-NUMBER = re.compile(r"–|∞|(?:± )?[-−]?[\d,.]*\d(?:e[+-]?\d+)?(?: ?%)?(?: ± [\d.,e+-]+(?: ?%)?)?(?: ≠)?")
+FIGURE = r"[-−]?[\d,.]*\d(?:e[+-]?\d+)?(?: ?%)?"
+NUMBER = re.compile(rf"–|∞|(?:± )?{FIGURE}(?: ± {FIGURE})?(?: ≠)?")
 DATA = re.compile(r"^\{$", re.M)  # an object of JSON, set out in lines
 TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
 # Outside of quotes: before an option, or an argument that is quoted itself.

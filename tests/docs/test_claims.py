@@ -59,7 +59,7 @@ def test_the_bounds_that_security_states_are_those_of_the_program() -> None:
         "rows of a Parquet file": f"{expansion.SMALL_ROWS // 1_000_000} million, or "
         f"{expansion.MOST_ROWS:,} a byte",
         "one statement of DuckDB on a received database": f"{duckdb.PATIENCE:.0f} s, "
-        f"{duckdb.RECEIVED['memory_limit'].replace('MB', ' MB')}",
+        f"{str(duckdb.RECEIVED['memory_limit']).replace('MB', ' MB')}",
     }
 
 
