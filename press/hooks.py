@@ -36,10 +36,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_config(config: Any) -> Any:
     """Say which version is described, above and below every page."""
     config.site_name = f"{config.site_name} {__version__}"
-    config.copyright = (
-        f"Sfumato {__version__}. Every output on these pages was printed by this version when they "
-        f"were built. What is new in it: see the changelog under Background."
-    )
+    config.copyright = f"These pages describe Sfumato {__version__}"
     return config
 
 
