@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from press.running import DOCS, ROOT
+from scipy.optimize import minimize
 from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato import received
 from sfumato.cli import app
-from sfumato.datasets import survey
+from sfumato.datasets import census, survey
 from sfumato.domain import Category, Domain
 from sfumato.engines import duckdb
 from sfumato.mechanisms import matrix
@@ -198,3 +199,39 @@ def test_the_variances_of_one_symbol_are_those_of_its_reports(m: int, t: int, ga
         (t - 1) * total**2, (t - m) ** 2 * (gamma - 1) ** 2
     )
     assert len(tiers_above(8, 10_000)) == TIERS == 6 and "at most six" in page("theory.md")
+
+
+def test_how_well_single_questions_tell_single_values(data_dir: Path) -> None:
+    """The errors that the theory states of CENSUS: computed, and measured by perturbation."""
+    people, domain = census(data_dir)
+    records = sf.read(people, domain)
+    truth = [counts(sf.Exact(records), name) / records.rows for name in domain.names]
+
+    def error(shares: np.ndarray) -> float:
+        return 100 * float(np.concatenate([*map(one, truth, shares)]).mean())
+
+    def one(law: np.ndarray, share: float) -> np.ndarray:
+        kept, other = 18 / (18 + len(law)), 1 / (18 + len(law))
+        seen = other + kept * law
+        noise = seen * (1 - seen) / (kept**2 * share) - law * (1 - law)  # of those asked and others
+        return (np.sqrt(2 / np.pi * noise / records.rows) / law)[law >= 0.02]
+
+    even = np.full(len(truth), 1 / len(truth))
+    found = minimize(lambda x: error(np.exp(x) / np.exp(x).sum()), 0 * even, method="BFGS")
+    assert f"err by {found.fun:.1f} % on average if *everyone*" in page("theory.md")
+    assert f"by {error(even):.1f} % with even shares" in page("theory.md")
+    mechanism = sf.Questionnaire.promising(sf.Guarantee(19), domain, questions="singles:1")
+    runs = [
+        np.concatenate(
+            [
+                (abs(counts(release, name) / records.rows - law) / law)[law >= 0.02]
+                for name, law in zip(domain.names, truth, strict=True)
+            ]
+        ).mean()
+        for release in (sf.perturb(records, mechanism, rng=sf.seeded(s)) for s in range(8))
+    ]
+    assert 100 * np.mean(runs) == pytest.approx(error(even), abs=0.7)  # 0.17 is its own error
+
+
+def counts(source: sf.Exact | sf.Release, name: str) -> np.ndarray:
+    return np.array(source.marginal([name]).to_dict()["count"])
