@@ -280,6 +280,15 @@ def draw_swap(
     if path.suffix != ".html":
         save_figure(release.plot(), path)
         return
+    blocks = [block for each in release.reports for block in _risks(each)]
+    promised = "no gamma; against the intruder described, see the figures"
+    origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
+    names = listing([each.confidential for each in release.reports])
+    save_page(f"Swapping {names}", [*blocks, *_trade_off(report, tried)], origin, path)
+
+
+def _trade_off(report: SwapReport, tried: Sequence[SwapReport | None]) -> list[Block]:
+    """What other proportions would cost and buy for a column, drawn and as a table."""
     traced = {
         "objective": {report.method: _traced(tried, lambda one: one.objective)},
         "two-way tables": {report.method: _traced(tried, lambda one: one.cost.mean_two_way)},
@@ -308,16 +317,11 @@ def draw_swap(
         f"What other proportions cost and buy for {report.confidential}; a gap where one cannot "
         f"be had. {MEASURED}"
     )
-    blocks: list[Block] = [
-        *(block for each in release.reports for block in _risks(each)),
+    return [
         Heading("Other proportions"),
         Picture.of(drawn[0], caption, alt=f"{caption} {plots.told(drawn)}"),
         Listing(("proportion", *columns), tried_lines),
     ]
-    promised = "no gamma; against the intruder described, see the figures"
-    origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
-    names = listing([each.confidential for each in release.reports])
-    save_page(f"Swapping {names}", blocks, origin, path)
 
 
 def _risks(report: SwapReport) -> list[Block]:
