@@ -19,6 +19,7 @@ from press.blocks import blocks
 from press.lists import LISTS
 from press.printing import printed, whole
 from press.running import BlockError, outcomes
+from sfumato import __version__
 
 AT_ONCE = 2  # pages whose blocks run beside each other
 
@@ -30,6 +31,13 @@ def on_files(files: Any, config: Any) -> Any:
     for address, picture in (pair for page in drawn for pair in page):
         files.append(File.generated(config, address, content=picture))
     return files
+
+
+def on_config(config: Any) -> Any:
+    """Say which version is described, above and below every page."""
+    config.site_name = f"{config.site_name} {__version__}"
+    config.copyright = f"These pages describe Sfumato {__version__}"
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

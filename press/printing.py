@@ -15,6 +15,10 @@ PLACE = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
 COLUMNS = re.compile(r"\S {2,}\S|^\s*[\"{}\[\]#@|]")  # a line of a table, or of JSON and the like
 WHOLE = re.compile(r"^(?P<indent> *)```(?P<kind>[^\n`]*)\n.*?^(?P=indent)```$", re.M | re.S)
 SPREAD = re.compile(r"^\|.*\|$", re.M)  # a line of a table in Markdown
+TABLE = re.compile(r"^\|.*\|\n\|(?:-+\|| --- \|)+\n(?:\|.*\|(?:\n|\Z))+", re.M)
+FIGURE = r"[-−]?[\d,.]*\d(?:e[+-]?\d+)?(?: ?%)?"
+NUMBER = re.compile(rf"–|∞|(?:± )?{FIGURE}(?: ± {FIGURE})?(?: ≠)?")
+DATA = re.compile(r"^\{$", re.M)  # an object of JSON, set out in lines
 TOGETHER = re.compile(r" (?=[±≠%])|(?<=±) ")  # 5.0 ± 0.1 ≠
 # Outside of quotes: before an option, or an argument that is quoted itself.
 BREAK = re.compile(r' (?=(?:--[a-z]|-o |"[^"\n]*")(?:[^"\n]*"[^"\n]*")*[^"\n]*$)')
@@ -35,7 +39,8 @@ def printed(page: Path, place: Place, lists: dict[str, Callable[[], str]]) -> st
     text = FENCE.sub(lambda _: next(shown), text)
     text = PLACE.sub(lambda found: lists[found[1]](), text)
     text = WHOLE.sub(lambda found: found[0] if found["kind"] else folded(found[0]), text)
-    return SPREAD.sub(lambda line: TOGETHER.sub("\N{NO-BREAK SPACE}", line[0]), text)
+    text = SPREAD.sub(lambda line: TOGETHER.sub("\N{NO-BREAK SPACE}", line[0]), text)
+    return TABLE.sub(lambda found: aligned(found[0]), text)
 
 
 def rendered(block: Block, outcome: Outcome, place: Place) -> str:
@@ -67,9 +72,10 @@ def whole(html: str) -> str:
 
 
 def fenced(kind: str, text: str) -> str:
-    """A code block; output is set apart by its class."""
+    """A code block; output is set apart by its class, and JSON's long words go on below."""
     if kind == "text":
-        return f"``` {{ .text .output }}\n{text}\n```"
+        look = ".output .data" if DATA.search(text) else ".output"
+        return f"``` {{ .text {look} }}\n{text}\n```"
     return f"```{kind}\n{text}\n```"
 
 
@@ -87,6 +93,28 @@ def is_wide(picture: bytes) -> bool:
     """Whether the letters of an SVG could not be read on a telephone that shows all of it."""
     width = re.search(rb'<svg [^>]*?width="([\d.]+)pt"', picture)
     return width is not None and float(width[1]) > 72 * NARROW
+
+
+def aligned(table: str) -> str:
+    """A table of Markdown whose columns of numbers stand to the right.
+
+    >>> print(aligned("| a | b |\\n|---|---|\\n| x | 5 ± 1 |\\n"), end="")
+    | a | b |
+    |---|---:|
+    | x | 5 ± 1 |
+    """
+    head, rule, *lines = table.rstrip("\n").split("\n")
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    columns = len(rule.strip("|").split("|"))
+    if any(len(line) != columns for line in cells):  # a bar within a cell: left as it is
+        return table
+    numeric = [all(_is_number(line[place]) for line in cells) for place in range(columns)]
+    marks = "|".join("---:" if right else "---" for right in numeric)
+    return "\n".join([head, f"|{marks}|", *lines]) + table[len(table.rstrip("\n")) :]
+
+
+def _is_number(cell: str) -> bool:
+    return NUMBER.fullmatch(cell.replace("\N{NO-BREAK SPACE}", " ")) is not None
 
 
 def shortened(output: str, most: str | None) -> str:

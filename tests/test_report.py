@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -88,6 +89,22 @@ def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
     assert "95\N{NO-BREAK SPACE}% interval" in html
     assert "<td>men</td>" in html
     assert '<th scope="col" class="number">count</th>' in html
+
+
+def test_what_stands_for_a_number_stands_to_the_right_and_stays_with_its_sign() -> None:
+    html = Listing(
+        ["a", "b", "c", "d"],
+        [["∞", "0.4 (model)", "49.8 % – 52.4 %", "40.1 %"], ["3", "–", "1 – 2", "middle"]],
+    ).html()
+    assert html.count('<td class="number">') == 6
+    assert "<td>40.1\N{NO-BREAK SPACE}%</td>" in html
+
+
+def test_a_command_goes_on_below_before_an_option_and_not_within_it() -> None:
+    command = 'sfumato query r.parquet "SELECT a - b" -o out.csv --seed 1'
+    html = Code(command, command=True).html()
+    assert "<span>-o</span> out.csv <span>--seed</span> 1" in html and "a - b" in html
+    assert unescape(re.sub("<.*?>", "", html)) == command
 
 
 def test_ragged_table_is_refused() -> None:

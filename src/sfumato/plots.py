@@ -361,6 +361,7 @@ def curves(
             axes.set_yscale("log")
         if min(places) > 0 and max(places) / min(places) >= 100:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(_thousands())  # 1, 10, 100 and not powers of ten
         elif len(places) <= 12 and all(place == round(place) for place in places):
             axes.set_xticks(list(places))
         if len(lines) > 1:

@@ -28,8 +28,9 @@ Drawing: TypeAlias = (
 
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
-_BOTH = rf"\[{_NUMBER}, {_NUMBER}\]"  # the ends of an interval
-_FIGURE = re.compile(rf"–|exact|{_NUMBER}( (± {_NUMBER}|exact))?|± {_NUMBER}|{_BOTH}")
+_BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
+_FIGURE = re.compile(rf"–|∞|exact|{_NUMBER}( (± {_NUMBER}|exact|\(model\)))?|± {_NUMBER}|{_BOTH}")
+_OPTION = re.compile(r"(?<= )-[^ ]+")
 NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -76,6 +77,7 @@ figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-wi
 pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
   font-size: 0.88rem; overflow-wrap: normal; }
 pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
+pre.command span { white-space: nowrap; }
 @media (max-width: 36rem) {
   figure.wide img { max-width: none; }
   table { font-size: 0.85rem; }
@@ -132,8 +134,10 @@ class Code:
     command: bool = False
 
     def html(self) -> str:
-        look = ' class="command"' if self.command else ""
-        return f"<pre{look}>{escape(self.text)}</pre>"
+        if not self.command:
+            return f"<pre>{escape(self.text)}</pre>"
+        whole = _OPTION.sub(r"<span>\g<0></span>", escape(self.text))  # no line ends in "--"
+        return f'<pre class="command">{whole}</pre>'
 
 
 @dataclass(frozen=True)
@@ -315,8 +319,7 @@ def _is_number(entry: Any) -> bool:
 
 def _cell(tag: str, entry: Any, right: bool) -> str:
     look = (' scope="col"' if tag == "th" else "") + (' class="number"' if right else "")
-    words = (_words if tag == "th" else escape)(shown(entry))
-    return f"<{tag}{look}>{words}</{tag}>"
+    return f"<{tag}{look}>{_words(shown(entry))}</{tag}>"
 
 
 def _words(text: str) -> str:

@@ -129,6 +129,8 @@ def test_the_tree_as_a_picture(folder, tmp_path, form):
         tmp_path / f"tree.{form}",
     )
     assert (tmp_path / f"tree.{form}").stat().st_size > 2000
+    if form == "html":  # and how many of each class were taken for which
+        assert "truth \\ predicted</th>" in (tmp_path / "tree.html").read_text()
 
 
 @pytest.mark.parametrize(

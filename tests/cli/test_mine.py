@@ -250,3 +250,13 @@ def test_a_page_carries_numbers_truth_and_origin(folder, tmp_path):
     for fact in ("release.parquet", "3,000", "gamma 40", "seeded", "Sfumato 0."):
         assert fact in text
     assert 'alt="Supports ± standard error, drawn with 95 % intervals: ' in text
+
+
+def test_a_model_is_advised_only_for_itemsets_that_were_asked_for(folder, tmp_path):
+    release = tmp_path / "pairs.parquet"
+    asked = ("--mechanism", "questionnaire", "--questions", "pairs:1", "--gamma", 40, "--seed", 2)
+    where = ("--schema", folder / "schema.toml", "-o", release)
+    run("perturb", folder / "survey.csv", *where, *asked)
+    said = "itemsets of more than 2 need a model"
+    assert said in run("mine", release, "--min-support", 0.2)
+    assert said not in run("mine", release, "--min-support", 0.2, "--max-length", 2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -134,7 +136,12 @@ def test_plans_and_audits_are_drawn(folder: Path) -> None:
             code, out, err = run(f"{line} --plot {name} --force")
             assert code == 0, err + out
             assert (folder / name).stat().st_size > 10_000
-    assert "Audit of a release" in (folder / "page.html").read_text()
+    page = (folder / "page.html").read_text()
+    assert "Audit of a release" in page and "± stderr</th>" in page
+    shown = re.findall(r'<td class="number">± ([\d.]+)\s%</td>', page)
+    audited = result("audit r.parquet --truth people.csv --order order.npy --seed 1")
+    told = [math.sqrt(a["right"] * (1 - a["right"]) / a["people"]) for a in audited["attacks"]]
+    assert shown == [f"{100 * error:.2g}" for error in told]
 
 
 @pytest.mark.usefixtures("folder")

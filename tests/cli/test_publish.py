@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,11 @@ def test_hide_in_words_with_a_page(folder, tmp_path):
         "--plot",
         page,
     )
-    assert "hiding failure" in text and "10 11" in text and page.exists()
+    assert "hiding failure" in text and "10 11" in text
+    shown = re.findall(
+        r"<tr><td>(10 [^<]*)</td>(?:<td[^>]*>[^<]*</td>){5}<td>hidden", page.read_text()
+    )
+    assert shown == ["10 11", "10 -&gt; 15"]  # the numbers that the bars draw, as a table
 
 
 @pytest.mark.parametrize(
@@ -443,3 +448,16 @@ def test_a_page_traces_proportions_with_gaps_where_none_can_be_had(people, tmp_p
         *("--proportion", 0.2, "--drift", 80, "--plot", page),
     )
     assert page.read_text().count("<img") == 2
+
+
+def test_a_page_shows_the_risk_of_every_column_that_was_exchanged(folder, tmp_path):
+    page = tmp_path / "page.html"
+    run(
+        *("swap", folder / "insurance.csv", "-o", tmp_path / "out.csv", "--drift", "any"),
+        *("--confidential", "Amount,Gender", "--proportion", 0.5, "--classifier", "none"),
+        *("--plot", page, "--seed", 1),
+    )
+    text = page.read_text()
+    assert "<h1>Swapping Amount, Gender</h1>" in text
+    assert "<h2>Amount: records at risk</h2>" in text and "<h2>Gender: records" in text
+    assert text.count("An intruder is right about") == 2 and text.count("<img") == 3

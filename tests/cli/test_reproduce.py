@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from sfumato.cli import app
@@ -61,3 +62,11 @@ def test_progress_goes_from_part_to_part_and_seed_to_seed() -> None:
     assert list(settings.runs) == [1, 2, 3, 4] and shares == [0, 0.25, 0.5, 0.75]
     assert len(settings.runs) == 4 and settings.runs[0] == 1 and settings.counted == "4 seeds"
     assert list(Settings(seeds=2).runs) == [1, 2]
+
+
+def test_a_pipe_may_say_how_wide_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = []
+    for width in ("60", "100"):
+        monkeypatch.setenv("COLUMNS", width)
+        longest.append(max(map(len, run("frapp-figure-7").output.splitlines())))
+    assert longest[0] <= 60 < longest[1] <= 100

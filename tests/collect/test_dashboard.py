@@ -90,6 +90,7 @@ def test_it_answers_what_an_owner_asks_in_order(campaign_path):
     assert heads == ["working", "say", "together", "longer", "trust", "promised", "take"]
     for words in (
         "Do you smoke?", "No", "95 % interval", "100 forged answers could move a bar by up to",
+        "could move it by (points)", " points.",
         "points needs", "one person, one answer", "at most 19 times", "ε = 2.945",
         "who do not see in which order", "SELECT smoker, COUNT(*)", "gamma-diagonal",
         f"Sfumato {__version__}",

@@ -28,6 +28,7 @@ from press.lists import (
     sql_refused,
 )
 from press.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened
+from press.printing import fenced as output_fence
 from press.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
 
 import sfumato
@@ -214,6 +215,19 @@ def test_numbers_and_their_errors_stay_together_in_tables(tmp_path: Path) -> Non
     assert text.startswith("5 ± 1\n")
 
 
+def test_columns_of_numbers_stand_to_the_right(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    lines = ("| what | n | ± |", "|---|---|---|", "| a | 1,953 | 5.0 ± 0.1 ≠ |", "| b | – | ∞ |")
+    page.write_text("\n".join(lines) + "\n\n| x | y |\n|---|---|\n| a | b |\n", encoding="utf-8")
+    text = printed(page, lambda name, _: name, LISTS)
+    assert "|---|---:|---:|" in text and "|---|---|\n| a | b |" in text
+
+
+def test_long_words_of_json_go_on_below() -> None:
+    assert output_fence("text", '{\n "a": 1\n}').startswith("``` { .text .output .data }\n")
+    assert output_fence("text", "a {b}").startswith("``` { .text .output }\n")
+
+
 def test_the_page_of_sql_names_every_aggregate_and_every_refusal() -> None:
     words = {line.split("`")[1] for line in sql_aggregates().splitlines() if "`" in line}
     assert words == set(WORDS.split(", "))
@@ -251,3 +265,5 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.rglob("*.html"))) >= len(PAGES)
+    first = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert first.count(f"Sfumato {sfumato.__version__}") >= 3  # title, header and footer

@@ -44,6 +44,11 @@ class Attack:
     siblings: float | None  # with all copies of a record; None where there is one
     people: int
 
+    @property
+    def stderr(self) -> float:
+        """The standard error of the share that one report lets guess, over the people attacked."""
+        return math.sqrt(self.right * (1 - self.right) / self.people)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "target": self.target,

@@ -4,7 +4,6 @@ figures.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,10 +171,7 @@ class Audit(Framed):
             [attack.target for attack in shown],
             [100 * attack.baseline for attack in shown],
             [100 * attack.right for attack in shown],
-            stderr=[
-                100 * math.sqrt(attack.right * (1 - attack.right) / attack.people)
-                for attack in shown
-            ],
+            stderr=[100 * attack.stderr for attack in shown],
             quantity="guessed right (%)",
             called=("without a report", "with a report"),
             axes=axes,

@@ -153,6 +153,16 @@ def print_audit(found: Audit) -> None:
         print_words(f"note: {limit}")
 
 
+def _guessed(found: Audit) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The attacks with the standard error of what one report lets guess: headings and lines."""
+    errors = [f"± {100 * attack.stderr:.2g} %" for attack in found.attacks]
+    lines = zip(found.table(), errors, strict=True)
+    head = found.header()
+    return (*head[:4], "± stderr", *head[4:]), [
+        (*line[:4], error, *line[4:]) for line, error in lines
+    ]
+
+
 def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
     """What is guessed right without and with the reports; on a page, the whole audit beside it."""
     if not found.attacks:
@@ -182,7 +192,7 @@ def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
         Note(verdict),
         *(Paragraph(sentence) for sentence in others),
         Picture.of(axes, caption, alt=alt),
-        Listing(found.header(), found.table()),
+        Listing(*_guessed(found)),
         Heading("Checks"),
         Listing(
             ("what should hold", "p\N{NON-BREAKING HYPHEN}value", "where it holds least"), checks

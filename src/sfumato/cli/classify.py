@@ -247,13 +247,8 @@ def print_result(
                 "the two classifiers: "
                 + ", ".join(f"{name} {value}" for name, value in shares.items())
             )
-        rows = zip(found.classes, found.to_dict()["confusion"], strict=True)
         print()
-        print_table(
-            ("truth \\ predicted", *found.classes),
-            [(name, *(f"{n:,}" for n in row)) for name, row in rows],
-            left=1,
-        )
+        print_table(*_confusion(found), left=1)
     if result["tree"]:
         print(f"\n{result['tree']}")
     if result["evidence"]:
@@ -261,6 +256,13 @@ def print_result(
             "\nwhat speaks for each class: times as common in it as among "
             f"everyone\n{result['evidence']}"
         )
+
+
+def _confusion(found: Quality) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """How many of each class were taken for which: the headings and the lines."""
+    rows = zip(found.classes, found.to_dict()["confusion"], strict=True)
+    lines = [(name, *(f"{n:,}" for n in row)) for name, row in rows]
+    return ("truth \\ predicted", *found.classes), lines
 
 
 def _figures(quality: Quality) -> tuple[str, ...]:
@@ -284,6 +286,7 @@ def draw(
     blocks: list[Block] = [Picture.of(axes, caption, alt=alt), Code(text)]
     if found is not None:
         blocks += [Paragraph(f"Judged on {where}."), _figures_listing(found)]
+        blocks.append(Listing(*_confusion(found)))
         blocks += [Note(words) for words in verdict(found)]
     save_page(f"{classifier.target}: a tree from counts", blocks, origin, path)
 

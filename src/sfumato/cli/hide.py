@@ -38,6 +38,7 @@ from sfumato.table import reader_of
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN = 10
+PATTERN_HEADS = ("pattern", "count", "after", "confidence", "reverse", "company", "")
 
 
 def hide(
@@ -162,7 +163,20 @@ def print_hiding(report: HideReport, output: Path) -> None:
     """What was hidden and what it cost."""
     print_words(f"written: {output}")
     print_facts(_facts(report))
-    lines = [
+    print_table(PATTERN_HEADS, _pattern_lines(report), left=1)
+    if report.lost:
+        shown = "; ".join(" ".join(items) for items in report.lost[:SHOWN])
+        rest = (
+            f" and {len(report.lost) - SHOWN} more (--json for all)"
+            if len(report.lost) > SHOWN
+            else ""
+        )
+        print_words(f"lost: {shown}{rest}")
+
+
+def _pattern_lines(report: HideReport) -> list[tuple[str, ...]]:
+    """One row a pattern: how often it was there before and after, and whether it is still found."""
+    return [
         (
             hidden.pattern,
             str(hidden.count_before),
@@ -174,16 +188,6 @@ def print_hiding(report: HideReport, output: Path) -> None:
         )
         for hidden in report.patterns
     ]
-    headings = ("pattern", "count", "after", "confidence", "reverse", "company", "")
-    print_table(headings, lines, left=1)
-    if report.lost:
-        shown = "; ".join(" ".join(items) for items in report.lost[:SHOWN])
-        rest = (
-            f" and {len(report.lost) - SHOWN} more (--json for all)"
-            if len(report.lost) > SHOWN
-            else ""
-        )
-        print_words(f"lost: {shown}{rest}")
 
 
 def _facts(report: HideReport) -> list[tuple[str, str]]:
@@ -239,6 +243,9 @@ def draw_hiding(
     caption = "What other ψ cost and hide; lines that run together lie on one another, wider below"
     blocks: list[Block] = [
         Picture.of(axes, "Baskets with each pattern, before and after", alt=alt),
+        Listing(
+            PATTERN_HEADS, [[cell or None for cell in line] for line in _pattern_lines(report)]
+        ),
         Facts(_facts(report)),
         Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),

@@ -201,7 +201,7 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
-    print_notes([*_supposed_notes(shown), *_length_notes(source)])
+    print_notes([*_supposed_notes(shown), *_length_notes(source, max_length)])
 
 
 def mined_source(
@@ -229,10 +229,12 @@ def _supposed_notes(found: Itemsets) -> list[str]:
     ]
 
 
-def _length_notes(source: Source) -> list[str]:
-    """Which itemsets no report held together, in words."""
+def _length_notes(source: Source, asked: int | None) -> list[str]:
+    """Which itemsets no report held together, in words, unless shorter ones are asked for."""
     longest = source.mechanism.at_once if isinstance(source, Release) else None
-    return [] if longest is None else [f"itemsets of more than {longest} need a model: add --fit"]
+    if longest is None or (asked is not None and asked <= longest):
+        return []
+    return [f"itemsets of more than {longest} need a model: add --fit"]
 
 
 def _check_asked(

@@ -273,7 +273,8 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: P
         return
     caption = (
         f"The relative error of {curve.asked} from {found.rows:,} people, against epsilon; the "
-        "ring is what was planned"
+        f"ring is what was planned, {best.name}; lines that run together lie on one another, wider "
+        "below"
     )
     alt = f"Lines that fall as epsilon grows, for {'; '.join(curve.drawn)}. " + ", ".join(
         f"{option.name} {100 * option.error:.3g} % at epsilon {option.guarantee.epsilon:.3g}"

@@ -56,7 +56,7 @@ def reproduce(
     wanted = [part for parts in parts_of(names).values() for part in parts]
     Settings(data, seeds, quick)  # refused before anything is shown
     done: list[Reproduction] = []
-    width = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    width = get_terminal_size((WIDTH, 24)).columns  # a pipe has none, unless COLUMNS says
     with telling() as told:
 
         def tell(share: float) -> None:

@@ -33,17 +33,22 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, listing
 from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
 from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
-from sfumato.report import Block, Listing, Picture, save_figure
+from sfumato.report import Block, Facts, Heading, Listing, Paragraph, Picture, save_figure
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ANY = "any"
+MEASURED = (
+    "The objective is how much less probable the values shown are, given the keys, than the true "
+    "ones, summed over the records; two-way tables are those of the column with each key, and "
+    "the share of their records that moved"
+)
 
 
 def swap(
@@ -268,12 +273,22 @@ def _share(value: float | None) -> str:
 def draw_swap(
     release: SwapRelease, tried: Sequence[SwapReport | None], data: str, path: Path
 ) -> None:
-    """Risk before and after, and on a page also what other proportions would cost."""
+    """Risk before and after, and on a page, of every column, also what other proportions would
+    cost.
+    """
     report = release.reports[0]
-    axes = release.plot()
     if path.suffix != ".html":
-        save_figure(axes, path)
+        save_figure(release.plot(), path)
         return
+    blocks = [block for each in release.reports for block in _risks(each)]
+    promised = "no gamma; against the intruder described, see the figures"
+    origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
+    names = listing([each.confidential for each in release.reports])
+    save_page(f"Swapping {names}", [*blocks, *_trade_off(report, tried)], origin, path)
+
+
+def _trade_off(report: SwapReport, tried: Sequence[SwapReport | None]) -> list[Block]:
+    """What other proportions would cost and buy for a column, drawn and as a table."""
     traced = {
         "objective": {report.method: _traced(tried, lambda one: one.objective)},
         "two-way tables": {report.method: _traced(tried, lambda one: one.cost.mean_two_way)},
@@ -298,16 +313,32 @@ def draw_swap(
         (p, *(None if math.isnan(v) else v for v in each))
         for p, *each in zip(PROPORTIONS, *values, strict=True)
     ]
-    caption = "What other proportions cost and buy; a gap where one cannot be had"
-    blocks: list[Block] = [
-        Picture.of(axes, "Records at risk before and after", alt=_bars_told(report)),
-        Listing(("", "before", "after"), _risk_lines(report)),
-        Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
+    caption = (
+        f"What other proportions cost and buy for {report.confidential}; a gap where one cannot "
+        f"be had. {MEASURED}"
+    )
+    return [
+        Heading("Other proportions"),
+        Picture.of(drawn[0], caption, alt=f"{caption} {plots.told(drawn)}"),
         Listing(("proportion", *columns), tried_lines),
     ]
-    promised = "no gamma; against the intruder described, see the figures"
-    origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
-    save_page(f"Swapping {report.confidential}", blocks, origin, path)
+
+
+def _risks(report: SwapReport) -> list[Block]:
+    """The records at risk of one column, drawn and as a table, and what its release cost."""
+    facts = [*_done(report), *_cost_facts(report)]
+    guessed = _guesses(report.cost.intruder, report.max_posterior)
+    return [
+        Heading(f"{report.confidential}: records at risk"),
+        Picture.of(report.plot(), "Records at risk before and after", alt=_bars_told(report)),
+        Listing(("", "before", "after"), _risk_lines(report)),
+        Facts(facts),
+        Paragraph(
+            f"An intruder is right about {report.confidential} for this share of the "
+            f"{report.cost.intruder.unique:,} unique records:"
+        ),
+        Facts(guessed),
+    ]
 
 
 def _risk_lines(report: SwapReport) -> list[tuple[str, float, float]]:

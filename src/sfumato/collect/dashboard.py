@@ -160,7 +160,7 @@ class Dashboard:
         notes = [self.words("too_few")] if found.too_few else []
         reach = [bar.forged for bar in bars if bar.forged is not None]
         if reach:
-            notes.append(self.words("forged_bar", share=self.words.percent_up(max(reach))))
+            notes.append(self.words("forged_bar", points=self.words.points_up(max(reach))))
         drawn = drawing.bars(bars, labels, self.words, text)
         twin = table(
             [self.words(key) for key in ("answer", "share", "interval", "forged")],
@@ -171,7 +171,7 @@ class Dashboard:
     def _bar_row(self, bar: Bar, label: str) -> list[str]:
         words, share = self.words, bar.share
         interval = words.interval(share.low, share.high)
-        forged = "" if bar.forged is None else words.percent_up(bar.forged)
+        forged = "" if bar.forged is None else words.points_up(bar.forged)
         return [label, words.percent(share.value), interval, forged]
 
     def _figure(self, title: str, drawn: str, twin: str, notes: Iterable[str] = ()) -> str:

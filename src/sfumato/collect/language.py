@@ -59,6 +59,14 @@ class Language:
             math.ceil(share * 10 ** (digits + 2) - 1e-9) / 10 ** (digits + 2), digits
         )
 
+    def points_up(self, share: float) -> str:
+        """By how much a share may move, in percentage points and rounded up.
+
+        >>> Language.load("de").points_up(0.0821)
+        '8,3'
+        """
+        return self.number(math.ceil(share * 1000 - 1e-9) / 10, 1)
+
     def of(self, texts: Mapping[str, str], otherwise: str = "") -> str:
         """A text that an owner wrote, in this language or the first they have."""
         return texts.get(self.name) or next(iter(texts.values()), otherwise)

@@ -49,7 +49,7 @@ class ItemFlips(Mechanism):
     2×2 channels.
 
     Item i is reported when true with probability p_i (keep ones) and not reported when false with
-    q_i (keep zeros): MASK, EMASK and FP/NFP (docs/theory.md). Records are reported as baskets of
+    q_i (keep zeros): MASK, EMASK and FP/NFP. Records are reported as baskets of
     their `attribute=value` items.
     """
 
@@ -260,8 +260,8 @@ class BitFlip(ItemFlips):
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or 2M for
-        records (docs/theory.md).
+        """The largest symmetric keep p with (p/(1-p))^e ≤ γ; e is the number of items, or twice the
+        number of columns for records, two of which differ in at most two bits a column.
         """
         guarantee.check_finite()
         binned = domain.binned()

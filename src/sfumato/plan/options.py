@@ -5,7 +5,7 @@ would answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import zip_longest
@@ -330,10 +330,10 @@ class Plan(Framed):
         return [
             (
                 option.name,
-                _parameter(option.mechanism.parameters()),
+                _parameters(option.mechanism.parameters()),
                 ", ".join(f"{name} ±{_figures(value)}" for name, value in option.means.items())
                 or "–",
-                ", ".join(_figures(value) for value in option.conditions),
+                _conditions(option.conditions),
             )
             for option in self.options
         ]
@@ -451,6 +451,17 @@ def _figures(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def _conditions(found: Sequence[float]) -> str:
+    """Condition numbers by length, said once where they are all alike or none is known."""
+    words = [_figures(value) for value in found]
+    return words[0] if len({*words}) == 1 else ", ".join(words)
+
+
+def _parameters(given: Mapping[str, Any]) -> str:
+    """The parameters of a mechanism by their names."""
+    return ", ".join(f"{name} {_parameter(value)}" for name, value in given.items())
+
+
 def _parameter(value: Any) -> str:
     """A parameter as people write it: fractions, which are exact, to four figures."""
     if isinstance(value, Mapping):
@@ -459,7 +470,7 @@ def _parameter(value: Any) -> str:
             return same.pop()
         return ", ".join(f"{name} {_parameter(entry)}" for name, entry in value.items())
     if isinstance(value, list | tuple):
-        return f"{len(value)} parts" if len(value) > 3 else "; ".join(map(_parameter, value))
+        return str(len(value)) if len(value) > 3 else "; ".join(map(_parameter, value))
     if isinstance(value, str) and value.replace("/", "").isdigit():
         return f"{float(Fraction(value)):.4g}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

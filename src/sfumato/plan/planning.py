@@ -158,10 +158,12 @@ class PrivacyCurve:
         return {", ".join(names): self.errors[names[0]] for names in alike.values()}
 
     def plot(self, best: Offer | None = None, *, axes: Any = None) -> Any:
-        """Error against privacy, the best option ringed; the axes they were drawn on."""
+        """Error against privacy, the best option first and ringed; the axes they were drawn on."""
+        drawn, chosen = self.drawn, "" if best is None else best.name
+        lines = sorted(drawn, key=lambda names: chosen not in names.split(", "))
         return plots.error_by_privacy(
             self.epsilon,
-            [plots.Series(name, errors) for name, errors in self.drawn.items()],
+            [plots.Series(name, drawn[name]) for name in lines],
             error="relative standard error",
             chosen=None if best is None else (best.guarantee.epsilon, best.error),
             axes=axes,
