@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,38 @@ def test_a_shuffled_release_without_its_order_is_judged_as_far_as_it_can_be() ->
     code, out, err = run("audit r.parquet --truth people.csv --plot a.png")
     assert code == 2 and not out and "without --order the attacks are left out" in err
     assert not Path("a.png").exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("truth", ["wide.csv", "turned.csv"])
+@pytest.mark.parametrize("given", ["--gamma 19", "--mechanism retention --keep 0.5 --copies 2"])
+def test_an_audit_of_ten_columns_fits_a_screen_and_the_rest_are_details(
+    given: str, truth: str
+) -> None:
+    rng = np.random.default_rng(3)
+    names = [f"column_{place}" for place in range(10)]
+    rows = rng.integers(0, 3, (2000, 10))
+    for name, written in (("wide.csv", rows), ("turned.csv", rows[::-1])):
+        np.savetxt(name, written, "%d", ",", header=",".join(names), comments="")
+    code, _, err = run(f"perturb wide.csv -o w.parquet {given} --seed 1 --order w.npy")
+    assert code == 0, err
+    asked = f"audit w.parquet --truth {truth} --order w.npy --seed 1"
+    code, out, _ = run(asked)
+    lines = [part for line in out.splitlines() for part in (textwrap.wrap(line, 80) or [""])]
+    assert len(lines) <= 23, out
+    assert (code, lines[0].startswith("nothing was found")) in ((0, True), (3, False))
+    whole = json.loads(run(f"{asked} --json")[1])
+    assert f"{len(whole['checks'])} checks, " in out and lines[-1].startswith("--details: ")
+    if code == 3:
+        assert "against the promise" in out and whole["violations"][0] in out
+    gains = {a["target"]: (a["siblings"] or a["right"]) - a["baseline"] for a in whole["attacks"]}
+    shown = [line.split()[0] for line in lines if line.startswith("column_")]
+    assert 0 < len(shown) < 10
+    assert (
+        min(gains[name] for name in shown) >= max(gains[n] for n in names if n not in shown) - 0.01
+    )
+    told = run(f"{asked} --details")[1]
+    assert all(check["name"] in told for check in whole["checks"])
 
 
 @pytest.mark.usefixtures("folder")

@@ -44,6 +44,11 @@ class Attack:
     siblings: float | None  # with all copies of a record; None where there is one
     people: int
 
+    @property
+    def gain(self) -> float:
+        """How much oftener the guess is right with all reports of a person than with none."""
+        return (self.right if self.siblings is None else self.siblings) - self.baseline
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "target": self.target,
