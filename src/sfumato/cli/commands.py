@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -92,7 +93,12 @@ def loaded(name: str) -> Any:
         command = typer.main.get_command(alone)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
-        for parameter in each.params:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = " "  # a flag takes no value, so none is shown beside it
+        show_no_type_of_flags([*each.params, each.get_help_option(typer.Context(each))])
     return command
+
+
+def show_no_type_of_flags(parameters: Iterable[Any]) -> None:
+    """Has help show nothing beside a flag, which takes no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = " "
