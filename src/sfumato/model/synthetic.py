@@ -59,8 +59,9 @@ def _drawn(attribute: Attribute) -> Attribute:
     """The attribute as it is drawn: private like the law it comes from, and a number where it was
     one before it was cut.
     """
-    binned = isinstance(attribute, Bins) and attribute.step > 0
-    return replace(_numeric(attribute) if binned else attribute, public=False)
+    if isinstance(attribute, Bins) and attribute.step > 0:
+        return _numeric(attribute)
+    return replace(attribute, public=False)
 
 
 def _numeric(bins: Bins) -> Numeric:
