@@ -354,7 +354,7 @@ def test_the_smallest_leaks_are_told_and_not_overstated() -> None:
     assert audit.sight is not None
     words = " ".join(audit.sentences())
     assert f"{audit.sight.in_a_row} or more records unchanged in a row" in words
-    assert f"every {audit.sight.every}th or oftener unchanged" in words
+    assert f"one in {audit.sight.every} or more unchanged at even steps" in words
     few = table(PEOPLE, 12)
     tiny = audit_release(released(few, GammaDiagonal(PEOPLE, 19)), few, rng=seeded(1))
     assert tiny.sight is not None and tiny.sight.every is None and tiny.sight.scattered is None

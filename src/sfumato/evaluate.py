@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import DataError, Unanswerable, listing
 from sfumato.mine.itemsets import Itemsets
+from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.source import Source
 
 
@@ -38,8 +40,50 @@ class LengthErrors:
         return asdict(self)
 
 
+class ErrorsByLength(list[LengthErrors], Framed):
+    """The errors of itemsets, one entry a length."""
+
+    def to_arrow(self) -> Any:
+        """A table with one row a length."""
+        kinds = dict.fromkeys(("length", "frequent", "found"), "int64")
+        kinds |= dict.fromkeys(("support_error", "false_negatives", "false_positives"), "double")
+        return arrow_table([list(each.to_dict().values()) for each in self], **kinds)
+
+    def _repr_html_(self) -> str:
+        """The errors as notebooks show them, in per cent of the truly frequent itemsets."""
+        shown = ("support_error", "false_negatives", "false_positives")
+        lines = [
+            (
+                each.length,
+                each.frequent,
+                each.found,
+                *(_percent(getattr(each, name)) for name in shown),
+            )
+            for each in self
+        ]
+        heads = ("length", "frequent", "found", "support error", "missed", "false")
+        return html_table(heads, lines)
+
+    def plot(self) -> Any:
+        """A panel for each kind of error, by length, in per cent; the axes."""
+        kinds = {
+            "support error": "support_error",
+            "missed": "false_negatives",
+            "false": "false_positives",
+        }
+        panels = {
+            title: [plots.Series("found", np.array([getattr(e, kind) for e in self], dtype=float))]
+            for title, kind in kinds.items()
+        }
+        return plots.errors_by_length([each.length for each in self], panels)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1f} %"
+
+
 @checked
-def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
+def itemset_errors(found: Itemsets, truth: Itemsets) -> ErrorsByLength:
     """Support and identity errors of mined itemsets by length.
 
     Both must have been mined at the same threshold; items are matched by name.
@@ -52,7 +96,7 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> list[LengthErrors]:
     _check_known(found, set(truth.supports.names))
     reported, frequent = _by_name(found), _by_name(truth)
     lengths = sorted({len(items) for items in (*reported, *frequent)})
-    return [_errors_at(length, reported, frequent) for length in lengths]
+    return ErrorsByLength(_errors_at(length, reported, frequent) for length in lengths)
 
 
 def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:

@@ -477,6 +477,57 @@ def sizes(labels: Sequence[str], values: ArrayLike, *, axes: Axes | None = None)
     return axes
 
 
+def confusion(classes: Sequence[str], counts: ArrayLike, *, axes: Axes | None = None) -> Axes:
+    """Who was taken for what: a square for each true class (down) and predicted one (across), the
+    darker the more of the true class are in it, with the number of records.
+    """
+    number = np.asarray(counts, dtype=np.float64)
+    if number.shape != (len(classes), len(classes)):
+        raise ParameterError(f"counts of shape {number.shape} for {len(classes)} classes")
+    share = number / np.maximum(number.sum(axis=1, keepdims=True), 1)
+    with _style():
+        axes, _ = _on(axes, WIDTH, 1.6 + 0.5 * len(classes))
+        axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        for (down, across), each in np.ndenumerate(number):
+            colour = "white" if share[down, across] > 0.55 else INK
+            axes.text(across, down, f"{each:,.0f}", ha="center", va="center", color=colour)
+        _name_places(axes, classes, inches=WIDTH - 1)
+        axes.set_yticks(np.arange(len(classes)), [_folded(name, 24) for name in classes])
+        axes.set_xlabel("predicted")
+        axes.set_ylabel("truth")
+        axes.grid(visible=False)
+    return axes
+
+
+def telling(
+    target: str,
+    classes: Mapping[str, Sequence[tuple[str, float, float]]],
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """What speaks for each class: its values, each with how many times as common it is there as
+    among everyone and the standard error of that, one a line with its 95 % interval.
+    """
+    labels = [value for values in classes.values() for value, _, _ in values]
+    with _style():
+        axes, _ = _on(axes, WIDTH, 1.4 + 0.32 * max(len(labels), 3))
+        first = 0
+        for number, (name, values) in enumerate(classes.items()):
+            places = first + np.arange(len(values), dtype=float)
+            times, stderr = np.array([each[1:] for each in values]).reshape(-1, 2).T
+            colour = COLOURS[number % len(COLOURS)]
+            _points(axes, times, places, stderr, colour, f"{target} = {name}", sideways=True)
+            first += len(values)
+        axes.axvline(1, color=INK, linestyle="--", linewidth=1.2, label="as among everyone")
+        axes.set_yticks(np.arange(len(labels)), [_folded(label, 24) for label in labels])
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("times as common as among everyone")
+        axes.grid(visible=False, axis="y")
+        _legend_below(axes)
+    return axes
+
+
 @dataclass(frozen=True)
 class Branch:
     """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and

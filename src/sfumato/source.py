@@ -127,6 +127,14 @@ class Source(ABC):
         """The default partition of a column: every value, or the default bins of a number."""
         return default_cells(self.domain, name)
 
+    def _repr_html_(self) -> str:
+        """What is known of the source, as notebooks show it."""
+        facts = [
+            ("people", f"{self.rows:,}"),
+            ("columns", listing(self.domain.names, most=MOST_LINES)),
+        ]
+        return html_facts("Records", facts)
+
     def plot(self, columns: Sequence[str] | None = None, truth: Source | None = None) -> list[Any]:
         """Every column's counts (or those of some columns) as a panel with 95 % intervals, beside
         the truth where it is given; the axes, a panel each.
@@ -332,11 +340,7 @@ class Exact(CountedSource, Framed):
 
     def _repr_html_(self) -> str:
         """What is known of the records, as notebooks show it."""
-        facts = [
-            ("rows", f"{self.rows:,}"),
-            ("columns", listing(self.domain.names, most=MOST_LINES)),
-        ]
-        return html_facts("True records", facts)
+        return self.table._repr_html_()
 
     def extended(self, batch: Table) -> Exact:
         """These records and some more; what was counted before is not counted again."""

@@ -57,6 +57,7 @@ CASES = {
         "'fake.parquet' is not a readable Parquet file",
     ),
     "no model": ('query absent.json "SELECT COUNT(*) FROM t"', "no file 'absent.json'"),
+    "nothing to send": ("send http://127.0.0.1:1/x absent.csv", "no file 'absent.csv'"),
     "no model to draw from": ("generate fitted absent.json -o o.csv", "no file 'absent.json'"),
     "unknown kind": (
         "perturb census.txt -o o.csv --gamma 19",

@@ -79,6 +79,13 @@ def test_a_release_is_fitted_and_its_model_asked(
     assert drawn["rows"] == 20_000 and "smoker" in drawn["columns"]
     both = "\"SELECT COUNT(*) AS n FROM t WHERE smoker = 'yes' AND ill = 'yes'\""
     synthetic = result(f"query drawn.csv {both}")["rows"][0]["n"]
+    read = result(f"query drawn.csv {both} --schema people.toml")["rows"][0]["n"]
+    assert read == synthetic  # the schema of the true records reads the synthetic ones
+    old = '"SELECT COUNT(*) AS n, AVG(age) AS mean FROM t WHERE age >= 75"'
+    older = result(f"query drawn.csv {old} --schema people.toml")["rows"][0]
+    foretold = result('query m.json "SELECT COUNT(*) AS n FROM t WHERE age >= 75"')["rows"][0]["n"]
+    assert abs(older["n"]["value"] - foretold["value"]) < 5 * (20_000 * 0.25) ** 0.5
+    assert abs(older["mean"]["value"] - (75 + 99) / 2) < 1  # evenly within the bin
     model = result(f"query m.json {both}")["rows"][0]["n"]
     assert abs(synthetic["value"] - model["value"]) < 5 * (20_000 * 0.25) ** 0.5
     plain = result("mine r.parquet --min-support 0.03")

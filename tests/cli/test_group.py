@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 from sfumato.cli import app
 from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.cli.mechanism import every_option
+from sfumato.cli.spelling import WRITTEN, spellings
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 
 
@@ -53,6 +56,50 @@ def completed(shell: str, words: str) -> list[str]:
     )
     assert done.stdout, done.stderr
     return done.stdout.splitlines()
+
+
+def test_what_shells_complete_is_what_the_commands_have() -> None:
+    """A Tab reads them from a file, and loads no command."""
+    written = json.loads(WRITTEN.read_text(encoding="utf-8"))
+    assert written == spellings(COMMANDS), "python -m press.spelling writes them anew"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_shell_is_told_every_option_of_a_command(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def options(command: Any) -> dict[str, Any]:
+        inner = {key: options(each) for key, each in getattr(command, "commands", {}).items()}
+        own = {(tuple(each.opts), each.nargs) for each in command.params}
+        return {"own": own, **inner}
+
+    real = options(loaded(name))
+    monkeypatch.setenv("_SFUMATO_COMPLETE", "complete_bash")
+    assert options(loaded(name)) == real
+
+
+@pytest.mark.parametrize("words", ["sfumato perturb --", "sfumato campaign check --"])
+def test_a_tab_loads_neither_arrays_nor_tables(words: str) -> None:
+    script = """
+import sys
+from sfumato.cli import main
+sys.argv = ["sfumato"]
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | asked | {"_SFUMATO_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    said = done.stdout.split()
+    assert "--json" in said and "typer" in said
+    assert not {"numpy", "pyarrow", "sfumato.table", "sfumato.domain"} & {*said}
 
 
 def test_an_option_has_one_line_in_a_shell() -> None:
@@ -101,10 +148,10 @@ def test_one_mechanism_can_be_asked_for_alone() -> None:
     assert missed.exit_code == 2 and "did you mean 'mask'" in missed.output
 
 
-def test_a_flag_shows_no_type() -> None:
-    said = CliRunner().invoke(app, ["mine", "--help"]).output
-    line = next(line for line in said.splitlines() if "--maximal" in line)
-    assert "bool" not in line.lower()
+@pytest.mark.parametrize("words", ["", "mine", "campaign", "generate survey"])
+def test_a_flag_shows_no_type(words: str) -> None:
+    said = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "80"}).output
+    assert "--help" in said and "bool" not in said.lower()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.audit import audit_release
 from sfumato.cli import app
+from sfumato.cli.audit import print_audit
 from sfumato.domain import Category, Domain, Numeric
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.retention import Retention
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness import seeded
+from sfumato.source import perturb
+from sfumato.table import Table
 
 PEOPLE = Domain(
     (
@@ -175,6 +184,7 @@ def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
     code, out, err = run("audit r.parquet --truth sorted.csv --seed 1")
     assert code == 3 and not err
     assert "the order of the reports says nothing about the records" in out
+    out = run("audit r.parquet --truth sorted.csv --seed 1 --details")[1]
     assert "against the promise" in out and "the smallest leaks this audit finds" in out
     code, out, _ = run("audit r.parquet --truth sorted.csv --seed 1 --json")
     shown = json.loads(out)
@@ -192,6 +202,36 @@ def test_a_shuffled_release_without_its_order_is_judged_as_far_as_it_can_be() ->
     code, out, err = run("audit r.parquet --truth people.csv --plot a.png")
     assert code == 2 and not out and "without --order the attacks are left out" in err
     assert not Path("a.png").exists()
+
+
+WIDE = Domain(tuple(Category(f"column_{place}", ("a", "b", "c")) for place in range(10)))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("mechanism", [GammaDiagonal.promising, lambda *_: Retention(WIDE, 0.5)])
+def test_an_audit_of_ten_columns_fits_a_screen_and_the_rest_are_details(
+    mechanism: Any, turned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.random.default_rng(3).integers(0, 3, (1000, 10)).astype(np.uint8)
+    truth = Table(WIDE, tuple(rows.T))
+    release = perturb(truth, mechanism(Guarantee(19), WIDE), seeded(1), copies=2, keep_order=True)
+    held = Table(WIDE, tuple(rows[::-1].T)) if turned else truth
+    found = audit_release(release.table, held, rng=seeded(1))
+    print_audit(found)
+    out = capsys.readouterr().out
+    lines = [part for line in out.splitlines() for part in (textwrap.wrap(line, 80) or [""])]
+    assert len(lines) <= 23, out
+    assert lines[0].startswith("nothing was found") == found.clean
+    assert all(line in out for line in found.violations[:1])
+    assert f"{len(found.checks)} checks, " in out and lines[-1].startswith("--details: ")
+    gains = {name: max(a.gain for a in found.attacks if a.target == name) for name in WIDE.names}
+    shown = [line.split()[0] for line in lines if line.startswith("column_")]
+    assert 0 < len(shown) < 10
+    assert sorted(gains.values(), reverse=True)[: len(shown)] == [gains[name] for name in shown]
+    print_audit(found, details=True)
+    told = capsys.readouterr().out
+    assert all(sentence in told for sentence in found.sentences())
+    assert told.count(" follow ") >= 10 and all(name in told for name in WIDE.names)
 
 
 @pytest.mark.usefixtures("folder")

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.mine.statements import Statement, Writer, database, random_table
 
+from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube import comparing, constants, numbers, plan, query
 from sfumato.mine.cube.sheet import GroupSums, Sheet
 from sfumato.source import Exact
+from sfumato.table import Table
 
 ROUNDING = 1e-11  # beside the numbers that were added up
 
@@ -157,3 +160,25 @@ def test_the_differential_test_finds_a_planted_bug(name, monkeypatch):
         judged(tables=4, statements=40, seed=seed, all_of_them=False) for seed in range(90, 96)
     )
     assert any(verdict.wrong for verdict in seeds)
+
+
+CODES = ("1", "01", "2", "3", "02", "-1")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("code = 1", "code = '1'", "code = '01'", "code <> 1", "code = 1.0", "code = 01"),
+        *("code IN (1, 2)", "code IN ('1', '02')", "code NOT IN (2)", "code = -1"),
+        *("1 = code", "NOT code = 2"),
+    ],
+)
+def test_codes_are_compared_as_duckdb_compares_words_with_numbers(where):
+    """A number takes every way of writing it, a quoted word itself alone."""
+    values = [code for place, code in enumerate(CODES, 1) for _ in range(place)]
+    exact = Exact(Table.from_arrow(pa.table({"code": values}), Domain((Category("code", CODES),))))
+    judge = duckdb.connect()
+    judge.register("t", pa.table({"code": pa.array(values, pa.string())}))
+    sql = f"SELECT COUNT(*) AS n FROM t WHERE {where}"
+    ((wanted,),) = judge.execute(sql).fetchall()
+    assert query(exact, sql).rows[0]["n"].value == wanted

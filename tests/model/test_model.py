@@ -13,7 +13,7 @@ import pytest
 from scipy.special import ndtr
 
 import sfumato as sf
-from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.domain import Category, Domain, Items, Numeric, code_dtype
 from sfumato.engines import open_source
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
@@ -500,3 +500,25 @@ def test_flipped_bits_of_many_cells_are_fitted_set_by_set() -> None:
     assert not model.dense
     found, true = model.marginal(["c0", "c1"]), Exact(table).marginal(["c0", "c1"])
     assert (np.abs(found.value - true.value) / found.stderr).max() < 4.5
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        Numeric("x", 0, 9, cuts=(4, 9)),  # the last bin is the largest number alone
+        Numeric("x", 15.0, 20.0, cuts=(16.5, 18.0), step=0.25),
+        Numeric("x", 0.0, 1.0, cuts=(0.3,)),
+        Numeric("x", -5, 5, cuts=(0,)),
+    ],
+)
+def test_synthetic_numbers_are_read_by_the_schema_of_the_true_ones(number: Numeric) -> None:
+    domain = Domain((number, Category("sex", ("f", "m"))))
+    codes = np.random.default_rng(1).integers(0, number.size, 3000).astype(code_dtype(number.size))
+    truth = Table(domain, (codes, (codes % 2).astype(np.uint8)))
+    model = sf.fit(sf.perturb(truth, sf.Retention(domain.binned(), 0.8), seeded(1)))
+    drawn = sample(model, 2000, seeded(2))
+    again = sf.read(drawn.to_arrow(), domain)
+    np.testing.assert_array_equal(again.column("x"), drawn.column("x"))
+    held = np.unique(number.cells_by_cuts(number.cuts).assign(again.column("x")))
+    assert len(held) == len(number.cuts) + 1
+    assert len(np.unique(drawn.column("x"))) > 0.9 * min(number.size, 1000)

@@ -49,6 +49,11 @@ class Attack:
         """The standard error of the share that one report lets guess, over the people attacked."""
         return math.sqrt(self.right * (1 - self.right) / self.people)
 
+    @property
+    def gain(self) -> float:
+        """How much oftener the guess is right with all reports of a person than with none."""
+        return (self.right if self.siblings is None else self.siblings) - self.baseline
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "target": self.target,

@@ -70,10 +70,10 @@ class Audit(Framed):
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What contradicts the promise, one line each; empty for a mechanism that keeps
-        its word.
+        """What contradicts the promise, one line each, the worst first; empty for a mechanism that
+        keeps its word.
         """
-        lines = [f"it is not so that {_clause(check)}" for check in self.failed]
+        lines = []
         if self.amplification is not None and self.amplification.violated:
             lines.append(
                 f"gamma is at least {self.amplification.lower_bound:.4g} "
@@ -84,7 +84,8 @@ class Audit(Framed):
             lines.append(
                 f"{self.breaches.beyond} beliefs are raised further than the promise allows"
             )
-        return tuple(lines)
+        failed = sorted(self.failed, key=lambda check: check.p_value)
+        return (*lines, *(f"it is not so that {_clause(check)}" for check in failed))
 
     @property
     def clean(self) -> bool:
@@ -93,12 +94,23 @@ class Audit(Framed):
 
     def sentences(self) -> tuple[str, ...]:
         """The audit in plain words."""
-        lines = [
-            self._verdict(),
-            *(self._attack_words(attack) for attack in self.attacks if attack.target == "record"),
-        ]
-        if self.siblings is not None:
-            lines.append(str(self.siblings))
+        guesses = (self._attack_words(a) for a in self.attacks if a.target == "record")
+        seen = () if self.sight is None else self.sight.sentences()
+        return (self._verdict(), *guesses, *self.measured(), *seen, *self.left_out)
+
+    def findings(self, most: int) -> tuple[str, ...]:
+        """The verdict with the worst of what is against it, and how much more there is: at most
+        `most` lines.
+        """
+        further = self.violations[1:]
+        shown = further if len(further) < most else further[: most - 2]
+        rest = len(further) - len(shown)
+        more = (f"and {rest} more against the promise",) if rest else ()
+        return (self._verdict(), *(f"and {line}" for line in shown), *more)
+
+    def measured(self) -> tuple[str, ...]:
+        """What several reports of a person promise, gamma as measured, breaches and links."""
+        lines = [] if self.siblings is None else [str(self.siblings)]
         if self.amplification is not None:
             lines.append(
                 f"measured on {self.amplification.draws:,} draws a record, gamma is at least "
@@ -107,9 +119,34 @@ class Audit(Framed):
             )
         if self.breaches is not None:
             lines.append(_breach_words(self.breaches))
-        lines.append(self._linkage_words())
-        seen = () if self.sight is None else self.sight.sentences()
-        return (*lines, *seen, *self.left_out)
+        return (*lines, self._linkage_words())
+
+    def checked(self) -> str:
+        """How many checks there were, how many failed, and which was the least likely."""
+        tried = f"{len(self.checks)} checks, {len(self.failed) or 'none'} failed"
+        if self.failed or not self.checks:
+            return tried
+        least = min(self.checks, key=lambda check: check.p_value)
+        return (
+            f"{tried} (p below {self.threshold:.2g}); the least likely: {least.name}, "
+            f"p {least.p_value:.2g}"
+        )
+
+    def worst_header(self) -> tuple[str, ...]:
+        """The names of the columns of `worst`."""
+        return tuple(name for name in self.header() if name != "prior")
+
+    def worst(self, most: int) -> tuple[list[tuple[str, ...]], int]:
+        """The record and the columns of which reports tell most, as rows of text, at most so many;
+        and how many columns are left. Each by the prior that guesses best.
+        """
+        best: dict[str, tuple[Attack, tuple[str, ...]]] = {}
+        for attack, (_, _, *figures) in zip(self.attacks, self.table(), strict=True):
+            row = (attack.target, *figures)
+            if attack.target not in best or attack.gain > best[attack.target][0].gain:
+                best[attack.target] = attack, row
+        found = sorted(best.values(), key=lambda each: (each[0].target != "record", -each[0].gain))
+        return [row for _, row in found[:most]], len(found[most:])
 
     def _verdict(self) -> str:
         if self.clean:

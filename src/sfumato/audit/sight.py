@@ -38,7 +38,7 @@ class Sight:
                     self.scattered,
                     f"{self.scattered or 0:,} ({self._share}) or more unchanged wherever they are",
                 ),
-                (self.every, f"every {self.every or 0:,}th or oftener unchanged"),
+                (self.every, f"one in {self.every or 0:,} or more unchanged at even steps"),
                 (
                     self.points,
                     f"{self.column} reported truly {self.points or 0:.2g} percentage points too "

@@ -16,6 +16,8 @@ from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 from sfumato.cli.pages import bars_told, origin_of, save_page
 from sfumato.cli.printing import (
+    SCREEN,
+    lines_on_screen,
     print_json,
     print_table,
     print_words,
@@ -31,6 +33,11 @@ from sfumato.report import Block, Heading, Listing, Note, Paragraph, Picture, sa
 from sfumato.source import Release
 from sfumato.table import Table, reader_of
 from sfumato.table.order import read_order
+
+AGAINST = 3  # findings against the promise on the screen; the others are counted
+LEAST_ATTACKS = 3  # lines of guesses that are shown however much else there is
+HEADED = 4  # lines above and below them
+MORE = "--details: all attacks and checks, the smallest leaks seen, what is not covered"
 
 
 def audit(
@@ -60,6 +67,10 @@ def audit(
         typer.Option(metavar="OUT", help="Draw what is guessed right: .html, .png or .svg."),
     ] = None,
     force: Force = False,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Every attack and check, and how small a leak is seen."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Attack a release with the truth at hand, and check it against what its mechanism promises.
@@ -95,7 +106,7 @@ def audit(
     if json:
         print_json(found.to_dict())
     else:
-        print_audit(found)
+        print_audit(found, details)
     if not found.clean:
         raise typer.Exit(VIOLATION)
 
@@ -130,8 +141,34 @@ def _of_rows(
     return None if progress is None else lambda _, share: progress(round(share * rows), share)
 
 
-def print_audit(found: Audit) -> None:
-    """The audit for people: the verdict, what attackers got right, and every check."""
+def print_audit(found: Audit, details: bool = False) -> None:
+    """The audit for people: on one screen the verdict, the worst of what was found, and what was
+    tried; every attack and check where details are wanted.
+    """
+    if details:
+        _print_details(found)
+    else:
+        _print_screen(found)
+
+
+def _print_screen(found: Audit) -> None:
+    """The verdict, what is against it, what a report tells at most, and the checks in one line."""
+    above = [*found.findings(AGAINST), *found.measured(), *found.left_out]
+    below = [found.checked(), *([f"note: {LIMITS[0]}"] if found.clean else []), MORE]
+    for sentence in above:
+        print_words(sentence)
+    if found.attacks:
+        room = SCREEN - HEADED - sum(map(lines_on_screen, (*above, *below)))
+        worst, rest = found.worst(max(room, LEAST_ATTACKS))
+        more = f"; {rest} more with --details" if rest else ""
+        print(f"\nguessed right by the better prior (worst first{more})")
+        print_table(found.worst_header(), worst, left=1)
+        print()
+    for sentence in below:
+        print_words(sentence)
+
+
+def _print_details(found: Audit) -> None:
     for sentence in found.sentences():
         print_words(sentence)
     if found.violations:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-from sfumato.cli.completion import at_once, completing
+from sfumato.cli.completion import completing
+from sfumato.cli.spelling import spelt
 
 # Name -> what it does: the first sentence of the command's own help, which a test holds against it.
 COMMANDS = {
@@ -79,7 +81,7 @@ def placeholder(name: str) -> TyperCommand:
 
 def loaded(name: str) -> Any:
     """The command itself, imported now: a function, or a group with commands of its own."""
-    found = getattr(import_module(f"sfumato.cli.{name}"), name)
+    found = spelt(name) if completing() else getattr(import_module(f"sfumato.cli.{name}"), name)
     command: Any
     if isinstance(found, typer.Typer):
         command = typer.main.get_group(found)
@@ -90,9 +92,13 @@ def loaded(name: str) -> Any:
         alone.command(name)(found)
         command = typer.main.get_command(alone)
     command.name = name
-    for parameter in getattr(command, "params", ()):
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = " "  # a flag takes no value, so none is shown beside it
-        if completing() and getattr(parameter, "help", None):
-            parameter.help = at_once(parameter.help)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        show_no_type_of_flags([*each.params, each.get_help_option(typer.Context(each))])
     return command
+
+
+def show_no_type_of_flags(parameters: Iterable[Any]) -> None:
+    """Has help show nothing beside a flag, which takes no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = " "

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato.address import without_secrets
-from sfumato.cli.commands import COMMANDS, loaded, placeholder
+from sfumato.cli.commands import COMMANDS, loaded, placeholder, show_no_type_of_flags
 from sfumato.cli.completion import complete_at_once_in_zsh
 from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
@@ -34,6 +34,11 @@ class Commands(TyperGroup):
     def __init__(self, **facts: Any) -> None:
         super().__init__(**facts)
         self.commands = {name: placeholder(name) for name in COMMANDS}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)
+        show_no_type_of_flags(parameters)
+        return parameters
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)

@@ -128,6 +128,9 @@ def fitted(
 ) -> None:
     """Records drawn from a fitted model: they resemble the crowd, and no one in it.
 
+    A model knows the bins of numbers; each number is drawn evenly from those of its bin, so that
+    the schema of the true records reads the synthetic ones too.
+
     Example: sfumato generate fitted census.model.json --rows 50000 -o synthetic.csv
     """
     check_output(output, force, json)

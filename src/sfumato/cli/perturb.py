@@ -132,8 +132,8 @@ def perturb(
     """Perturb the records of a file and write them with their mechanism. The noise is drawn once,
     from secure randomness.
 
-    Example: sfumato perturb census.csv -o census.parquet --schema census.toml --rho1 0.05 --rho2
-    0.50
+    Example: sfumato perturb census.csv -o census.parquet --schema census.toml
+    --rho1 0.05 --rho2 0.50
     """
     if engine is None and "://" not in output:
         check_output(Path(output), force, json)

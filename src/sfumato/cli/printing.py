@@ -24,6 +24,7 @@ R = TypeVar("R", bound="Reader")
 SHOWN_VALUES = 8
 SHOWN_ATTRIBUTES = 200
 GAP = 2  # blanks between the columns of a table
+SCREEN, ROOM = 23, 80  # lines of a screen with its prompt, and letters of a line, that we aim at
 LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
 VALUED = re.compile(r"(?<= )(--?[a-z][\w-]*) (?=[^- ])")  # an option before its value
 
@@ -76,6 +77,15 @@ def broken(words: str, stream: TextIO) -> str:
         return words
     room = get_terminal_size().columns
     return "\n".join("\n".join(_wrapped(line, room)) for line in words.split("\n"))
+
+
+def lines_on_screen(words: str) -> int:
+    """How many lines a sentence takes on a terminal of usual width.
+
+    >>> lines_on_screen("word " * 17)
+    2
+    """
+    return len(_wrapped(words, ROOM))
 
 
 def _wrapped(line: str, room: int) -> list[str]:

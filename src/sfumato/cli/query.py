@@ -63,8 +63,8 @@ def query(
 ) -> None:
     """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
 
-    Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t WHERE hours BETWEEN
-    30 AND 60 GROUP BY sex"
+    Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t
+    WHERE hours BETWEEN 30 AND 60 GROUP BY sex"
     """
     if not 0 < level < 1:
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")

@@ -17,6 +17,7 @@ from sfumato.collect.people import named_records
 from sfumato.errors import ParameterError
 from sfumato.printable import one_line
 from sfumato.privacy.ledger import Ledger
+from sfumato.table import reader_of
 
 PER_MINUTE = 60  # reports that a server takes from one network, unless it was told otherwise
 SHOWN = 10  # receipts; --json has all
@@ -83,6 +84,8 @@ def send(
         raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
     if new_ledger and ledger is None:
         raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
+    if data != "-" and not Path(data).exists():
+        reader_of(data)  # says so, before a server that may not be there is waited for
     book = None
     if ledger is not None:
         book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)

@@ -70,8 +70,8 @@ def suppress(
     A blank is a value of its own. Says how few cells any answer needs, and whether this one is
     proved to have the fewest.
 
-    Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education --bin
-    age=frequency:5 --k 5
+    Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education
+    --bin age=frequency:5 --k 5
     """
     settings = given(locals())
     check_output(output, force, json)

@@ -111,8 +111,8 @@ def swap(
 
     The totals stay unless --drift lets them move; columns cut by --bin are released in their bins.
 
-    Example: sfumato swap adult.csv -o release.csv --confidential income --proportion 0.2 --bin
-    age=frequency:5
+    Example: sfumato swap adult.csv -o release.csv --confidential income
+    --proportion 0.2 --bin age=frequency:5
     """
     settings = given(locals())
     check_output(output, force, json)

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 from sfumato.arguments import checked
 from sfumato.domain import Cells, Domain
-from sfumato.errors import EstimationError, ParameterError, SchemaError
+from sfumato.errors import EstimationError, ParameterError, SchemaError, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.several import SummedMoments, SummedSupports, pooled, summed
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
+from sfumato.notebook import html_table
 from sfumato.source import MINED_TABLE, Source
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CombinedSource(Source):
     """Several sources of different people over one domain, each undone by its own mechanism, then
     added.
@@ -41,6 +42,19 @@ class CombinedSource(Source):
     @property
     def rows(self) -> int:
         return sum(source.rows for source in self.sources)
+
+    def __repr__(self) -> str:
+        return f"{self.rows:,} people's records of {listing(self.domain.names)}, in {self._told}"
+
+    def _repr_html_(self) -> str:
+        """The sites and their people, as notebooks show them."""
+        lines = [(str(place), repr(each)) for place, each in enumerate(self.sources, 1)]
+        title = f"{self.rows:,} people in {self._told}"
+        return html_table(("site", "records"), lines, title=title)
+
+    @property
+    def _told(self) -> str:
+        return f"{len(self.sources)} {'releases' if len(self.sources) > 1 else 'release'}"
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         return self._added([source._estimate(cells) for source in self.sources])

@@ -19,10 +19,12 @@ from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
+from sfumato.notebook import MOST_LINES, html_facts
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 
+SHOWN = 200  # letters of a parameter where a mechanism is looked at
 TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
 
 
@@ -361,6 +363,15 @@ class Mechanism(ABC):
     def _is_public(self, part: Cells) -> bool:
         return self.domain[part.attribute.name].public
 
+    def _repr_html_(self) -> str:
+        """The promise and what makes it, as notebooks show it."""
+        facts = [
+            ("promise", str(self.guarantee)),
+            ("columns", listing(self.domain.names, most=MOST_LINES)),
+            *((name.replace("_", " "), _short(value)) for name, value in self.parameters().items()),
+        ]
+        return html_facts(self.name, facts, self.caveats)
+
     def spec(self) -> dict[str, Any]:
         """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal
         one of it.
@@ -380,6 +391,12 @@ def every_cell(cells: Sequence[Cells]) -> list[NDArray[Any]]:
     shape = tuple(part.size for part in cells)
     places = np.unravel_index(np.arange(math.prod(shape)), shape)
     return [np.eye(size)[place] for size, place in zip(shape, places, strict=True)]
+
+
+def _short(value: Any) -> str:
+    """A parameter in words, cut where it is long."""
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def safe_log(chances: NDArray[Any]) -> NDArray[Any]:

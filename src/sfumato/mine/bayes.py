@@ -5,22 +5,36 @@ marginals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
-from sfumato.estimation.estimate import Estimate
-from sfumato.mine.classifier import Classifier, mixture_posterior
+from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.glance import around, spans
+from sfumato.mine.classifier import FIGURES, Classifier, figures, mixture_posterior, percent
 from sfumato.mine.features import Feature, Problem
+from sfumato.notebook import arrow_table, html_table
+from sfumato.privacy.probability import check_count, check_places
 from sfumato.table import Table
 
 Floats = NDArray[Any]
 RARE = 0.01  # a share of everyone below which a value is not worth naming
+
+
+class Telling(NamedTuple):
+    """A value that speaks for a class: how many times as common it is there as among everyone, and
+    its share in the class.
+    """
+
+    value: str
+    times: Answer
+    share: Answer
 
 
 @checked
@@ -59,10 +73,13 @@ class NaiveBayes(Classifier):
             problem.source.rows + len(classes)
         )
         self.features_ = problem.features
-        tables = zip(problem.features, problem.tables, strict=True)
-        self.shares_ = tuple(
-            class_distributions(table, feature, self.smoothing) for feature, table in tables
-        )
+        learned = [
+            class_distributions(table, feature, self.smoothing)
+            for feature, table in zip(problem.features, problem.tables, strict=True)
+        ]
+        self.shares_ = tuple(shares for shares, _ in learned)
+        self.share_errors_ = tuple(errors for _, errors in learned)
+        self.counts_ = tuple((table.value.T, table.stderr.T) for table in problem.tables)
 
     @property
     def _used(self) -> Sequence[Cells]:
@@ -89,44 +106,126 @@ class NaiveBayes(Classifier):
         self._check_fitted()
         lines = []
         for place, label in enumerate(self.classes_):
-            telling = sorted(self._telling(place), reverse=True)[:most]
             lines.append(f"{label} ({100 * self.class_shares_[place]:.0f} %)")
-            lines += [f"  {times:.2f} × {value}" for times, value in telling]
+            lines += [
+                f"  {each.times.value:.2f} × {each.value}" for each in self.telling(place, most)
+            ]
         return "\n".join(lines)
 
-    def _telling(self, place: int) -> Iterator[tuple[float, str]]:
-        """How many times as common each value is in a class as among everyone, rare values left
-        out.
+    def telling(self, place: int, most: int = 5) -> list[Telling]:
+        """The values that speak most for one class, the strongest first; rare values are left out.
+
+        The place is that of the class in `classes_`.
         """
-        for feature, shares in zip(self.features_, self.shares_, strict=True):
+        self._check_fitted()
+        check_count("most", most, least=1)
+        check_places("place", (place, place), len(self.classes_))
+        found = self._telling(place)
+        return sorted(found, key=lambda each: (-each.times.value, each.value))[:most]
+
+    def _telling(self, place: int) -> Iterator[Telling]:
+        learned = zip(self.features_, self.shares_, self.share_errors_, strict=True)
+        for feature, shares, errors in learned:
             everyone = self.class_shares_ @ shares
             for cell in np.flatnonzero(everyone >= RARE):
-                value = (
-                    feature.cells.labels[cell]
-                    if feature.cells.item is not None
-                    else f"{feature.name} = {feature.cells.labels[cell]}"
-                )
-                yield float(shares[place, cell] / everyone[cell]), value
+                share = Answer(float(shares[place, cell]), float(errors[place, cell]))
+                times = share.scaled(1 / float(everyone[cell]))
+                yield Telling(_in_words(feature, int(cell)), times, share)
+
+    def to_arrow(self) -> Any:
+        """A table with one row for each value of each column and class: the share of the value in
+        the class as predictions use it, and the estimated number of people, with standard errors.
+        """
+        self._check_fitted()
+        learned = zip(self.features_, self.shares_, self.share_errors_, self.counts_, strict=True)
+        rows = (
+            (
+                feature.name,
+                feature.cells.labels[cell],
+                str(label),
+                *figures(
+                    Answer(float(shares[place, cell]), float(errors[place, cell])),
+                    Answer(float(count[place, cell]), float(stderr[place, cell])),
+                ),
+            )
+            for feature, shares, errors, (count, stderr) in learned
+            for cell in range(feature.size)
+            for place, label in enumerate(self.classes_)
+        )
+        names = dict.fromkeys(("column", "value", "class"), "string")
+        return arrow_table(rows, **names, **FIGURES)
+
+    def _page(self) -> str:
+        """The values that speak most for each class, and a small picture of how strongly."""
+        lines = [
+            (place, each) for place in range(len(self.classes_)) for each in self.telling(place)
+        ]
+        pictures = spans(
+            around(
+                [each.times.value for _, each in lines], [each.times.stderr for _, each in lines]
+            ),
+            mark=1.0,
+        )
+        heads = (self.target, "value", "times as common", "dashed: 1", "share in the class")
+        body = (
+            (
+                f"{self.classes_[place]} ({100 * self.class_shares_[place]:.0f} %)",
+                each.value,
+                _times(each.times),
+                picture,
+                percent(each.share),
+            )
+            for (place, each), picture in zip(lines, pictures, strict=True)
+        )
+        title = f"Naive Bayes of {self.target}: what speaks for each class"
+        note = "times as common: in the class as among everyone; ± the standard error"
+        return html_table(heads, body, title=title, notes=[note, *self.notes_])
+
+    def plot(self, *, most: int = 5, axes: Any = None) -> Any:
+        """The values that speak most for each class, with 95 % intervals; the axes they were drawn
+        on.
+        """
+        self._check_fitted()
+        panels = {
+            str(label): [
+                (e.value, e.times.value, e.times.stderr) for e in self.telling(place, most)
+            ]
+            for place, label in enumerate(self.classes_)
+        }
+        return plots.telling(self.target, panels, axes=axes)
+
+
+def _in_words(feature: Feature, cell: int) -> str:
+    label = feature.cells.labels[cell]
+    return label if feature.cells.item is not None else f"{feature.name} = {label}"
+
+
+def _times(times: Answer) -> str:
+    return f"{times.value:.2f}" + (f" ± {times.stderr:.2f}" if times.stderr > 0 else "")
 
 
 def class_distributions(
     table: Estimate, feature: Feature, smoothing: float
-) -> Floats:  # (classes, cells)
+) -> tuple[Floats, Floats]:  # (classes, cells) each
     """The distribution of a feature within each class, smoothed by as many rows as the standard
-    errors ask for.
+    errors ask for; and the standard errors of these shares, what they are drawn towards being
+    known.
     """
     everyone = (feature.counts + 1) / (feature.counts.sum() + feature.size)
-    return np.array(
-        [_smoothed(table, place, everyone, smoothing) for place in range(table.cells[1].size)]
-    )
+    learned = [_smoothed(table, place, everyone, smoothing) for place in range(table.cells[1].size)]
+    return np.array([shares for shares, _ in learned]), np.array([errors for _, errors in learned])
 
 
-def _smoothed(table: Estimate, place: int, everyone: Floats, smoothing: float) -> Floats:
+def _smoothed(
+    table: Estimate, place: int, everyone: Floats, smoothing: float
+) -> tuple[Floats, Floats]:
     rows = float(table.value[:, place].sum())
     if rows <= 0:
-        return everyone
+        return everyone, np.full(len(everyone), np.nan)
     added = smoothing * len(everyone) * noise_factor(table, place)
-    return (project_simplex(table.value[:, place], rows) + added * everyone) / (rows + added)
+    shares = (project_simplex(table.value[:, place], rows) + added * everyone) / (rows + added)
+    variance = np.diag(_share_covariance(table, place, sampling=False))
+    return shares, np.sqrt(np.maximum(variance, 0)) * rows / (rows + added)
 
 
 def noise_factor(table: Estimate, place: int) -> float:
@@ -138,9 +237,16 @@ def noise_factor(table: Estimate, place: int) -> float:
     """
     counts = table.value[:, place]
     rows = float(counts.sum())
-    cells = np.arange(len(counts)) * table.value.shape[1] + place
-    slope = (np.eye(len(counts)) - np.outer(counts / rows, np.ones(len(counts)))) / rows
-    variance = float(np.trace(slope @ table.cell_covariance(cells, sampling=True) @ slope.T))
+    variance = float(np.trace(_share_covariance(table, place, sampling=True)))
     shares = project_simplex(counts / rows, 1.0)
     plain = float((shares * (1 - shares)).sum()) / rows
     return max(1.0, variance / plain) if plain > 0 else 1.0
+
+
+def _share_covariance(table: Estimate, place: int, *, sampling: bool) -> Floats:
+    """The covariance of the shares of a feature in one class (delta method)."""
+    counts = table.value[:, place]
+    rows = float(counts.sum())
+    cells = np.arange(len(counts)) * table.value.shape[1] + place
+    slope = (np.eye(len(counts)) - np.outer(counts / rows, np.ones(len(counts)))) / rows
+    return slope @ table.cell_covariance(cells, sampling=sampling) @ slope.T

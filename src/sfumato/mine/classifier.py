@@ -15,16 +15,22 @@ from numpy.typing import NDArray
 from sfumato.arguments import blaming, checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import DataError, EstimationError, ParameterError
+from sfumato.estimation.estimate import Answer
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
+from sfumato.notebook import Framed, html_facts
 from sfumato.table import Table
 
+# Columns of what was learned, and their kind.
+FIGURES = dict.fromkeys(
+    ("share", "share_stderr", "count", "count_stderr", "count_low", "count_high"), "double"
+)
 RECORDS = "give a data frame, a table or a dictionary of columns"
 CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report and group
 
 
 @checked
-class Classifier(ABC):
+class Classifier(ABC, Framed):
     """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true
     or perturbed.
 
@@ -65,6 +71,10 @@ class Classifier(ABC):
     @abstractmethod
     def _problem(self, source: Any) -> Problem:
         """The question put to the source, its parameters checked."""
+
+    @abstractmethod
+    def _page(self) -> str:
+        """What was learned, as HTML."""
 
     # What follows.
 
@@ -203,6 +213,13 @@ class Classifier(ABC):
             setattr(self, name, getattr(changed, name))
         return self
 
+    def _repr_html_(self) -> str:
+        """What was learned, as notebooks show it."""
+        if self.__sklearn_is_fitted__():
+            return self._page()
+        stated = [(name, value) for name, value in self.get_params().items() if value is not None]
+        return html_facts(type(self).__name__, stated, ["it has learned nothing yet: fit(source)"])
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         stated = {
@@ -224,6 +241,30 @@ def mixture_posterior(
         logs = likelihoods(table, cells, shares, columns) + np.log(shares)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def figures(share: Answer, people: Answer) -> tuple[float, ...]:
+    """A share and a number of people with their errors, as the columns of `FIGURES`."""
+    return share.value, share.stderr, people.value, people.stderr, *people.interval()
+
+
+def percent(share: Answer) -> str:
+    """A share with its standard error, where that is known.
+
+    >>> percent(Answer(0.612, 0.031)), percent(Answer(0.612, 0.0))
+    ('61.2 % ± 3.1', '61.2 %')
+    """
+    known = share.stderr > 0
+    return f"{100 * share.value:.1f} %" + (f" ± {100 * share.stderr:.1f}" if known else "")
+
+
+def counted(people: Answer) -> str:
+    """A number of people with its standard error, where that is known.
+
+    >>> counted(Answer(1234.4, 56.7)), counted(Answer(1234.0, float("nan")))
+    ('1,234 ± 57', '1,234')
+    """
+    return f"{people.value:,.0f}" + (f" ± {people.stderr:,.0f}" if people.stderr > 0 else "")
 
 
 def _rows(data: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plots
 from sfumato.errors import DataError
 from sfumato.notebook import Framed, arrow_table, html_table
 
@@ -121,6 +122,10 @@ class Quality(Framed):
             [(name, *(f"{number:,}" for number in row)) for name, row in lines],
             notes=[figures],
         )
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Who was taken for what; the axes it was drawn on."""
+        return plots.confusion(self.classes, self.confusion, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the JSON shape of `sfumato classify`."""

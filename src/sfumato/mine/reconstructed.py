@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.domain import Cells
-from sfumato.errors import EstimationError, MissingExtraError, ParameterError
+from sfumato.errors import EstimationError, MissingExtraError, ParameterError, listing
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import Feature, Problem, assigned
+from sfumato.notebook import MOST_LINES, arrow_table, free_name, html_facts
 from sfumato.observation import CellTally
 from sfumato.table import Table
 
@@ -161,6 +162,37 @@ class Reconstructed(Classifier):
         settled = seen.channel.settle(prior)
         expected = np.maximum(settled.apply(joint), 0)[tuple(assigned(table, self._used))]
         return expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
+
+    def to_arrow(self) -> Any:
+        """A table with one row for each reconstructed cell and class: the weighted records that the
+        estimator was trained on.
+        """
+        self._check_fitted()
+        cells = self.cells_
+        columns = [
+            [feature.cells.labels[place] for place in places]
+            for feature, places in zip(cells.features, cells.cells, strict=True)
+        ]
+        labels = [str(self.classes_[place]) for place in cells.labels]
+        names = [feature.name for feature in cells.features]
+        count = free_name("count", [*names, self.target])
+        kinds = dict.fromkeys([*names, self.target], "string") | {count: "double"}
+        return arrow_table(zip(*columns, labels, cells.weights, strict=True), **kinds)
+
+    def _page(self) -> str:
+        """What the estimator was trained on."""
+        counts = np.bincount(self.cells_.labels, self.cells_.weights, len(self.classes_))
+        classes = [
+            (f"people with {c}", f"{n:,.0f}") for c, n in zip(self.classes_, counts, strict=True)
+        ]
+        facts = [
+            ("target", self.target),
+            ("estimator", self.estimator_),
+            ("features", listing(self.feature_names_in_, most=MOST_LINES)),
+            ("reconstructed cells", f"{len(self.cells_.weights):,}"),
+        ]
+        title = "A classifier of reconstructed cells"
+        return html_facts(title, [*facts, *classes], self.notes_)
 
 
 def _fresh(estimator: Any) -> Any:

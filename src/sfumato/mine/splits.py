@@ -48,6 +48,14 @@ class Split:
     def rows(self) -> Floats:
         return self.counts.sum(axis=1)
 
+    def noise(self, place: int, rows: int) -> Floats:  # (classes, classes)
+        """The covariance of the counts of one branch with the true rows held fixed: without what
+        sampling adds, but for a law's, which is one of shares.
+        """
+        covariance, counts = self.covariance[place, :, place, :], self.counts[place]
+        sampled = 0.0 if self.shrunk else np.diag(counts) - np.outer(counts, counts) / rows
+        return covariance - sampled
+
 
 @dataclass(frozen=True)
 class Rule:

@@ -4,6 +4,7 @@ never partitioned.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,11 +18,21 @@ from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.adjust import clip_and_scale
-from sfumato.mine.classifier import Classifier, mixture_posterior
+from sfumato.estimation.estimate import Answer
+from sfumato.glance import around, spans
+from sfumato.mine.classifier import (
+    FIGURES,
+    Classifier,
+    counted,
+    figures,
+    mixture_posterior,
+    percent,
+)
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
 from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
+from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count
 from sfumato.table import Table
 
@@ -41,6 +52,8 @@ class Node:
     # (classes,), adjusted: none negative, drawn towards the parent's as far as the errors ask for
     # it
     shares: Floats
+    noise: Floats  # (classes, classes), the covariance of the counts, the true rows held fixed
+    sized: bool = True  # whether it tells the error of their sum too: that of a law does not
     split: Split | None = None
     children: tuple[Node, ...] = ()
 
@@ -53,6 +66,22 @@ class Node:
     def label(self) -> int:
         """The most likely class."""
         return int(self.shares.argmax())
+
+    @property
+    def people(self) -> Answer:
+        """The estimated number of people in the node; its error is unknown where a law gave it."""
+        return Answer(self.rows, _root(self.noise.sum(), self.rows) if self.sized else math.nan)
+
+    @property
+    def share(self) -> Answer:
+        """The share of its label, and the error of that share as counted: before it was drawn
+        towards the parent's.
+        """
+        value = float(self.shares[self.label])
+        if self.rows < 1:
+            return Answer(value, math.nan)
+        slope = (np.arange(len(self.counts)) == self.label) - self.counts[self.label] / self.rows
+        return Answer(value, _root(slope @ self.noise @ slope, self.rows) / self.rows)
 
     @property
     def told(self) -> str:
@@ -186,6 +215,25 @@ class Tree:
         """
         return "\n".join(self._lines(self.root, 0, "everyone"))
 
+    def to_arrow(self) -> Any:
+        """A table with one row a leaf: what leads to it, its label and its people."""
+        rows = (
+            (way, self.classes[leaf.label], *figures(leaf.share, leaf.people))
+            for way, leaf in self.ways()
+        )
+        return arrow_table(rows, conditions="names", label="string", **FIGURES)
+
+    def ways(self) -> list[tuple[list[str], Node]]:
+        """The leaves, each with the conditions that lead to it."""
+        return list(self._ways(self.root, []))
+
+    def _ways(self, node: Node, way: list[str]) -> Iterator[tuple[list[str], Node]]:
+        if node.split is None:
+            yield way, node
+        for place, child in enumerate(node.children):
+            assert node.split is not None
+            yield from self._ways(child, [*way, self.condition(node.split, place)])
+
     def _lines(self, node: Node, depth: int, condition: str) -> Iterator[str]:
         label = self.classes[node.label]
         said = "" if node.split is not None else f": {label} ({node.told})"
@@ -203,22 +251,29 @@ class _Sprout:
     region: Region
     counts: Floats
     shares: Floats
+    noise: Floats
+    sized: bool = True
     split: Split | None = None
     children: list[_Sprout] = field(default_factory=list)
 
-    def branch_out(self, split: Split, features: Sequence[Feature]) -> None:
+    def branch_out(self, split: Split, features: Sequence[Feature], rows: int) -> None:
         self.split = split
         self.children = [
-            _Sprout(_narrowed(self.region, split, place, features), counts, shares)
+            _Sprout(
+                _narrowed(self.region, split, place, features),
+                counts,
+                shares,
+                split.noise(place, rows),
+                not split.shrunk,
+            )
             for place, (counts, shares) in enumerate(
                 zip(split.counts, shrunken(split, self.shares), strict=True)
             )
         ]
 
     def grown(self) -> Node:
-        return Node(
-            self.counts, self.shares, self.split, tuple(child.grown() for child in self.children)
-        )
+        grown = tuple(child.grown() for child in self.children)
+        return Node(self.counts, self.shares, self.noise, self.sized, self.split, grown)
 
 
 def _narrowed(region: Region, split: Split, place: int, features: Sequence[Feature]) -> Region:
@@ -237,8 +292,10 @@ def grow(
     share of the levels that is done.
     """
     questions = TreeQuestions(problem)
+    everyone = problem.tables[0].coarsen([problem.target])
     counts = problem.tables[0].value.sum(axis=0)
-    root = _Sprout({}, counts, clip_and_scale(counts, 1.0))
+    noise = everyone.cell_covariance(np.arange(len(counts)))
+    root = _Sprout({}, counts, clip_and_scale(counts, 1.0), noise)
     frontier = [root]
     for depth in range(max_depth):
         try:
@@ -258,7 +315,7 @@ def grow(
                 [(table, problem.features[table.feature].ordered) for table in tables]
             )
             if split is not None:
-                sprout.branch_out(split, problem.features)
+                sprout.branch_out(split, problem.features, problem.source.rows)
         frontier = [
             child
             for sprout in frontier
@@ -292,8 +349,8 @@ def _pruned(node: Node) -> tuple[Node, float, float]:
         variances
     )
     if benefit <= PESSIMISM * np.sqrt(max(variance, 0.0)):
-        return Node(node.counts, node.shares), 0.0, 0.0
-    return Node(node.counts, node.shares, node.split, tuple(children)), benefit, variance
+        return replace(node, split=None, children=()), 0.0, 0.0
+    return replace(node, children=tuple(children)), benefit, variance
 
 
 @checked
@@ -377,6 +434,40 @@ class DecisionTree(Classifier):
         """The tree as indented lines."""
         self._check_fitted()
         return self.tree_.text()
+
+    def to_arrow(self) -> Any:
+        """A table with one row a leaf: the conditions that lead to it, its label, the share of that
+        label, and how many people are in it, with standard errors; that of the share is as counted,
+        before it was drawn towards the parent's. What a model gave has no error of the count.
+        """
+        self._check_fitted()
+        return self.tree_.to_arrow()
+
+    def _page(self) -> str:
+        """The leaves with their labels, and a small picture of how sure each label is."""
+        ways = self.tree_.ways()
+        shares = [leaf.share for _, leaf in ways]
+        ends = around([share.value for share in shares], [share.stderr for share in shares])
+        pictures = spans([(at, max(low, 0.0), min(high, 1.0)) for at, low, high in ends], mark=1.0)
+        lines = (
+            (
+                " and ".join(way) or "everyone",
+                self.tree_.classes[leaf.label],
+                percent(share),
+                picture,
+                counted(leaf.people),
+            )
+            for (way, leaf), share, picture in zip(ways, shares, pictures, strict=True)
+        )
+        leaves = f"{len(ways)} leaves" if len(ways) > 1 else "one leaf"
+        title = f"A tree of {self.target}: {leaves}, {self.tree_.root.rows:,.0f} people"
+        heads = ("who", self.target, "share of them", "0 to 1", "people")
+        return html_table(heads, lines, title=title, notes=self.notes_)
+
+
+def _root(variance: float, rows: float) -> float:
+    """The standard error; what is left where sampling's part was all there was is rounding."""
+    return math.sqrt(variance) if variance > 1e-9 * max(rows, 1.0) else 0.0
 
 
 def _mask(region: Region, place: int) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.contrasts import Axes, Floats
-from sfumato.domain import Attribute, Domain, Items, Numeric, code_dtype
+from sfumato.domain import Attribute, Bins, Domain, Items, Numeric, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.memory import check_room
 from sfumato.model.model import Model
@@ -27,7 +27,9 @@ MOST_CELLS = 2000  # of a column and those it depends on
 
 @checked
 def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
-    """Records drawn from a model's law, numbers as the bins that the model knows.
+    """Records drawn from a model's law. Of numbers a model knows bins; each is drawn evenly from
+    those of its bin, so that the schema of the true records reads these too. A column that was
+    given as bins stays so.
 
     Where laws are fitted set by set, columns are drawn one after the other, each from its law given
     the three before it that tell most about it.
@@ -44,22 +46,41 @@ def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
     check_room(rows, DRAWN * (len(model.columns) + 4))
     draws = drawing(rng)
     cells = _jointly(model, rows, draws) if model.dense else _in_turn(model, rows, draws)
-    domain = Domain(
-        tuple(_drawn(model, attribute) for attribute in model.domain if _known(model, attribute)),
-        model.domain.title,
-    )
-    columns = tuple(_column(model, attribute, cells) for attribute in domain)
-    return Table(domain, columns)
+    known = tuple(_drawn(attribute) for attribute in model.domain if _known(model, attribute))
+    columns = tuple(_column(model, attribute, cells, draws) for attribute in known)
+    return Table(Domain(known, model.domain.title), columns)
 
 
 def _known(model: Model, attribute: Attribute) -> bool:
     return any(part.attribute.name == attribute.name for part in model.columns)
 
 
-def _drawn(model: Model, attribute: Attribute) -> Attribute:
-    """The attribute as it is drawn: private like the law it comes from, a number in its bins."""
-    plain = attribute.bins() if isinstance(attribute, Numeric) else attribute
-    return replace(plain, public=False)
+def _drawn(attribute: Attribute) -> Attribute:
+    """The attribute as it is drawn: private like the law it comes from, and a number where it was
+    one before it was cut.
+    """
+    if isinstance(attribute, Bins) and attribute.step > 0:
+        return _numeric(attribute)
+    return replace(attribute, public=False)
+
+
+def _numeric(bins: Bins) -> Numeric:
+    """The number that these are the bins of."""
+    step, (first, *cuts, last) = bins.step, bins.edges
+    # A last bin of one step holds its lower edge for sure; whether the upper one, it does not say.
+    largest = cuts[-1] if cuts and last - cuts[-1] <= step * (1 + 1e-9) else last
+    ends = (first, largest)
+    whole = step == 1 and all(float(edge).is_integer() for edge in ends)
+    least, most = map(int, ends) if whole else map(float, ends)
+    return Numeric(
+        bins.name,
+        least,
+        most,
+        cuts=tuple(cuts),
+        step=None if whole else step,
+        clip=bins.clip,
+        missing=bins.missing,
+    )
 
 
 def _jointly(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:
@@ -120,8 +141,22 @@ def _information(model: Model, pair: Axes) -> float:
     return float((law[there] * np.log(law[there] / alone[there])).sum())
 
 
-def _column(model: Model, attribute: Attribute, cells: Sequence[NDArray[np.intp]]) -> Any:
+def _column(
+    model: Model, attribute: Attribute, cells: Sequence[NDArray[np.intp]], rng: Keystream
+) -> Any:
     axes = [a for a, part in enumerate(model.columns) if part.attribute.name == attribute.name]
     if isinstance(attribute, Items):
         return Bits.from_dense(np.stack([cells[axis] == 1 for axis in axes], axis=1))
-    return cells[axes[0]].astype(code_dtype(attribute.size))
+    cell = cells[axes[0]]
+    if isinstance(attribute, Numeric):
+        return _evenly(attribute, cell, rng)
+    return cell.astype(code_dtype(attribute.size))
+
+
+def _evenly(number: Numeric, cell: NDArray[np.intp], rng: Keystream) -> Any:
+    """A number of each row's bin, all of them alike likely."""
+    starts = number.cells_by_cuts(number.cuts).starts
+    assert starts is not None
+    held = np.diff([*starts.tolist(), number.size])
+    codes = starts[cell] + np.floor(rng.random(len(cell)) * held[cell]).astype(np.int64)
+    return np.minimum(codes, number.size - 1).astype(code_dtype(number.size))

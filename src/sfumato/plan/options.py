@@ -19,7 +19,7 @@ from sfumato.arguments import checked
 from sfumato.errors import listing
 from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.plan.rounds import InRounds, commands
@@ -75,6 +75,16 @@ class Offer:
             f"sfumato perturb {quote(fspath(data))}{read} --mechanism {self.mechanism.name}{given} "
             f"{stated} -o {quote(fspath(output))}"
         )
+
+    def _repr_html_(self) -> str:
+        """The option and what to type for it, as notebooks show it."""
+        facts = [
+            ("promise", str(self.guarantee)),
+            ("relative error of what is asked", _percent(self.error)),
+            ("people for the wanted error", _people(self.people) if self.people else None),
+            ("what to type", self.command()),
+        ]
+        return html_facts(self.name, facts, self.mechanism.caveats)
 
     def warning(self) -> str | None:
         """What is said before noise is drawn where the answer would be useless; else None."""

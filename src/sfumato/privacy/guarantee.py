@@ -10,10 +10,13 @@ from fractions import Fraction
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
+from sfumato.notebook import html_facts
+from sfumato.printable import json_number
 from sfumato.privacy.probability import check_breach, check_number
 
 Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
+PRIOR = 0.05  # the belief that a guarantee is explained by
 
 
 @checked
@@ -141,6 +144,28 @@ class Guarantee:
     def allows(self, other: Guarantee) -> bool:
         """Whether the other guarantee is at least as strong as this one."""
         return other.gamma <= self.gamma
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Gamma, epsilon, and what someone who believed 5 % may come to believe; None promises
+        nothing.
+
+        >>> Guarantee(19).to_dict()["gamma"]
+        19.0
+        """
+        return {
+            "gamma": json_number(rounded_up(self.gamma)),
+            "epsilon": json_number(self.epsilon),
+            "prior": PRIOR,
+            "worst_posterior": self.worst_posterior(PRIOR),
+        }
+
+    def _repr_html_(self) -> str:
+        """The promise three ways, as notebooks show it."""
+        believed = (
+            f"{100 * PRIOR:g} % before, at most {100 * self.worst_posterior(PRIOR):.4g} % after"
+        )
+        facts = [("gamma", _shown(self.gamma)), ("epsilon", f"{self.epsilon:.4g}")]
+        return html_facts("Guarantee", [*facts, ("belief in any fact", believed)])
 
     def __str__(self) -> str:
         return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon:.4g})"

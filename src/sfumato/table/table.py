@@ -34,7 +34,7 @@ from sfumato.domain import (
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
-from sfumato.notebook import Framed
+from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
 from sfumato.table.turns import Turn
@@ -168,6 +168,20 @@ class Table(Framed):
     def __repr__(self) -> str:
         kind = "true" if self.provenance is None else "perturbed"
         return f"{self.rows:,} {kind} records of {listing(self.domain.names)}"
+
+    def _repr_html_(self) -> str:
+        """What is known of the records, and none of them, as notebooks show it."""
+        facts = [
+            ("rows", f"{self.rows:,}"),
+            ("columns", listing(self.domain.names, most=MOST_LINES)),
+        ]
+        if self.provenance is None:
+            return html_facts("True records", facts)
+        made = [
+            ("mechanism", self.provenance.mechanism.name),
+            ("promise", self.provenance.guarantee),
+        ]
+        return html_facts("Perturbed records", [*facts, *made])
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain):
