@@ -312,15 +312,17 @@ def _waves(values: int, order: int) -> tuple[Floats, Floats]:  # (values,), (val
 def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     """The distributions behind a tally (float64 counts of the reports), with their weights by
     evidence: of each order, those that are smooth also with a spike where most people are, and the
-    smoothest with heaps: beside that spike, for the largest may be no normal amount, and alone.
+    smoothest with heaps beside that spike, for the largest may be no normal amount; where that is
+    not the likeliest, with large heaps and no spike.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
     fits = [_Penalised(tally, shape, order).fit() for order in orders]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
-        for spikes, heaps in (((mode,), HEAPS), ((), MANY_HEAPS)):
-            fits.append(_Penalised(tally, shape, orders[-1], spikes, heaps).fit())
+        fits.append(_Penalised(tally, shape, orders[-1], (mode,), HEAPS).fit())
+        if max(fits, key=lambda fit: fit.evidence) is not fits[-1]:
+            fits.append(_Penalised(tally, shape, orders[-1], (), MANY_HEAPS).fit())
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -601,26 +603,24 @@ def _errors(covariance: Floats) -> Floats:  # (values,)
 
 
 def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
-    """How much of the first and of the last value is more than the one beside it, if it surely is
-    and that one may as well have hardly anybody.
-
-    Numbers near an end are rounded to the value beside it too: what this does not show lies at the
-    end itself, such as the zeros of a column that has many.
+    """How much of the first and of the last value lies just there, such as the zeros of a column
+    that has many: what it has more than half of the one beside it, for numbers around an end are on
+    one side of it only; if it surely has more, and that one may as well have hardly anybody.
     """
     found, counts = np.zeros(len(mean)), np.maximum(mean, 0)
     for end, beside in ((0, 1), (-1, -2)):
-        more = counts[end] - counts[beside]
         least = counts[beside] - 2 * stderr[beside]
-        if more > 2 * stderr[end] and least <= AT_ITSELF * (counts[end] + counts[beside]):
-            found[end] = more / counts[end]
+        surely = counts[end] > counts[beside] + 2 * stderr[end]
+        if surely and least <= AT_ITSELF * (counts[end] + counts[beside]):
+            found[end] = 1 - counts[beside] / counts[end] / 2
     return found
 
 
 def _away(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
     """How far the people before each cut may be from as many as stand for it, however they lie
-    between the values of the grid; of each value, two standard errors more than there seem to be.
+    between the values of the grid; of each value, a standard error more than there seem to be.
     """
     counts, loose = np.maximum(mean, 0), 1 - at_ends
-    fewest, most = cuts.bounds(counts, (counts + 2 * _errors(covariance)) * loose)
+    fewest, most = cuts.bounds(counts, (counts + _errors(covariance)) * loose)
     found = cuts.below @ (counts * loose) + (counts * at_ends)[0]
     return np.maximum(np.maximum(found - fewest, most - found), 0)
