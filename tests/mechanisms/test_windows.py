@@ -410,8 +410,8 @@ def test_a_median_at_a_spike_between_the_values_of_the_grid_is_not_surer_than_th
     assert found.stderr > width / 4
 
 
-def counted(release: Release, condition: str, what: str = "COUNT(*)") -> Answer:
-    (row,) = sf.query(release, f"SELECT {what} AS n FROM t WHERE {condition}")
+def counted(asked: Release | Table, condition: str, what: str = "COUNT(*)") -> Answer:
+    (row,) = sf.query(asked, f"SELECT {what} AS n FROM t WHERE {condition}")
     found = row["n"]
     assert isinstance(found, Answer)
     return found
@@ -452,7 +452,9 @@ SPIKES = ("weight = 37", "NOT weight = 37", "weight IN (36, 37, 38)", "weight BE
 
 @pytest.mark.parametrize("condition", [*SPIKES, "weight = 37 OR weight = 5017", "weight = 36"])
 @pytest.mark.parametrize("rest", ["900", "everywhere"])
-def test_one_number_of_a_step_may_be_that_of_nobody_or_of_all_there(condition, rest) -> None:
+def test_one_number_of_a_step_may_be_that_of_nobody_or_of_all_there(
+    condition: str, rest: str
+) -> None:
     """A third has 37, the others 900 or anything: `= 37` was off by eight of its errors."""
     rng = np.random.default_rng(1)
     others = {"900": (900, 901), "everywhere": (0, 10_000)}[rest]
