@@ -15,7 +15,6 @@ from sfumato.channels.base import Channel, Counts, batched, unbatched
 from sfumato.domain import Cells
 
 Floats = NDArray[np.float64]
-PLACES = 256  # between two values of the grid that are looked at
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,62 @@ def _inverse(shape: Shape) -> Floats:
     return np.asarray(np.linalg.pinv(shape.matrix), dtype=np.float64)
 
 
+def standing_below(codes: NDArray[Any], size: int, values: int) -> Floats:  # (codes, values)
+    """The part of each grid value below a code: a value stands for the codes around it, up to the
+    middle between it and the next.
+    """
+    places = (np.asarray(codes)[:, None] - 0.5) * (values - 1) / (size - 1)
+    every = np.arange(values)
+    first, last = np.maximum(every - 0.5, 0), np.minimum(every + 0.5, values - 1)
+    return np.asarray(np.clip((places - first) / (last - first), 0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Where the cells of a number change, wherever that is between the values of its grid."""
+
+    codes: NDArray[np.int64]  # (cuts,): the first one after each
+    before: NDArray[np.intp]  # (cuts,): the cell that ends
+    after: NDArray[np.intp]  # (cuts,): the cell that begins
+    size: int  # codes
+    values: int  # of the grid
+
+    @classmethod
+    def of(cls, part: Cells, values: int) -> Cuts:
+        """Those of a partition."""
+        size, group = part.attribute.size, np.asarray(part.group, dtype=np.intp)
+        firsts = np.arange(size) if part.starts is None else np.asarray(part.starts)
+        changed = np.flatnonzero(group[1:] != group[:-1])
+        return cls(firsts[changed + 1], group[changed], group[changed + 1], size, values)
+
+    @property
+    def step(self) -> float:
+        """From one value of the grid to the next, in codes."""
+        return (self.size - 1) / (self.values - 1)
+
+    @property
+    def below(self) -> Floats:  # (cuts, values)
+        """The part of each grid value that stands for codes before the cut."""
+        return standing_below(self.codes, self.size, self.values)
+
+    def bounds(self, counts: Floats, loose: Floats) -> tuple[Floats, Floats]:  # (cuts,) each
+        """The fewest and the most people before each cut, however they lie between the values of
+        the grid, of whom `loose` may lie elsewhere than at these values.
+
+        A number t steps above a value is rounded to the next with probability t. Where the last
+        number before a cut is t above value k, each of them at k + 1 leaves (1−t)/t or more at k;
+        so at most min(x_{k+1}, x_k·t/(1−t)) of those at k + 1 are before it. So for those after.
+        """
+        upto, last, first = np.cumsum(counts), (self.codes - 1) / self.step, self.codes / self.step
+        lower = np.clip(np.floor(last).astype(np.intp), 0, self.values - 2)
+        along = np.clip(last - lower, 0, 1 - 1e-12)
+        most = np.minimum(loose[lower + 1], loose[lower] * along / (1 - along))
+        under = np.clip(np.ceil(first).astype(np.intp) - 1, 0, self.values - 2)
+        along = np.clip(first - under, 1e-12, 1)
+        fewest = np.minimum(loose[under], loose[under + 1] * (1 - along) / along)
+        return upto[under] - fewest, upto[lower] + most
+
+
 @dataclass(frozen=True, eq=False)
 class Windowed(Channel):
     """From cells of a number to its reports; `merge` says which part of each grid value a cell
@@ -106,9 +161,8 @@ class Windowed(Channel):
     questions: int = 1
     place: int = 0  # of this number among them
     answers: int = 0  # of the tally's rows, where there are several questions
-    points: Floats | None = None  # (cells, values): where the grid values themselves lie
     share: float = 1.0  # of the people who are asked about this number
-    part: Cells | None = None  # the cells, where there are more numbers than grid values
+    part: Cells | None = None  # what the cells are of, where they may cut between grid values
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -144,20 +198,21 @@ class Windowed(Channel):
 
     def on_grid(self) -> Windowed:
         """The same with every value of the grid a cell of its own."""
-        return replace(self, merge=np.eye(self.shape.values), points=None, part=None)
+        return replace(self, merge=np.eye(self.shape.values), part=None)
 
-    def between(self, place: int, low: float, high: float) -> Floats:  # (cells,)
-        """Which part of the numbers between two values of the grid lies in each cell, of those from
-        and to so many steps above the lower one.
-        """
+    @cached_property
+    def cuts(self) -> Cuts | None:
+        """Where its cells change, if there are more numbers than grid values."""
+        if self.part is None or self.part.attribute.size == self.shape.values:
+            return None
+        return Cuts.of(self.part, self.shape.values)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The cells of the lowest and of the highest number."""
         assert self.part is not None
-        most = self.part.attribute.size - 1
-        width = most / (self.shape.values - 1)
-        first, last = (round((place + s) * width) for s in (low, high))
-        first, last = max(first, 0), min(last, most)
-        codes = np.linspace(first, last, min(last - first + 1, PLACES)).round().astype(np.int64)
-        owners = self.part.assign(codes).astype(np.intp)
-        return np.bincount(owners, minlength=len(self.merge)) / len(codes)
+        first, last = self.part.assign(np.array([0, self.part.attribute.size - 1]))
+        return int(first), int(last)
 
     @cached_property
     def spread(self) -> Floats:  # (values, cells)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.domain import Cells
+from sfumato.domain import Cells, Numeric
 from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
@@ -36,6 +36,11 @@ class Evidence(ABC):
         None where they are not rounded.
         """
         return None
+
+    def step_of(self, number: Numeric) -> float:
+        """How far apart the values are that its reports tell apart; 0 where all are."""
+        values = self.told_apart
+        return 0.0 if values is None else (number.size - 1) / (values - 1) * number.grid_step
 
     @property
     def assumes(self) -> str | None:

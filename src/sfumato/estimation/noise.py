@@ -17,8 +17,11 @@ def is_lost(stderr: Any, rows: int) -> Any:
     return stderr > LOST * rows
 
 
-def too_noisy(columns: Sequence[str], stderr: float, rows: int) -> EstimationError:
-    """The error for counts over these columns that are all lost.
+def too_noisy(
+    columns: Sequence[str], stderr: float, rows: int, step: float = 0.0
+) -> EstimationError:
+    """The error for counts over these columns that are all lost; numbers less than a step apart are
+    not told apart.
 
     >>> str(too_noisy(["age"], 1e7, 1000))
     "'age' alone leaves a standard error of 1e+07 on 1,000 rows; collect more rows, or ..."
@@ -26,6 +29,8 @@ def too_noisy(columns: Sequence[str], stderr: float, rows: int) -> EstimationErr
     alone = len(columns) == 1
     what = f"'{columns[0]}' alone leaves" if alone else f"{len(columns)} columns together leave"
     hint = "perturb it less" if alone else "ask about fewer columns at once"
+    if step:
+        hint = f"ask about a wider range: numbers less than {step:.3g} apart are not told apart"
     return EstimationError(noise_told(what, stderr, rows), hint=f"collect more rows, or {hint}")
 
 

@@ -223,9 +223,8 @@ def quantiles(
             curve = Curve(counted, weights, wanted.below, starts)
             searches[place] = searches[place].narrowed(curve, size)
     evidence = counted.estimate.evidence
-    values = evidence.told_apart
     # A number was rounded up or down to one of these: it may lie anywhere between its neighbours.
-    width = 0.0 if values is None else (size - 1) / (values - 1) * attribute.grid_step
+    width = evidence.step_of(attribute)
     found = [_answer(attribute, wanted, each, width) for each in searches]
     return [replace(each, assumes=evidence.assumes) for each in found]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.window import Shape, Windowed
+from sfumato.channels.window import Cuts, Shape, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.evidence import Evidence
@@ -38,18 +38,24 @@ SMOOTHEST, FINE = 1e7, 256
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
-HEAPS = 0.5  # the variance of each value's own log f to begin with, where numbers are heaped
+# The variance of each value's own log f to begin with, where numbers are heaped: beside one spike,
+# and where everyone is in heaps.
+HEAPS, MANY_HEAPS = 0.5, 3.0
 FLATTEST, STEEPEST = 1e-3, 9.0  # that variance
+LEVEL = 1 / 3  # of what it began with: from there on there are no such heaps
 STEADY = 0.1  # change of its logarithm at which it stands
 HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
 PARTS = 8  # of the grid, in each of which people may be hidden
 # Of few reports the law of largest evidence may leave out whole parts where many are: one report
 # leaves open what any law would put there, many only what is usual.
 FEW, MOST_HIDDEN = 0.6, 0.15
-RESOLVED = 0.5  # steps of the grid that numbers of many people alike are told apart by
-AT_ITSELF = 0.05  # the same at its ends, such as zeros, where nothing is beyond
+# The standard error of a number that may be anywhere as far away as 1. Evenly it were 0.58; ends of
+# ranges are not chosen evenly but where many are, and an interval of 95 % then reaches up to 1.4.
+OPEN = 0.7
+AT_ITSELF = 0.05  # steps from an end of the grid, within which many people alike are just there
 SMOOTH = "a distribution as smooth as the reports show it"
-ANYWHERE = "that many people alike, between numbers that are told apart, may be anywhere there"
+AT_ENDS = "that people near an end of the range are at that end"
+ANYWHERE = "that people between numbers that are told apart may be anywhere there"
 NEGLIGIBLE = 0.01  # the weight below which a law is left out
 
 
@@ -108,15 +114,15 @@ class _Held:
 @dataclass(frozen=True, eq=False)
 class _Penalised:
     """The likelihood of a tally of reports under one order of differences; `spikes` are values
-    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e; `heaped`
-    says whether every value may, by normal amounts.
+    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e; with
+    `heaps` every value may, by normal amounts.
     """
 
     counts: Floats  # (reports,)
     shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
-    heaped: bool = False
+    heaps: float = 0.0  # the variance to begin with
 
     @property
     def matrix(self) -> Floats:  # (reports, values)
@@ -194,11 +200,11 @@ class _Penalised:
         """
         values, found = self._values, np.zeros(self._design.shape[1])
         weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
-        held = _Held(weight, HEAPS if self.heaped else 0.0)
+        held = _Held(weight, self.heaps)
         for _ in range(ROUNDS):
             found, level, _, factor = self._climbed(found, held)
             wanted = self._advised(held, found, factor)
-            if wanted.near(held):
+            if wanted.near(held) or wanted.own < self.heaps * LEVEL:
                 break
             held = wanted
         sure = 2 * float(np.log(np.diag(factor[0])).sum())
@@ -229,7 +235,7 @@ class _Penalised:
         times = float(np.clip(own / max(expected, 1e-12), 0.2, 5.0))
         return _Held(
             float(np.clip(weight, lowest, highest)),
-            float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaped else 0.0,
+            float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaps else 0.0,
         )
 
     def fit(self) -> GridLaw:
@@ -244,7 +250,9 @@ class _Penalised:
         hidden, doubt = _hidden(masses, float(self.counts.sum()))
         told = self._design @ spread @ self._design.T
         covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
-        return GridLaw(masses, hidden, covariance, evidence, self.order, self.spikes, self.heaped)
+        return GridLaw(
+            masses, hidden, covariance, evidence, self.order, self.spikes, self.heaps > 0
+        )
 
     def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -304,14 +312,17 @@ def _waves(values: int, order: int) -> tuple[Floats, Floats]:  # (values,), (val
 def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     """The distributions behind a tally (float64 counts of the reports), with their weights by
     evidence: of each order, those that are smooth also with a spike where most people are, and the
-    smoothest with heaps beside that spike, for the largest heap is no normal amount.
+    smoothest with heaps beside that spike, for the largest may be no normal amount; where that is
+    not the likeliest, with large heaps and no spike.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
     fits = [_Penalised(tally, shape, order).fit() for order in orders]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
-        fits.append(_Penalised(tally, shape, orders[-1], (mode,), heaped=True).fit())
+        fits.append(_Penalised(tally, shape, orders[-1], (mode,), HEAPS).fit())
+        if max(fits, key=lambda fit: fit.evidence) is not fits[-1]:
+            fits.append(_Penalised(tally, shape, orders[-1], (), MANY_HEAPS).fit())
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -399,8 +410,14 @@ class SmoothEvidence(Evidence):
 
     @property
     def assumes(self) -> str | None:
-        cut = any((self._parts(heap) % 1 > 0).any() for heaps in self._between for heap in heaps)
-        return f"{SMOOTH}; {ANYWHERE}" if cut else SMOOTH
+        if self.channel.cuts is None or not len(self.channel.cuts.codes):
+            return SMOOTH
+        noise, open_ = (np.einsum("gkk->gk", each) for each in (self._told, self._open))
+        said = {
+            AT_ENDS: any((part > 0).any() for part in self._at_ends),
+            ANYWHERE: bool((open_ > noise / 4).any()),
+        }
+        return "; ".join([SMOOTH, *(words for words, holds in said.items() if holds)])
 
     @property
     def told_apart(self) -> int | None:
@@ -429,65 +446,68 @@ class SmoothEvidence(Evidence):
         return factor * grid.mean, factor**2 * (grid.covariance + drawn)
 
     @cached_property
-    def _spikes(self) -> list[Floats]:
-        """Of each grid value the part that lies at itself and not around it, group by group."""
-        if self.channel.points is None:
+    def _at_ends(self) -> list[Floats]:  # (values,) each
+        """Of each grid value the part that lies just there, group by group: none but at ends."""
+        if self.channel.cuts is None:
             return [np.zeros(len(mean)) for mean, _ in self._grids]
-        return [_spikes(mean, np.sqrt(np.diag(covariance))) for mean, covariance in self._grids]
+        return [_at_ends(mean, _errors(covariance)) for mean, covariance in self._grids]
 
     @cached_property
-    def _between(self) -> list[list[Between]]:
-        """Where many people have a number between two values of the grid, group by group."""
-        if self.channel.points is None:
-            return [[] for _ in self._grids]
-        return [between(mean, covariance) for mean, covariance in self._grids]
-
-    @cached_property
-    def _merges(self) -> list[Floats]:  # (cells, values) each
+    def merges(self) -> Floats:  # (groups, cells, values)
         """Which part of each grid value lies in each cell, group by group."""
-        merge, points = self.channel.merge, self.channel.points
-        if points is None:
-            return [merge] * len(self._grids)
-        return [merge * (1 - part) + points * part for part in self._spikes]
+        merge = self.channel.merge
+        if self.channel.cuts is None:
+            return np.broadcast_to(merge, (len(self._grids), *merge.shape))
+        points = np.zeros_like(merge)
+        points[self.channel.ends, (0, -1)] = 1
+        return np.stack([merge * (1 - part) + points * part for part in self._at_ends])
 
     @cached_property
     def total(self) -> NDArray[Any]:
-        parts = zip(self._grids, self._merges, self._between, strict=True)
-        found = np.stack(
-            [
-                merge @ mean + sum((self._moved(merge, each) for each in heaps), np.zeros(1))
-                for (mean, _), merge, heaps in parts
-            ]
-        )
-        return found.reshape(self.channel.inputs)
+        means = np.stack([mean for mean, _ in self._grids])
+        return np.einsum("gkv,gv->gk", self.merges, means).reshape(self.channel.inputs)
 
-    def _moved(self, merge: Floats, heap: Between) -> Floats:  # (cells,)
-        """What the cells have more where people are between two values and not around them."""
-        apart = merge[:, heap.place] * (1 - heap.along) + merge[:, heap.place + 1] * heap.along
-        return heap.people * (self._parts(heap) - apart)
+    @cached_property
+    def _told(self) -> NDArray[Any]:  # (groups, cells, cells)
+        """The covariance of the cells by that of the grid."""
+        pairs = zip(self._grids, self.merges, strict=True)
+        return np.stack([merge @ covariance @ merge.T for (_, covariance), merge in pairs])
 
-    def _parts(self, heap: Between) -> Floats:  # (cells,)
-        """Which part of where such people may be lies in each cell."""
-        return self.channel.between(heap.place, heap.low, heap.high)
+    @cached_property
+    def left_open(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp], Floats]]:
+        """How people between values of the grid leave open how many are before each cut: which two
+        cuts, and their covariances, (groups, cuts). Those between two cuts within a step of the
+        grid are missing at either one.
+        """
+        cuts = self.channel.cuts
+        if cuts is None:
+            return []
+        pairs = zip(self._grids, self._at_ends, strict=True)
+        away = np.stack([_away(cuts, *grid, part) for grid, part in pairs])
+        every = np.arange(len(cuts.codes))
+        near = every[:-1][np.diff(cuts.codes) < cuts.step]
+        beside = -away[:, near] * away[:, near + 1] / 2
+        both = [(near, near + 1, beside), (near + 1, near, beside)]
+        return [
+            (first, second, OPEN**2 * each)
+            for first, second, each in [(every, every, away**2), *both]
+        ]
+
+    @cached_property
+    def _open(self) -> Floats:  # (groups, cells, cells)
+        """The covariance of cells between which people move at cuts."""
+        cuts, found = self.channel.cuts, np.zeros_like(self._told)
+        for first, second, covariances in self.left_open:
+            assert cuts is not None
+            for left, sign in ((cuts.after, 1), (cuts.before, -1)):
+                for right, other in ((cuts.after, 1), (cuts.before, -1)):
+                    for table, each in zip(found, sign * other * covariances, strict=True):
+                        np.add.at(table, (left[first], right[second]), each)
+        return found
 
     @cached_property
     def _covariances(self) -> NDArray[Any]:  # (groups, cells, cells)
-        parts = zip(self._grids, self._merges, self._spikes, self._between, strict=True)
-        return np.stack(
-            [
-                merge @ covariance @ merge.T
-                + _cut(self.channel.merge, mean * (1 - spikes))
-                + sum((self._somewhere(each) for each in heaps), np.zeros(1))
-                for (mean, covariance), merge, spikes, heaps in parts
-            ]
-        )
-
-    def _somewhere(self, heap: Between) -> Floats:  # (cells, cells)
-        """The covariance of cells where all people of a heap are in one, and it is not known in
-        which.
-        """
-        parts = self._parts(heap)
-        return heap.people**2 * (np.diag(parts) - np.outer(parts, parts))
+        return np.asarray(self._told + self._open)
 
     @cached_property
     def squares(self) -> NDArray[Any]:
@@ -519,9 +539,8 @@ class GridSums:
     """Sums of the powers of a number that was reported in windows, over the cells of a question."""
 
     evidence: SmoothEvidence  # over the groups of people and the whole grid
-    merge: Floats  # (cells of the number, values)
-    numbers: NDArray[Any]  # (values,): the grid
-    rounding: float  # what rounding to the grid adds to a square
+    asked: SmoothEvidence  # over the groups of people and the cells of the number
+    number: Numeric
     axis: int  # of the number among the cells
     copies: int = 1
 
@@ -535,91 +554,73 @@ class GridSums:
         copies: int,
     ) -> GridSums:
         """The sums of the number that cells[axis] partitions, from a tally of its windows."""
-        number, values = cells[axis].attribute, channel.shape.values
+        number = cells[axis].attribute
         if not isinstance(number, Numeric):
             raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
-        width = (number.size - 1) / (values - 1) * number.grid_step
-        grid = number.min + width * np.arange(values, dtype=np.float64)
-        rounding = (width**2 - number.grid_step**2) / 6  # a value is rounded up or down by chance
         evidence = SmoothEvidence(counts, channel.on_grid())
-        return cls(evidence, channel.merge, grid, rounding, axis, copies)
+        return cls(evidence, SmoothEvidence(counts, channel), number, axis, copies)
 
-    def _powers(self, centre: float) -> Floats:  # (cells, 3, values)
-        away = self.numbers - centre
-        powers = np.stack([np.ones_like(away), away, away**2 - self.rounding])
-        return self.merge[:, None] * powers
+    def _powers(self, centre: float) -> Floats:  # (3, values)
+        values, step = self.evidence.channel.shape.values, self.number.grid_step
+        width = (self.number.size - 1) / (values - 1) * step
+        away = self.number.min + width * np.arange(values) - centre
+        rounding = (width**2 - step**2) / 6  # a value is rounded up or down by chance
+        return np.stack([np.ones_like(away), away, away**2 - rounding])
 
     def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
         """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
-        sums = np.einsum("...v,kpv->...kp", self.evidence.total, self._powers(centre))
+        found, merges = self.evidence.total, self.asked.merges
+        flat = found.reshape(len(merges), -1)
+        sums = np.einsum("gv,gkv,pv->gkp", flat, merges, self._powers(centre), optimize=True)
+        sums = sums.reshape(*found.shape[:-1], *sums.shape[1:])
         return np.moveaxis(sums, -2, self.axis) / self.copies
 
     def covariance_matrix(
         self, weights: NDArray[Any], centre: float
     ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
         """The covariances of n weighted sums of the values about a centre."""
-        aside = np.moveaxis(weights, self.axis, -3)
-        grid = np.einsum("...kpn,kpv->...vn", aside, self._powers(centre))
-        return self.evidence.covariance_matrix(grid) / self.copies**2
+        aside, merges = np.moveaxis(weights, self.axis, -3), self.asked.merges
+        flat = aside.reshape(len(merges), *aside.shape[-3:])
+        grid = np.einsum("gkpn,gkv,pv->gvn", flat, merges, self._powers(centre), optimize=True)
+        told = self.evidence.covariance_matrix(grid.reshape(*aside.shape[:-3], *grid.shape[1:]))
+        return (told + self._open(flat, centre)) / self.copies**2
+
+    def _open(self, weights: Floats, centre: float) -> Any:  # (groups, cells, 3, n) -> (n, n)
+        """The same of whoever may be on either side of where cells change: their number is that."""
+        cuts, found = self.asked.channel.cuts, np.zeros((weights.shape[-1],) * 2)
+        if cuts is None:
+            return found
+        away = self.number.min + (cuts.codes - 0.5) * self.number.grid_step - centre
+        jumps = weights[:, cuts.after] - weights[:, cuts.before]  # (groups, cuts, 3, n)
+        moves = np.einsum("gcpn,pc->gcn", jumps, np.stack([away**0, away, away**2]))
+        for first, second, covariance in self.asked.left_open:
+            found += np.einsum("gcn,gc,gcm->nm", moves[:, first], covariance, moves[:, second])
+        return found
 
 
-def _spikes(mean: Floats, stderr: Floats) -> Floats:  # (values,)
-    """How much of each value is more than both its neighbours, by two standard errors.
+def _errors(covariance: Floats) -> Floats:  # (values,)
+    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0)))
 
-    Numbers around a grid value are rounded to its neighbours too: what these do not show lies at
-    the value itself, such as the zeros of a column that has many.
+
+def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
+    """How much of the first and of the last value lies just there, such as the zeros of a column
+    that has many: what it has more than half of the one beside it, for numbers around an end are on
+    one side of it only; if it surely has more, and that one may as well have hardly anybody.
     """
-    padded = np.pad(np.maximum(mean, 0), 1)
-    most = np.maximum(padded[:-2], padded[2:]) + 2 * stderr
-    return np.clip(1 - most / np.maximum(mean, 1e-9), 0, 1)
-
-
-@dataclass(frozen=True)
-class Between:
-    """Many people whose numbers are alike, and lie between two values of the grid: each was rounded
-    to one of the two by chance, the more often the nearer it was.
-    """
-
-    place: int  # of the lower value
-    people: float
-    along: float  # how far above it, in steps of the grid
-    low: float  # and where from and to it may be
-    high: float
-
-
-def between(mean: Floats, covariance: Floats) -> list[Between]:
-    """Neighbours on the grid that together stand out of those beside them, by two standard errors.
-    How near they are to either is known by half a step; the ends of the grid, such as the zeros of
-    a column that has many, are just there.
-    """
-    counts, found = np.pad(np.maximum(mean, 0), 1), list[Between]()
-    beside = np.maximum(counts[:-3], counts[3:])  # of each pair, the larger of its neighbours
-    stderr = np.sqrt(np.maximum(np.diag(covariance), 0))
-    pairs = counts[1:-2] + counts[2:-1] - 2 * beside - 2 * (stderr[:-1] + stderr[1:])
-    taken = np.zeros(len(mean), dtype=bool)
-    for place in np.argsort(-pairs):
-        people = float(pairs[place])
-        if people <= 0:
-            break
-        if taken[place : place + 2].any():
-            continue
-        taken[place : place + 2] = True
-        lower, upper = np.maximum(counts[place + 1 : place + 3] - beside[place], 0)
-        along = upper / (lower + upper)
-        error = 2 * (stderr[place] * along + stderr[place + 1] * (1 - along)) / (lower + upper)
-        ends = along + error <= AT_ITSELF, along - error >= 1 - AT_ITSELF
-        if not (place == 0 and ends[0]) and not (place == len(mean) - 2 and ends[1]):
-            error = max(error, RESOLVED)
-            low, high = max(along - error, -RESOLVED), min(along + error, 1 + RESOLVED)
-            found.append(Between(int(place), people, float(along), low, high))
+    found, counts = np.zeros(len(mean)), np.maximum(mean, 0)
+    for end, beside in ((0, 1), (-1, -2)):
+        least = counts[beside] - 2 * stderr[beside]
+        surely = counts[end] > counts[beside] + 2 * stderr[end]
+        if surely and least <= AT_ITSELF * (counts[end] + counts[beside]):
+            found[end] = 1 - counts[beside] / counts[end] / 2
     return found
 
 
-def _cut(merge: Floats, mean: Floats) -> Floats:  # (cells, cells)
-    """What cells that cut through values of the grid do not know of them: where the part t of one
-    lies in a cell, t(1-t)/4 times the square of how much it and its neighbours differ.
+def _away(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
+    """How far the people before each cut may be from as many as stand for it, however they lie
+    between the values of the grid; of each value, a standard error more than there seem to be.
     """
-    through = ((merge > 0) & (merge < 1)).any(axis=0)
-    near = np.stack([np.pad(mean, 1, mode="edge")[place : place + len(mean)] for place in range(3)])
-    parts, doubt = merge[:, through], (np.ptp(near, axis=0)[through] ** 2) / 4
-    return np.asarray(np.diag(parts @ doubt) - (parts * doubt) @ parts.T)
+    counts, loose = np.maximum(mean, 0), 1 - at_ends
+    fewest, most = cuts.bounds(counts, (counts + _errors(covariance)) * loose)
+    found = cuts.below @ (counts * loose) + (counts * at_ends)[0]
+    return np.maximum(np.maximum(found - fewest, most - found), 0)

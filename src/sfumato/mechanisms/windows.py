@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Windowed
 from sfumato.channels.questions import Question, Questions, System
-from sfumato.channels.window import Shape
+from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
@@ -261,7 +261,6 @@ class Windows(Mechanism):
             questions=len(weights),
             place=place,
             answers=self.private_reports.attributes[-1].size,
-            points=points_of(part, shape.values),
             share=weights[place] / ONE,
             part=part,
         )
@@ -378,23 +377,10 @@ def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any
     return merge / np.maximum(cells.counts(), 1)[:, None] if evenly else merge
 
 
-def points_of(cells: Cells, values: int) -> NDArray[Any] | None:
-    """Which cell each grid value itself lies in, (cells, values); None where all values are the
-    grid's.
-    """
-    size = cells.attribute.size
-    if size == values:
-        return None
-    codes = np.rint(np.arange(values) * ((size - 1) / (values - 1))).astype(np.int64)
-    return np.equal.outer(np.arange(cells.size), cells.assign(codes)).astype(np.float64)
-
-
 def _standing_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:
-    """The part of each grid value below a code: a value stands for the codes around it."""
-    places = np.asarray(codes)[:, None]
-    edge = (places - 0.5) * (values - 1) / (size - 1) + 0.5
-    found = np.clip(edge - np.arange(values), 0, 1)
-    return np.where(places >= size, 1.0, np.where(places <= 0, 0.0, found))
+    """The part of each grid value below a code, all of it below the end."""
+    below = standing_below(codes, size, values)
+    return np.where(np.asarray(codes)[:, None] >= size, 1.0, below)
 
 
 def _rounded_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:

@@ -206,7 +206,16 @@ class _Answering:
         if answers and all(is_lost(answer.stderr, self.source.rows) for answer in answers):
             columns = [axis.name for axis in self.plan.base.grid.axes]
             least = min(answer.stderr for answer in answers)
-            raise too_noisy(columns, least, self.source.rows)
+            raise too_noisy(columns, least, self.source.rows, self._step())
+
+    def _step(self) -> float:
+        """What the one number that is asked about is told apart by, if not by its own step."""
+        counts, axes = self.counted.tables[self.plan.base].counts, self.plan.base.grid.axes
+        number = axes[0].attribute if len(axes) == 1 else None
+        if counts is None or not isinstance(number, Numeric):
+            return 0.0
+        step = counts.evidence.step_of(number)
+        return step if step > number.grid_step * (1 + 1e-9) else 0.0
 
     def _notes(self, groups: Sequence[Group]) -> Iterator[str]:
         yield from self.counted.notes
