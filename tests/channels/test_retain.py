@@ -142,3 +142,16 @@ def test_marginal_of_gamma_diagonal_has_the_entries_of_theory() -> None:
 
 def test_a_bit_that_is_never_flipped_is_as_it_is() -> None:
     assert Retain.flip(1.0, 1.0).to_dense().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_no_report_is_no_certainty() -> None:
+    """Of a thousand million values hardly any report falls on one, whoever has it: that none did
+    left 0 people with next to no error.
+    """
+    channel = Retain(2e-8, (Law(2, np.array([1e-9, 1 - 1e-9])),))
+    weighed = channel.expected(np.array([0.0, 5000.0]))
+    assert weighed == pytest.approx([5e-6, 5000])
+    assert channel.inverse_squared(weighed)[0] > 1e5**2
+    plenty = Retain.uniform(0.5, (4,))
+    counts = np.array([0.0, 10, 10, 80])
+    assert (plenty.expected(counts) == counts).all()  # there they are to be seen

@@ -18,6 +18,8 @@ from sfumato.channels.law import Law, OwnLaw
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
+FEW = 5.0  # reports, fewer of which are expected of a cell by its law alone
+
 
 @dataclass(frozen=True, eq=False)
 class Retain(Channel):
@@ -159,6 +161,15 @@ class Retain(Channel):
             self.outputs,
             self.inputs,
         )
+
+    def expected(self, counts: Counts) -> Counts:
+        """Where hardly any report is drawn, none may be there by chance, which is no certainty: at
+        the least those count that are drawn whatever the truth is.
+        """
+        table = batched(counts, self.outputs)
+        drawn = np.maximum(self._noise + min(self.keep, 0.0), 0.0) * self._total(table)
+        found = np.where(drawn < FEW, np.maximum(table, drawn), table)
+        return unbatched(found, counts, self.outputs, self.outputs)
 
     def adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.outputs)
