@@ -5,7 +5,7 @@ stranger's truth is refused.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -43,6 +43,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.retention import Retention
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, seeded
@@ -295,8 +296,10 @@ def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
 
 def test_the_empty_basket_is_empty_and_the_far_one_is_far() -> None:
     shop = Domain((Items("items", tuple(map(str, range(200)))),))
-    empty, far = (_record(shop, lambda _, code=code: code)[0] for code in (0, 1))
+    empty, far = (_record(shop, far=far)[0] for far in (False, True))
     assert empty.to_dense().sum() == 0 and far.to_dense().sum() == FAR_ITEMS
+    single = _record(Domain((Items("items", ("bread",)),)), far=True)[0]
+    assert single.to_dense().sum() == 1
 
 
 @pytest.mark.parametrize(
@@ -591,6 +594,41 @@ def test_a_promise_of_half_the_gamma_is_found_out() -> None:
     )
     assert audit.amplification is not None and audit.amplification.violated
     assert same_words("above the promised 9.5", audit.violations)
+
+
+BREAD = Domain((Items("items", ("bread",)),))
+GOODS = Domain((Items("items", tuple(f"item {number}" for number in range(40))),))
+ONE_SYMBOL = [
+    (ItemSet(BREAD, Fraction(19), 1, ((0,),)), 0.85),
+    (ItemSet(GOODS, Fraction(19), 8, tuple((item,) for item in range(40)), tiers=(9, 20)), 0.7),
+    (ItemSet(GOODS, Fraction(19), 2, tuple((item,) for item in range(40)), 44), 0.25),
+]
+
+
+@dataclass(frozen=True)
+class SixTimesTheGamma(ItemSet):
+    """Promises a sixth of the gamma it draws with."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Fraction(self.gamma) / 6)
+
+
+@pytest.mark.parametrize(("mechanism", "part"), ONE_SYMBOL)
+def test_the_gamma_of_baskets_told_by_one_symbol_is_measured(
+    mechanism: ItemSet, part: float
+) -> None:
+    """It was 1 for every one of them, whatever they did."""
+    items = mechanism.domain.attributes[0].size
+    truth = Table(
+        mechanism.domain, (Bits.from_dense(np.random.default_rng(1).random((500, items)) < 0.1),)
+    )
+    found = audit_release(released(truth, mechanism), truth, rng=seeded(4)).amplification
+    assert found is not None and not found.violated
+    assert part * 19 < found.lower_bound <= 19
+    values = {each.name: getattr(mechanism, each.name) for each in fields(mechanism)}
+    broken = audit_release(released(truth, SixTimesTheGamma(**values)), truth, rng=seeded(4))
+    assert broken.amplification is not None and broken.amplification.violated
 
 
 def test_certain_ones_are_found_as_breaches_that_were_never_ruled_out() -> None:

@@ -392,6 +392,28 @@ def test_rounds_are_mined_together(folder: Path) -> None:
     assert all(each["stderr"] > 0 for each in found["itemsets"])
 
 
+def test_one_round_is_judged_by_the_people_whom_it_asked(folder: Path) -> None:
+    """Nobody can pick these out by hand, so that no truth of one round was the right one."""
+    code, out, said = run(f"mine {folder}/r1.parquet --top 5 --truth {folder}/shop.dat --json")
+    assert code == 0, said
+    assert json.loads(out)["errors"][0]["support_error"] < 60
+    code, out, said = run(f"audit {folder}/r1.parquet --truth {folder}/shop.dat --json")
+    assert code == 0, said
+    assert json.loads(out)["empirical_gamma"]["lower_bound"] > 5
+    code, _, said = run(f"audit {folder}/r1.parquet --truth {folder}/fewer.dat")
+    assert code == 2 and "give the true records of this very release" in said
+
+
+def test_a_single_item_is_asked_for(tmp_path: Path) -> None:
+    """A basket may be without it: it was refused as a column of one value."""
+    (tmp_path / "one.dat").write_text("7\n\n7\n7\n\n" * 400)
+    release = f"{tmp_path}/one.parquet"
+    code, _, said = run(f"perturb {tmp_path}/one.dat --gamma 19 --seed 1 -o {release}")
+    assert code == 0, said
+    (found,) = json.loads(run(f"mine {release} --top 3 --json")[1])["itemsets"]
+    assert abs(found["support"] - 0.6) < 5 * found["stderr"] < 0.1
+
+
 REFUSALS = {
     "no predecessor": ("--round 2", "--after names no releases"),
     "one of two": ("--round 3 --after {0}/r1.parquet", "comes after round 1 and round 2"),

@@ -24,6 +24,7 @@ from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_ite
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.source import Exact
+from sfumato.table import Table
 
 NAMES = tuple("abcdefgh")
 
@@ -276,6 +277,30 @@ def test_max_length_and_progress() -> None:
     assert steps[1] == Level(2, 28, found.by_length()[2])
 
 
+def test_the_top_of_a_basket_that_everybody_holds_is_found_at_once() -> None:
+    """All of its 2³⁰ parts are as frequent: the search went on until 14 million were candidates."""
+    domain = Domain((Items("items", tuple(map(str, range(30)))),))
+    alike = Exact(Table(domain, (Bits.from_dense(np.ones((50, 30), dtype=bool)),)))
+    found = frequent_itemsets(alike, top=64, max_candidates=200_000)
+    assert len(found) == 64 and all(each.support == 1 for each in found)
+
+
+@pytest.mark.parametrize("top", [5, 20, 60])
+def test_few_itemsets_of_a_length_are_enough_for_the_top(
+    top: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    dense = rng.random((80, 12)) < rng.choice([0.3, 0.8], 12)
+    truth = Exact(
+        Table(Domain((Items("items", tuple("abcdefghijkl")),)), (Bits.from_dense(dense),))
+    )
+    every = [each.support for each in frequent_itemsets(truth, top=top)]
+    monkeypatch.setattr(itemsets_module, "_MOST_KEPT", 1)
+    monkeypatch.setattr(itemsets_module, "_KEPT_TIMES", 1)
+    fewer = [each.support for each in frequent_itemsets(truth, top=top)]
+    assert sorted(fewer) == sorted(every) and len(every) == top
+
+
 def test_too_many_candidates_stop_with_the_figures() -> None:
     with pytest.raises(
         ParameterError,
@@ -358,7 +383,6 @@ def test_a_length_of_which_reports_say_nothing_ends_the_search():
     from sfumato.mechanisms.cut_and_paste import CutAndPaste
     from sfumato.randomness import seeded
     from sfumato.source import perturb
-    from sfumato.table import Table
 
     rng = np.random.default_rng(8)
     bits = Bits.from_dense(rng.random((3000, 60)) < 0.08)

@@ -81,7 +81,7 @@ def empirical_gamma(
     progress: Callable[[float], None] | None = None,
 ) -> Amplification | None:
     """The largest ratio of report probabilities between chosen records; None where no gamma is
-    promised.
+    promised, or nothing tells such reports apart.
     """
     mechanism = paired.mechanism
     if mechanism.needs_all_rows or math.isinf(mechanism.guarantee.epsilon):
@@ -102,7 +102,7 @@ def empirical_gamma(
             mechanism, records[first], records[second], reports[first], reports[second]
         )
     ]
-    return _surest(mechanism.guarantee, events, false_alarm, draws)
+    return _surest(mechanism.guarantee, events, false_alarm, draws) if events else None
 
 
 def _surest(
@@ -177,8 +177,7 @@ def chosen_records(paired: Paired, rng: Keystream) -> list[Columns]:
     columns of one row.
     """
     domain = paired.mechanism.domain
-    base = _record(domain, lambda attribute: 0)
-    far = _record(domain, lambda attribute: attribute.size - 1)
+    base, far = _record(domain), _record(domain, far=True)
     some = [
         paired.truth.take(rng.below(paired.people, 1).astype(np.intp)).columns
         for _ in range(CHOSEN - 2)
@@ -223,11 +222,12 @@ def _with_private(domain: Domain, base: Columns, codes: Sequence[Any]) -> Column
     )
 
 
-def _record(domain: Domain, code: Callable[[Any], int]) -> Columns:
+def _record(domain: Domain, *, far: bool = False) -> Columns:
+    """The first value of every column and an empty basket, or the last and a full one."""
     return tuple(
-        Bits.from_dense(np.arange(a.size)[None, :] < min(code(a), 1) * FAR_ITEMS)
+        Bits.from_dense(np.arange(a.size)[None, :] < far * FAR_ITEMS)
         if isinstance(a, Items)
-        else np.array([code(a)])
+        else np.array([far * (a.size - 1)])
         for a in domain
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -21,6 +22,8 @@ MOST_COLUMNS = 24  # columns judged one by one and in neighbouring pairs
 MOST_SETS = 32  # of columns that single reports speak of
 MOST_TRUTHS = 64  # the most frequent true cells, whose reports are judged apart
 LEAST_ROWS = 50  # a true cell with fewer reports is not judged on its own
+FEW_REPORTS = 2048  # possible reports up to which they are looked at as they are
+MOST_ITEMS = 16  # of one basket alone, of which it is seen whether a report speaks for them
 BINS = 64  # steps of a likelihood ratio that are told apart
 
 Floats = NDArray[np.float64]
@@ -111,7 +114,8 @@ def ratio_view(
     """What tells two records apart best: how much likelier a report is under one than the other."""
     private = [place for place, a in enumerate(mechanism.domain) if not a.public]
     if any(isinstance(mechanism.domain.attributes[place], Items) for place in private):
-        return  # baskets have no cells to tell apart
+        yield from _symbol_views(mechanism, private, first, second, left, right)
+        return
     cells = [mechanism.domain.attributes[place].cells() for place in private]
     within = [
         np.eye(part.size)[[int(np.asarray(record[place])[0]) for record in (first, second)]]
@@ -127,6 +131,54 @@ def ratio_view(
         steps = np.quantile(steps, np.linspace(0, 1, BINS))
     codes = [np.searchsorted(steps, each).clip(0, len(steps) - 1) for each in ratios]
     yield "how much likelier the report is under either record", codes[0], codes[1], len(steps)
+
+
+def _symbol_views(
+    mechanism: Mechanism,
+    private: Sequence[int],
+    first: Columns,
+    second: Columns,
+    left: Columns,
+    right: Columns,
+) -> Iterator[tuple[str, NDArray[np.intp], NDArray[np.intp], int]]:
+    """What tells two baskets apart that are reported as something else: the report itself where few
+    are possible, else how many of the items of either basket alone it speaks for.
+    """
+    sizes = [attribute.size for attribute in mechanism.private_reports]
+    places = [mechanism.reports.index(attribute.name) for attribute in mechanism.private_reports]
+    if math.prod(sizes) <= FEW_REPORTS:
+        joint = [
+            np.ravel_multi_index(tuple(np.asarray(part[p]).astype(np.intp) for p in places), sizes)
+            for part in (left, right)
+        ]
+        yield "the whole report", joint[0], joint[1], math.prod(sizes)
+    for place in private:
+        attribute = mechanism.domain.attributes[place]
+        if not isinstance(attribute, Items):
+            continue
+        one, other = (record[place].to_dense()[0] for record in (first, second))
+        own, others = (np.flatnonzero(each)[:MOST_ITEMS] for each in (one & ~other, other & ~one))
+        codes = [
+            _spoken_for(mechanism, part, attribute, own) * (len(others) + 1)
+            + _spoken_for(mechanism, part, attribute, others)
+            for part in (left, right)
+        ]
+        size = (len(own) + 1) * (len(others) + 1)
+        yield "how many items of either basket the report speaks for", codes[0], codes[1], size
+
+
+def _spoken_for(
+    mechanism: Mechanism, reports: Columns, attribute: Items, items: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """How many of these items each report makes likelier."""
+    found = np.zeros(len(np.asarray(reports[0])), dtype=np.intp)
+    for item in items.tolist():
+        try:
+            logs = mechanism.likelihood(reports, [attribute.item_cells(attribute.labels[item])])
+        except Unanswerable:
+            continue
+        found += logs[:, 1] > logs[:, 0]
+    return found
 
 
 def report_tables(

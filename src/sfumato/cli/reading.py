@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from sfumato.cli.domains import read_domain
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
@@ -94,7 +96,9 @@ def _engine_source(
 def read_truth(
     truth: str, release: Source, form: str | None = None, *, tell: Telling = silent
 ) -> Exact:
-    """The true records of a release, read by the release's own domain."""
+    """The true records of a release, read by the release's own domain; of one round, those of the
+    people whom it asked.
+    """
     reader = reader_of(truth, form)
     reader.tell = tell
     if reader.provenance is not None:
@@ -102,6 +106,9 @@ def read_truth(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
         )
     table = reader.table(release.domain)
+    turn = release.provenance.turn if isinstance(release, Release) else None
+    if turn is not None and turn.people(table.rows) == release.rows:
+        table = table.take(np.flatnonzero(turn.asked(0, table.rows)))
     if table.rows != release.rows:
         raise DataError(
             f"--truth '{truth}' holds {table.rows:,} records, but the release was made from "

@@ -39,6 +39,8 @@ _CHUNK = 1 << 18
 _PROBE, _MANY_PROBES = 256, 8
 # One more item seldom multiplies errors by more; if it does, all candidates are measured in vain.
 _CLEAR = 30
+# Itemsets of a length that are joined further where the top ones are asked for.
+_MOST_KEPT, _KEPT_TIMES = 20_000, 20
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # An itemset is surely frequent from this probability on, unless the caller names a level.
@@ -426,11 +428,20 @@ class _Search:
 
     def _above(self, tier: Tier, threshold: Threshold) -> Tier:
         """With `top`, what a raised threshold leaves of a tier: the rest would be joined for
-        nothing.
+        nothing. Of many that are alike, such as all parts of a basket that everybody holds, the
+        first are enough: no part of an itemset is rarer than it, so that the parts of the top are
+        among the top of their length.
         """
         if self.top is None:
             return tier
-        return tier.take(np.flatnonzero(threshold.survives(tier.measured, self.supports.rows)))
+        kept = tier.take(np.flatnonzero(threshold.survives(tier.measured, self.supports.rows)))
+        most = max(_MOST_KEPT, _KEPT_TIMES * self.top)
+        if len(kept.itemsets) <= most:
+            return kept
+        count = kept.measured.count
+        reach = count + threshold.prune_errors * kept.measured.stderr
+        best, may = (np.argsort(-each, kind="stable") for each in (count, reach))
+        return kept.take(np.union1d(best[: self.top], may[:most]))
 
     def _raised(self, threshold: Threshold, tiers: list[Tier]) -> Threshold:
         """With `top`, the support of the last of the best so far: no itemset below it can enter the

@@ -59,9 +59,10 @@ class Demand:
     @cached_property
     def columns(self) -> tuple[Attribute, ...]:
         """The private columns: the public ones are reported without error, and of a column with one
-        value there is nothing to ask.
+        value there is nothing to ask; a basket may be without the only item there is.
         """
-        told = tuple(a for a in self.domain.private if value_count(a) > 1)
+        private = self.domain.private
+        told = tuple(a for a in private if private.baskets or value_count(a) > 1)
         if not told:
             raise SchemaError(
                 "every private column has one value, so a report would tell nothing of anybody",
