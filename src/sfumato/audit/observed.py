@@ -156,7 +156,8 @@ def _symbol_views(
         attribute = mechanism.domain.attributes[place]
         if not isinstance(attribute, Items):
             continue
-        one, other = (record[place].to_dense()[0] for record in (first, second))
+        bits = [record[place] for record in (first, second)]
+        one, other = (each.to_dense()[0] for each in bits if isinstance(each, Bits))
         own, others = (np.flatnonzero(each)[:MOST_ITEMS] for each in (one & ~other, other & ~one))
         codes = [
             _spoken_for(mechanism, part, attribute, own) * (len(others) + 1)
