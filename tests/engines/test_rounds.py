@@ -22,7 +22,7 @@ from sfumato.engines.rounds import RoundsSource
 from sfumato.errors import ParameterError
 from sfumato.estimation.heard import Heard, Survival, pooled, survival
 from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
-from sfumato.estimation.ratios import Posterior, Ratios, Testimony
+from sfumato.estimation.ratios import Posterior, Ratios, Witness
 from sfumato.estimation.rounds import Rounds, best_asking, how_many, noise_of_forms
 from sfumato.estimation.supposition import Found, Supposition, Undone, Yardstick, together
 from sfumato.mechanisms.item_set import (
@@ -309,7 +309,7 @@ def test_kinds_explain_pairs_that_independence_cannot() -> None:
 
 
 def _normal_known(found: np.ndarray, variance: np.ndarray) -> Posterior:
-    told = Testimony.normal(found, variance)
+    told = Witness.normal(found, variance)
     return Ratios.of_items(told).known(np.ones(len(found)), told)
 
 
@@ -344,8 +344,8 @@ def test_errors_of_what_was_drawn_to_others_are_those_found() -> None:
 
 def test_what_is_open_of_all_is_the_same_part_of_what_is_left() -> None:
     found, variance = np.array([0.04, 0.04]), np.array([0.01**2, 1e-10])
-    law = Ratios.of_items(Testimony.normal(np.full(500, 0.01), np.full(500, 1e-6)))
-    known = law.known(np.ones(2), Testimony.normal(found, variance))
+    law = Ratios.of_items(Witness.normal(np.full(500, 0.01), np.full(500, 1e-6)))
+    known = law.known(np.ones(2), Witness.normal(found, variance))
     known = replace(known, open_to=np.full(2, 0.02))
     own = replace(known, open_to=0.0).stderr
     added = np.sqrt(known.stderr**2 - own**2)
@@ -620,7 +620,7 @@ def test_the_few_frequent_items_are_not_averaged_away() -> None:
     rng = np.random.default_rng(6)
     true = np.append(np.exp(rng.normal(-7, 0.8, 4000)), np.linspace(0.02, 0.05, 12))
     found = true + rng.normal(0, 0.005, len(true))
-    told = Testimony.normal(found, np.full(len(true), 0.005**2))
+    told = Witness.normal(found, np.full(len(true), 0.005**2))
     law = Ratios.of_items(told)
     frequent = law.masses[law.grid >= np.log(0.018)].sum() * len(true)
     assert 8 < frequent < 18

@@ -26,7 +26,7 @@ BEFOREHAND = 12.0  # itemsets that this supposition counts as
 
 
 @dataclass(frozen=True, eq=False)
-class Testimony:
+class Witness:
     """What reports say of supports: what was found, with a variance, of which so much is by chance
     alone and more where the support is larger.
 
@@ -42,12 +42,12 @@ class Testimony:
     slope: Floats  # by how much that is more where the support is larger; 0: a normal law
 
     @classmethod
-    def normal(cls, found: Floats, variance: Floats) -> Testimony:
+    def normal(cls, found: Floats, variance: Floats) -> Witness:
         """Whose variance is the same for every support."""
         return cls(found, variance, variance, np.zeros(len(found)))
 
     @classmethod
-    def nothing(cls, number: int) -> Testimony:
+    def nothing(cls, number: int) -> Witness:
         """Of so many supports, of which nobody said anything."""
         return cls.normal(np.zeros(number), np.full(number, 2 * NOTHING))
 
@@ -55,20 +55,20 @@ class Testimony:
     def _fields(self) -> tuple[Floats, Floats, Floats, Floats]:
         return self.found, self.variance, self.chance, self.slope
 
-    def take(self, places: NDArray[Any]) -> Testimony:
+    def take(self, places: NDArray[Any]) -> Witness:
         """Some of them."""
-        return Testimony(*(each[places] for each in self._fields))
+        return Witness(*(each[places] for each in self._fields))
 
-    def where(self, places: NDArray[np.bool_], others: Testimony) -> Testimony:
+    def where(self, places: NDArray[np.bool_], others: Witness) -> Witness:
         """These, but for the others in some places."""
         fields = [each.copy() for each in self._fields]
         for own, other in zip(fields, others._fields, strict=True):
             own[places] = other
-        return Testimony(*fields)
+        return Witness(*fields)
 
-    def means(self, parts: Sequence[NDArray[np.intp]]) -> Testimony:
+    def means(self, parts: Sequence[NDArray[np.intp]]) -> Witness:
         """The mean of each of these parts."""
-        return Testimony(*(np.array([each[p].mean() for p in parts]) for each in self._fields))
+        return Witness(*(np.array([each[p].mean() for p in parts]) for each in self._fields))
 
     @cached_property
     def base(self) -> Floats:
@@ -103,7 +103,7 @@ class Ratios:
         return cls(AROUND, _bell())
 
     @classmethod
-    def of_items(cls, told: Testimony) -> Ratios:
+    def of_items(cls, told: Witness) -> Ratios:
         """The law of the supports of all items, predicted as 1."""
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
         parts = _alike(told)
@@ -111,14 +111,14 @@ class Ratios:
         return even.learnt(np.ones(len(parts)), told.means(parts), 1.0, many)
 
     @classmethod
-    def of_itemsets(cls, predicted: Floats, told: Testimony) -> Ratios:
+    def of_itemsets(cls, predicted: Floats, told: Witness) -> Ratios:
         """The law of what itemsets are to their predictions."""
         return cls.supposed().learnt(predicted, told, BEFOREHAND)
 
     def learnt(
         self,
         predicted: Floats,
-        told: Testimony,
+        told: Witness,
         beforehand: float,
         many: Floats | None = None,
     ) -> Ratios:
@@ -151,7 +151,7 @@ class Ratios:
         """The supports that are possible for these predictions."""
         return np.minimum(np.outer(predicted, np.exp(self.grid)), 1.0)
 
-    def known(self, predicted: Floats, told: Testimony) -> Posterior:
+    def known(self, predicted: Floats, told: Witness) -> Posterior:
         """What the supports are, given what was found of them."""
         found, variance = told.found, told.variance
         supports, masses = self.supports(predicted), np.tile(self.masses, (len(found), 1))
@@ -204,7 +204,7 @@ class Posterior:
         return np.asarray((self.masses * (self.supports >= least)).sum(axis=1))
 
 
-def _alike(told: Testimony) -> list[NDArray[np.intp]]:
+def _alike(told: Witness) -> list[NDArray[np.intp]]:
     """Which items count together, since much the same was told of them: those that stand out do
     not, since they are few and no mean of theirs is like them.
     """

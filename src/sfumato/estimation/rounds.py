@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, held_of
 from sfumato.estimation.kinds import BasketKinds, Itemset, padded
-from sfumato.estimation.ratios import Posterior, Ratios, Testimony
+from sfumato.estimation.ratios import Posterior, Ratios, Witness
 from sfumato.estimation.supposition import (
     MODELLED,
     Explained,
@@ -198,10 +198,10 @@ class Rounds:
     def supports(self, itemsets: Sequence[Itemset]) -> Posterior:
         """What is known of these itemsets, of two items and more."""
         if not len(itemsets):
-            return self.ratios.known(np.zeros(0), Testimony.nothing(0))
+            return self.ratios.known(np.zeros(0), Witness.nothing(0))
         predicted = self.kinds.supports(itemsets)
         places = np.array([self._asked_places.get(each, -1) for each in itemsets], dtype=np.intp)
-        told, open_to = Testimony.nothing(len(itemsets)), predicted * self._unsure(itemsets)
+        told, open_to = Witness.nothing(len(itemsets)), predicted * self._unsure(itemsets)
         if self.asked:
             seen = places >= 0
             told = told.where(seen, self._found_asked.told.take(places[seen]))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation.heard import Heard, Survival, survival
 from sfumato.estimation.kinds import BasketKinds, Itemset, KindsFit, KindSizes, padded
-from sfumato.estimation.ratios import NOTHING, Testimony
+from sfumato.estimation.ratios import NOTHING, Witness
 from sfumato.mechanisms.apart import Apart
 from sfumato.mechanisms.sizes import UNLIKE, part_left, unlikeness
 
@@ -232,10 +232,10 @@ class Found:
     slope: Floats | float = 0.0  # ... and by how much more it is where more people hold them
 
     @property
-    def told(self) -> Testimony:
+    def told(self) -> Witness:
         """What is open of each on its own."""
         every = np.ones(len(self.share))
-        return Testimony(self.share, self.noise, self.chance * every, self.slope * every)
+        return Witness(self.share, self.noise, self.chance * every, self.slope * every)
 
     @property
     def variance(self) -> Floats:
