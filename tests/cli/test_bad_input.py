@@ -44,6 +44,7 @@ CASES = {
         "perturb header.csv -o o.csv --gamma 19 --schema s.toml",
         "'header.csv' has no rows",
     ),
+    "header only, no schema yet": ("schema header.csv", "'header.csv' has no rows"),
     "ragged": (
         "perturb ragged.csv -o o.csv --gamma 19 --schema s.toml",
         "line 3 of 'ragged.csv' has 3 fields",

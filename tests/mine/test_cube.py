@@ -553,6 +553,9 @@ def test_the_most_likely_counts_have_errors_only_where_they_are_the_inversion():
     assert row["value"] >= 0 and row["stderr"] is row["low"] is row["high"] is None
     assert likely.to_arrow()["count_stderr"].null_count == len(likely)
     assert likely.rows_needed(0.1) is None
+    page = likely._repr_html_()  # rounded for people only
+    assert all(f">{round(row['count'].value):,}<" in page for row in likely)
+    assert any(row["count"].value % 1 for row in likely)
     sql = "SELECT sex, COUNT(*), AVG(age) FROM t GROUP BY sex"
     inside, inverted = query(release, sql, method="em"), query(release, sql)
     assert min(row["count"].value for row in inverted) > 0

@@ -135,6 +135,19 @@ def test_bad_input_is_refused_in_the_callers_words() -> None:
             Binning.parse(text)
 
 
+def test_words_have_no_bins_to_try_and_nulls_are_in_one_of_their_own() -> None:
+    table = people(200).drop(["income"])
+    ages = [None if row % 9 == 0 else age for row, age in enumerate(table["age"].to_pylist())]
+    table = table.set_column(0, "age", pa.array(ages))
+    roles = {role.name: role for role in identify(table, confidential="illness").columns}
+    town, age = roles["town"], roles["age"]
+    assert town.values > 4  # more than the bins that are tried
+    assert (town.bins, town.saved_by_binning, town.identifiable_if_binned) == (None, None, None)
+    cut = identify(table, confidential="illness", bins={"age": "frequency:4"})
+    assert age.identifiable_if_binned == cut.risk.identifiable
+    assert age.bins == next(role.values for role in cut.columns if role.name == "age") == 5
+
+
 def test_the_call_of_the_first_version_still_works() -> None:
     data = Microdata.read(people().drop(["income"]), ["illness"])
     with pytest.warns(DeprecationWarning, match="try_bins"):

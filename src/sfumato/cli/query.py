@@ -125,7 +125,11 @@ def answer_table(result: CubeResult, level: float, most: int) -> tuple[list[str]
     ]
     lines = [
         [*("all" if row[name] is None else str(row[name]) for name in labels)]
-        + [text for name in estimates for text in shown(row[name], level)[:columns]]
+        + [
+            text
+            for name in estimates
+            for text in shown(row[name], level, counts=name in result.counts)[:columns]
+        ]
         for row in result.rows
     ]
     return headings, lines

@@ -186,10 +186,10 @@ def identify(
     which keys.
 
     `data` is a file, an Arrow table, a data frame or Microdata. `try_bins` is the number of
-    equal-frequency classes tried for each numeric or long column when asking what binning would
-    save. Where the records are a sample, `weights` names the column that says how many people each
-    stands for, or `population` says how many there are; the answer then has the risk in the
-    population too.
+    equal-frequency classes tried for each column of numbers when asking what binning would save.
+    Where the records are a sample, `weights` names the column that says how many people each stands
+    for, or `population` says how many there are; the answer then has the risk in the population
+    too.
 
     >>> import pyarrow as pa
     >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
@@ -333,26 +333,28 @@ def _role(microdata: Microdata, position: int, identifiable: int, bins: int) -> 
 
 
 def _coarsened(column: Coded, bins: int) -> Coded | None:
-    """The column cut into `bins` classes: by value if it is a number, else its commonest values and
-    the rest.
+    """The numbers of the column in `bins` classes of equal frequency, nulls in one of their own, as
+    `bins` would cut it; None for words, which cannot be cut.
     """
-    if column.size <= bins:
-        return None
     values = _numbers(column.values)
-    if values is not None:
-        numbers = values[column.codes]
-        codes = np.searchsorted(Binning("frequency", bins).edges(numbers), numbers, side="right")
-    else:
-        rank = np.empty(column.size, dtype=np.int64)
-        rank[np.argsort(-column.counts(), kind="stable")] = np.arange(column.size)
-        codes = np.minimum(rank, bins - 1)[column.codes]
+    if values is None or column.size <= bins:
+        return None
+    numbers = values[column.codes]
+    present = numbers[~np.isnan(numbers)]
+    if not len(present):
+        return None
+    # A null, which is nan here, comes after all edges: one more moves it past the last class.
+    codes = np.searchsorted(Binning("frequency", bins).edges(present), numbers, side="right")
+    codes = codes + np.isnan(numbers)
     occurring, codes = np.unique(codes, return_inverse=True)
     return Coded(column.name, codes.astype(np.int32), tuple(occurring.tolist()))
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
-    """The values as numbers, words that read as numbers included; None if one is no number."""
+    """The values as numbers, words that read as numbers included, nulls as nan; None if one is no
+    number.
+    """
     try:
-        return np.array([float(value) for value in values])
+        return np.array([np.nan if value is None else float(value) for value in values])
     except (TypeError, ValueError):
         return None

@@ -102,10 +102,14 @@ def _propose_records(reader: RecordReader) -> Proposal:
             hint="name those that you need in a schema",
         )
     summaries = {name: Summary(name) for name in names}
+    rows = 0
     for batch in reader.arrow_batches(names):
+        rows += batch.num_rows
         for name, summary in summaries.items():
             summary.add(batch.column(name))
         reader.told()
+    if not rows:
+        raise DataError(f"{reader.where} has no rows")
     if reader.flags or (reader.flags is None and _all_flags(summaries)):
         return _propose_flags(reader, summaries)
     attributes, notes = [], []

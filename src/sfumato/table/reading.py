@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sfumato.arguments import checked
@@ -14,11 +15,12 @@ from sfumato.table.table import Table
 
 
 @checked
-def read(source: Any, schema: Domain | None = None) -> Table:
+def read(source: Any, schema: Domain | str | Path | None = None) -> Table:
     """The table in a file (CSV, Parquet, FIMI) or a data frame; one that Sfumato perturbed comes
     with its mechanism.
 
-    Data without a mechanism are the truth, read by the schema, or by a proposed one.
+    Data without a mechanism are the truth, read by the schema (a `Domain` or its .toml file), or by
+    a proposed one.
 
     >>> table = read({"smoker": ["no", "yes", "no"]})
     >>> table.rows, table.domain["smoker"].values
@@ -26,7 +28,8 @@ def read(source: Any, schema: Domain | None = None) -> Table:
     """
     reader = reader_of(source)
     if reader.provenance is None:
-        return read_truth(reader, schema)
+        domain = Domain.load(schema) if isinstance(schema, str | Path) else schema
+        return read_truth(reader, domain)
     if schema is not None:
         raise ParameterError(
             f"{reader.where} was perturbed and carries its own domain",

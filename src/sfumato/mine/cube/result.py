@@ -99,7 +99,11 @@ class CubeResult(Framed):
             return [["all" if value is None else str(value)] for value in values]
         ends = around([value.value for value in values], [value.stderr for value in values])
         pictures = spans(ends, zero=name in self.counts)
-        return [[*shown(value), seen] for value, seen in zip(values, pictures, strict=True)]
+        counts = name in self.counts
+        return [
+            [*shown(value, counts=counts), seen]
+            for value, seen in zip(values, pictures, strict=True)
+        ]
 
     def plot(self) -> list[Any]:
         """One panel an estimate, the groups across, with 95 % intervals; the axes, a panel each."""
@@ -180,12 +184,15 @@ def _plain(value: Any, level: float) -> Any:
     return known if value.assumes is None else known | {"assumes": value.assumes}
 
 
-def shown(answer: Answer, level: float = 0.95) -> tuple[str, str]:
-    """An answer in words: its value with its error, and its interval; a dash where it has none."""
+def shown(answer: Answer, level: float = 0.95, *, counts: bool = False) -> tuple[str, str]:
+    """An answer in words: its value with its error, and its interval; a dash where it has none. One
+    that counts is shown whole where no error says how many digits it has.
+    """
     if not math.isfinite(answer.value):
         return "–", ""
     if not math.isfinite(answer.stderr):
-        return f"{answer.value:,.6g}" + (" ± ∞" if answer.stderr > 0 else ""), ""
+        value = f"{round(answer.value):,}" if counts else f"{answer.value:,.6g}"
+        return value + (" ± ∞" if answer.stderr > 0 else ""), ""
     if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
         whole = answer.value.is_integer() and abs(answer.value) < 1e15
         return f"{answer.value:,.0f} exact" if whole else f"{answer.value:,.12g} exact", ""
