@@ -19,6 +19,7 @@ from sfumato.glance import spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.privacy.probability import check_count
 from sfumato.privacy.siblings import SiblingAccount
 
 LIMITS = (
@@ -102,6 +103,7 @@ class Audit(Framed):
         """The verdict with the worst of what is against it, and how much more there is: at most
         `most` lines.
         """
+        check_count("most", most, 2)
         further = self.violations[1:]
         shown = further if len(further) < most else further[: most - 2]
         rest = len(further) - len(shown)
@@ -140,6 +142,7 @@ class Audit(Framed):
         """The record and the columns of which reports tell most, as rows of text, at most so many;
         and how many columns are left. Each by the prior that guesses best.
         """
+        check_count("most", most, 0)
         best: dict[str, tuple[Attack, tuple[str, ...]]] = {}
         for attack, (_, _, *figures) in zip(self.attacks, self.table(), strict=True):
             row = (attack.target, *figures)
