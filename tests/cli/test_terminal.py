@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.cli.plan import print_plan
+from sfumato.cli.plan import further_notes, print_plan
 from sfumato.cli.printing import print_command, print_notes, print_table, print_words
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain, Items
@@ -77,6 +77,11 @@ def test_a_plan_fits_one_screen(name: str) -> None:
     domain, wish = PLANS[name]
     plan = plan_release(domain, 50_000, **{"guarantee": Guarantee(19), **wish})
     shown = seen(print_plan, plan, schema="survey.toml")
+    notes = seen(print_notes, further_notes(plan, domain, wish.get("purpose", "itemsets")))
+    assert (shown + notes).count("\n") < HEIGHT and widest(shown + notes) <= WIDTH
+    assert ("by groups" in notes and "--mechanism ranges" in notes) == (
+        name in ("means", "quantiles")
+    )
     assert shown.count("\n") < HEIGHT and widest(shown) <= WIDTH, shown  # and the prompt below
     assert shown.startswith(f"{plan.best.name} answers best")
     command, last = shown.partition("to use the first:\n")[2].rsplit("--details")

@@ -197,6 +197,16 @@ def test_standard_input_is_known_by_its_beginning(monkeypatch):
         read("-")
 
 
+def test_a_schema_may_be_given_as_its_file(tmp_path):
+    schema, data = tmp_path / "s.toml", tmp_path / "d.csv"
+    PEOPLE.save(schema)
+    data.write_text("age,sex\n3,F\n")
+    assert read(data, str(schema)).domain == read(data, schema=schema).domain == PEOPLE
+    with pytest.raises(SchemaError, match="read from a file, not from a int") as refused:
+        read(data, schema=3)
+    assert refused.value.__cause__ is None and refused.value.__context__ is None
+
+
 # What cannot be read.
 
 BAD_FILES = {

@@ -23,7 +23,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.pages import save_page
 from sfumato.cli.printing import print_command, print_json, print_notes, print_table, print_words
-from sfumato.domain import Domain, Numeric
+from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.questions import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
@@ -140,7 +140,24 @@ def plan(
         print_json(found.to_dict(**_typed(schema)))
     else:
         print_plan(found, details, schema)
-        print_notes(_range_notes(domain, purpose))
+        print_notes(further_notes(found, domain, purpose))
+
+
+def further_notes(found: Plan, domain: Domain, purpose: str) -> list[str]:
+    """What the order of a plan does not say: what else there is for what was asked."""
+    return [*_range_notes(domain, purpose), *_group_notes(found, domain, purpose)]
+
+
+def _group_notes(found: Plan, domain: Domain, purpose: str) -> list[str]:
+    """What tells a number by the groups of another column, which the best for it alone may not."""
+    words = any(isinstance(each, Category) for each in domain.private)
+    if (
+        purpose not in ("means", "quantiles")
+        or not words
+        or not any(option.name == "ranges" for option in found.options)
+    ):
+        return []
+    return [f"{purpose} by groups (GROUP BY): --mechanism ranges, then query --fit"]
 
 
 def _range_notes(domain: Domain, purpose: str) -> list[str]:

@@ -244,7 +244,8 @@ class Windows(Mechanism):
         if len(cells) > 1:
             raise Unanswerable(
                 f"a report says nothing of {len(cells)} columns at once",
-                hint="ask about one, or use questionnaire",
+                hint="ask about one, or perturb by questionnaire (counts of several), or by ranges "
+                "and fit a model (averages by groups too)",
             )
         number = isinstance(cells[0].attribute, Numeric)
         channel = self._of_number(cells[0]) if number else self._of_words(cells[0])

@@ -28,8 +28,9 @@ def read(source: Any, schema: Domain | str | Path | None = None) -> Table:
     """
     reader = reader_of(source)
     if reader.provenance is None:
-        domain = Domain.load(schema) if isinstance(schema, str | Path) else schema
-        return read_truth(reader, domain)
+        if schema is not None and not isinstance(schema, Domain):
+            schema = Domain.load(schema)
+        return read_truth(reader, schema)
     if schema is not None:
         raise ParameterError(
             f"{reader.where} was perturbed and carries its own domain",

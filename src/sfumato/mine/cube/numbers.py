@@ -130,7 +130,7 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
     raise QueryError(
         f"'{attribute.name}' is known in bins only, so it has no sum or average",
         hint="count its bins with GROUP BY, or ask a release that has its numbers (public, or by "
-        "piecewise, square-wave, retention)",
+        "piecewise, square-wave, retention; for averages by groups by ranges, and fit it)",
     )
 
 
