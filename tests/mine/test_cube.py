@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.counting import is_outside
+from sfumato.mine.cube.numbers import axis_numbers
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -847,3 +848,8 @@ def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -
     finally:
         columns.FEW_CODES = limit
     assert [each.tolist() for each in few] == [each.tolist() for each in many]
+
+
+def test_who_asks_for_an_average_by_groups_is_sent_to_ranges():
+    with pytest.raises(QueryError, match="by ranges, and fit it"):
+        axis_numbers(SimpleNamespace(attribute=Bins("hours", (0, 20, 40))), [0])
