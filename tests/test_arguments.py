@@ -1004,9 +1004,7 @@ def test_kinds_that_other_libraries_make_will_do() -> None:
 
 
 REFUSED = {
-    "schema='s.toml' will not do; give a Domain (sf.Domain.load reads one from a file) or None": (
-        lambda: sf.read(PEOPLE, "s.toml")
-    ),
+    "no schema file 's.toml'": lambda: sf.read(PEOPLE, "s.toml"),
     "stderr='small' will not do; give a number": lambda: sf.Answer(1.0, "small"),
     "right=a DataFrame will not do; give a Release (what sf.perturb and sf.open return)": (
         lambda: sf.join(joined("sex"), WRONG["a frame"], "key")
