@@ -174,6 +174,15 @@ class Survival:
         """Where nothing is known of what a cap takes."""
         return cls(np.ones(number), np.zeros(number))
 
+    @classmethod
+    def beforehand(cls, heard: Heard) -> Survival:
+        """As far as it is known before anything is supposed of baskets: by large ones that stand
+        apart.
+        """
+        if heard.apart is None:
+            return cls.whole(len(heard.itemsets))
+        return cls(heard.apart.left, heard.apart.sized, heard.apart.unlike)
+
 
 def survival(heard: Heard, kinds: BasketKinds) -> Survival:
     """How often each candidate is among those that a basket which holds it keeps: E[min(1, m/c) |
@@ -181,7 +190,7 @@ def survival(heard: Heard, kinds: BasketKinds) -> Survival:
     those, and as many large ones as they told.
     """
     if heard.apart is not None:
-        return Survival(heard.apart.left, heard.apart.sized, heard.apart.unlike)
+        return Survival.beforehand(heard)
     held = held_of(heard.itemsets, kinds).astype(np.float32)
     sizes = held.sum(axis=0)
     if heard.tiers is not None:

@@ -88,7 +88,7 @@ class Rounds:
     @cached_property
     def _first_guess(self) -> Floats:
         """The items as they were kept, a cap not undone but where large baskets stand apart."""
-        caps = [Undone.of(each, _unspoilt(each), 0.0) for each in self.heard]
+        caps = [Undone.of(each, Survival.beforehand(each), 0.0) for each in self.heard]
         found = together(caps, self._alone)
         return Ratios.of_items(found.told).known(np.ones(self.items), found.told).mean
 
@@ -207,13 +207,6 @@ class Rounds:
             told = told.where(seen, self._found_asked.told.take(places[seen]))
             open_to[seen] = self._found_asked.open_to[places[seen]]
         return replace(self.ratios.known(predicted, told), open_to=open_to)
-
-
-def _unspoilt(heard: Heard) -> Survival:
-    """What a cap leaves, as far as it is known before anything is supposed of baskets."""
-    if heard.apart is None:
-        return Survival.whole(len(heard.itemsets))
-    return Survival(heard.apart.left, heard.apart.sized, heard.apart.unlike)
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,9 +144,7 @@ class Supposition:
         return kinds, survivals, loss
 
     def _survival(self, heard: Heard, kinds: BasketKinds) -> Survival:
-        if heard.whole and heard.apart is None:
-            return Survival.whole(len(heard.itemsets))
-        return survival(heard, kinds)
+        return Survival.beforehand(heard) if heard.whole else survival(heard, kinds)
 
     def _calibrated(self, survivals: Sequence[Survival]) -> list[Undone]:
         """What each round's cap left; the first round's by comparing it with those who were asked
