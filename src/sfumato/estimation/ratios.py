@@ -159,9 +159,11 @@ class Ratios:
         fine = np.flatnonzero(5.2 * error < found)  # the grid would be too coarse for them
         if len(fine):
             near = found[fine, None] + error[fine, None] * np.linspace(-5, 5, len(self.grid))
-            supports[fine] = np.minimum(near, 1.0)
+            # Above 1 too: cut off there, what nearly everybody holds would seem surer than its
+            # reports are, and be told too low.
+            supports[fine] = near
             logs = np.log(supports[fine] / predicted[fine, None])
-            masses[fine] = np.interp(logs, self.grid, self.masses, 1e-12, 1e-12) / supports[fine]
+            masses[fine] = np.interp(logs, self.grid, self.masses, 1e-12) / supports[fine]
         away = told.log_chances(supports)
         chance = np.exp(away - away.max(axis=1, keepdims=True)) * masses + 1e-300
         alone = np.where(variance < NOTHING, found, np.nan)
@@ -180,6 +182,10 @@ class Posterior:
     @cached_property
     def mean(self) -> Floats:
         """The expected supports."""
+        return np.minimum(self._middle, 1.0)
+
+    @property
+    def _middle(self) -> Floats:
         return np.asarray((self.supports * self.masses).sum(axis=1))
 
     @cached_property
@@ -187,7 +193,7 @@ class Posterior:
         """How far the supports may be from that: as their law says, which knows already how far it
         drew each away from its own reports, and as far as all may be off together.
         """
-        square = (self.supports**2 * self.masses).sum(axis=1) - self.mean**2
+        square = (self.supports**2 * self.masses).sum(axis=1) - self._middle**2
         # All would be off by one factor, and with them the law that they are drawn to: of a support
         # that was drawn down, the part of it that is open stays the same.
         told = np.where(self.told > self.mean, self.told, self.mean)

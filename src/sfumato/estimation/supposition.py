@@ -29,7 +29,10 @@ MODELLED = 160  # items that kinds of baskets tell apart; the others are indepen
 # fat their tail is: the rest of the law of sizes.
 DOUBT = 0.4
 TOLD_DOUBT = 0.1  # the same where large baskets tell how much they hold
-DIFFERS = 0.45  # how far candidates then differ in what a cap takes, beside what kinds foretell
+# How far candidates then differ in what a cap takes, beside what kinds foretell, as a part of that:
+# where nobody was asked what goes together, and how much less where that was all the asking.
+DIFFERS, FORETELLING = 0.65, 0.45
+LARGER = 3.0  # times what a basket holds on the mean, what large ones lose where all that is so
 FORETOLD = 0.6  # of how items differ in what a cap takes, the part that kinds do not foretell
 LEANING = 0.7  # how much less of the most frequent items a cap takes, beside how items differ
 LEVEL = 0.04  # how far that is open, at the least
@@ -182,6 +185,20 @@ def fat_tail(heard: Heard, unevenness: float) -> Floats:
     return np.asarray(unlikeness(unevenness) / UNLIKE * heard.fullness**falls)
 
 
+def _differ(heard: Heard) -> float:
+    """How far candidates differ in what a cap takes, beside what kinds foretell, as a part of that:
+    less where people were asked what goes together, which is what kinds know, and where large
+    baskets are hardly larger than others.
+    """
+    assert heard.tiers is not None
+    longer = 1 - float(heard.alone.mean())
+    shares = heard.tiers.settled[0]
+    lost = float(shares @ (heard.tiers.sizes - (heard.cap - 1)))
+    held = max(float(heard.kept.sum()), 0.0) + lost
+    larger = lost / max(float(shares.sum()) * held, 1e-12)
+    return (DIFFERS - FORETELLING * longer) * min(larger / LARGER, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Undone:
     """What a round found once its cap is undone, and how far what the cap took leaves that open."""
@@ -200,7 +217,7 @@ class Undone:
         if found.unlike is not None:
             return cls(heard, found.left, np.zeros(len(lost)), found.unlike, found.sized)
         if heard.tiers is not None:
-            unlike = DIFFERS * (lost + heard.alike(lost)) / 2
+            unlike = _differ(heard) * (lost + heard.alike(lost)) / 2
             return cls(heard, found.left, TOLD_DOUBT * lost, unlike, found.sized)
         open_to = np.hypot(DOUBT * lost, OPEN_TAIL * fat_tail(heard, unevenness))
         return cls(heard, found.left, open_to, FORETOLD * unlikeness(unevenness) * lost)
@@ -331,7 +348,7 @@ def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
 
 def _weighed(caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats | None) -> Found:
     """The same, were these the shares; of none known yet, that of all itemsets of a round alike."""
-    weight, total, noise, slopes, unlike, doubt, apart = (np.zeros(len(itemsets)) for _ in range(7))
+    weight, total, noise, slopes, unlike, doubt, apart, raw = np.zeros((8, len(itemsets)))
     for cap in caps:
         known, here = cap.heard.places(itemsets)
         held = shares[known] if shares is not None else _alike(cap.found[here])
@@ -343,14 +360,15 @@ def _weighed(caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats
         total[known] += told * cap.found[here]
         noise[known] += told**2 * variance
         slopes[known] += told**2 * slope
-        # Where one cap takes more than was thought, so does the next: these errors do not average.
-        unlike[known] += told * own
+        # Where one cap takes more than kinds foretold, so does the next: these errors do not
+        # average. Where the cap was undone of all items alike, nothing was foretold.
+        (raw if cap.heard.whole else unlike)[known] += told * own
         doubt[known] += told * open_to
         apart[known] += (told * sized) ** 2  # other people told it
     asked = weight > 0
     whole = np.where(asked, weight, 1)
     open_to = np.sqrt(doubt**2 + apart) / whole
-    every = np.where(asked, (noise + unlike**2) / whole**2, 2 * NOTHING)
+    every = np.where(asked, (noise + unlike**2 + raw**2) / whole**2, 2 * NOTHING)
     return Found(total / whole, every, open_to, noise / whole**2, slopes / whole**2)
 
 
