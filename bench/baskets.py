@@ -322,8 +322,7 @@ def _told(
         f"(study {study}); × {ratio:.2f} {verdict}",
         f"    squared error {square[0]:.2e}, × {less:.2g} of the peer's better"
         + ("" if epsilon > LN19 + 0.01 else f" {'ok' if less <= MOST_SQUARED else 'MISSED'}")
-        + f"; covered {_share(covered[:, 0])} "
-        f"{_verdict(covered[:, 0])}, rightly found {_share(covered[:, 1])}",
+        + f"; covered {_share(covered[:, 0])}, rightly found {_share(covered[:, 1])}",
     ]
     return lines
 
