@@ -535,3 +535,13 @@ def test_the_zeros_of_a_column_are_just_there() -> None:
     release = sf.perturb(table(number, people), mechanism, seeded(3))
     (row,) = sf.query(release, "SELECT COUNT(*) AS n FROM t WHERE x > 0")
     assert row["n"].stderr < 500 and abs(row["n"].value - (people > 0).sum()) < 3 * 500
+
+
+@pytest.mark.parametrize("kind", [Piecewise, SquareWave])
+def test_who_asks_for_two_columns_at_once_is_sent_to_ranges_and_a_fit(kind):
+    pet = Category("pet", ("cat", "dog"))
+    mechanism = kind.promising(ASKED, Domain((AGE, pet)))
+    mechanism.observe_private([pet.cells()])
+    with pytest.raises(Unanswerable, match="nothing of 2 columns at once") as caught:
+        mechanism.observe_private([AGE.cells(), pet.cells()])
+    assert "by ranges and fit a model (averages by groups too)" in caught.value.hint

@@ -51,9 +51,8 @@ def _kind(parameter: Any) -> str | None:
     says integer, integer range, float, float range.
     """
     described = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-    name = getattr(described, "__name__", None) or getattr(
-        getattr(parameter, "type", None), "name", ""
-    )
+    named = getattr(getattr(parameter, "type", None), "name", "")
+    name = str(getattr(described, "__name__", named))
     return next((kind for kind in KINDS if name.startswith(kind)), None)
 
 
