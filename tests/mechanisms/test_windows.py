@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -373,8 +374,13 @@ def test_words_beside_numbers_are_counted_without_bias() -> None:
     assert foretold is not None and np.sqrt(foretold * rows) == pytest.approx(stated[0], rel=0.05)
 
 
+@pytest.mark.parametrize(
+    "seeds",
+    [(0, 3, 4, 7, 8, 12, 16, 17), pytest.param(range(40), marks=pytest.mark.soak)],
+    ids=["the worst", "many"],
+)
 def test_ranges_of_few_reports_leave_open_where_people_may_be(
-    monkeypatch: pytest.MonkeyPatch,
+    seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty reports at γ = 3: the likeliest law leaves half of the grid out."""
     number = Numeric("x", 0, 500)
@@ -388,12 +394,12 @@ def test_ranges_of_few_reports_leave_open_where_people_may_be(
         inside = float(((people >= 320) & (people < 450)).sum())
         return float(found.value[1] - inside) / float(found.stderr[1])
 
-    beyond = [off(seed) for seed in range(20)]
+    beyond = [off(seed) for seed in seeds]
     assert np.abs(beyond).max() < 4 and np.mean(np.abs(beyond) < 1.96) >= 0.9
     monkeypatch.setattr(smooth, "FEW", 0.0)  # nobody doubted it before
     smooth.fitted.cache_clear()
     smooth.grid_counts.cache_clear()
-    assert max(abs(off(seed)) for seed in range(20)) > 4
+    assert min(abs(off(seed)) for seed in (3, 16)) > 4
 
 
 def test_a_median_at_a_spike_between_the_values_of_the_grid_is_not_surer_than_the_grid() -> None:
