@@ -86,7 +86,7 @@ def screen(parts: Iterable[str | Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-class _Parts(HTMLParser):
+class _Seen(HTMLParser):
     """The sentences and tables of what a notebook shows, without its pictures."""
 
     def __init__(self, html: str) -> None:
@@ -175,7 +175,7 @@ class Framed:
 
     def __repr__(self) -> str:
         show = getattr(self, "_repr_html_", None)
-        return object.__repr__(self) if show is None else screen(_Parts(show()).parts)
+        return object.__repr__(self) if show is None else screen(_Seen(show()).parts)
 
     @abstractmethod
     def to_arrow(self) -> Any:
