@@ -13,6 +13,10 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# One thread for algebra in every worker and every command: two workers with two threads each spin
+# for one another's cores, and a test of six seconds took minutes. Set before NumPy is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Derandomised: a test that passes today passes tomorrow. The machines that run this differ too much
 # for deadlines.
 settings.register_profile(

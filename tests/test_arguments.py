@@ -835,7 +835,7 @@ def of_results(folder: Path) -> dict[str, Call]:
     """What can be asked of results."""
     found, rules, answer = (results()[name] for name in ("Itemsets", "Rules", "CubeResult"))
     plan, offer, tree = (results()[name] for name in ("Plan", "Offer", "Tree"))
-    typed = {"data": "people.csv", "schema": "s.toml"}
+    typed = {"data": "people.csv", "schema": "s.toml", "items": None}
     within = {"within": 0.1, "level": 0.9}
     made: dict[str, Call] = {
         "CubeResult.labels_of": (answer.labels_of, {"row": answer.rows[0]}),

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.glance import around, spans
-from sfumato.notebook import MOST_LINES, html_table
+from sfumato.notebook import MOST_LINES, SCREEN, html_table
 from sfumato.randomness import seeded
 from sfumato.table import Table
 
@@ -252,6 +252,50 @@ def test_every_result_has_frames_a_dict_a_page_and_a_picture(name: str) -> None:
     if name not in {"Audit", "Reconstructed"}:
         assert result.plot() is not None
     plt.close("all")
+
+
+TOLD = (
+    *(
+        "SwapRelease",
+        "SwapReport",
+        "HideRelease",
+        "HideReport",
+        "SuppressRelease",
+        "Identification",
+    ),
+    *("SuppressReport", "PramRelease", "PramReport", "CubeResult", "Plan", "Audit", "Quality"),
+)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_result_at_the_prompt_is_one_screen_with_the_figures_of_the_notebook(name: str) -> None:
+    """They were constructors of up to 24,700 letters."""
+    result = results()[name]
+    told = repr(result)
+    lines = told.splitlines()
+    assert 0 < len(lines) <= SCREEN and max(map(len, lines)) <= 160
+    assert "\u202e" not in told and f"{name}(" not in told
+    if name not in {"Plan", "Audit"}:  # their words come in another order
+        figures = [
+            cell for cell in shown(result).cells if re.fullmatch(r"[\d,.]+( %| ± .*)?", cell)
+        ]
+        assert figures and all(figure in told for figure in figures)
+
+
+def test_a_long_answer_at_the_prompt_is_cut_and_says_where_the_rest_is() -> None:
+    ages = {"age": [*range(60)] * 20}
+    told = repr(sf.query(ages, "SELECT age, COUNT(*) AS n FROM t GROUP BY age")).splitlines()
+    assert len(told) <= SCREEN and told[-1] == "the rest: to_dict(), and in a notebook"
+    assert told[1].split() == ["0", "20", "exact"]
+    few = sf.query({"code": ["a", "b"] * 4}, "SELECT code, COUNT(*) AS n FROM t GROUP BY code")
+    assert repr(few).splitlines() == ["code        n", "a     4 exact", "b     4 exact"]
+
+
+def test_a_plan_at_the_prompt_says_what_to_type_and_an_offer_what_it_promises() -> None:
+    plan = sf.plan({"smoker": ["no", "yes"] * 50, "sex": ["f", "m", "m", "f"] * 25}, gamma=19)
+    told = " ".join(repr(plan).split())
+    assert plan.commands()[0][1] in told and plan.sentences()[0] in told
+    assert repr(plan.best).startswith(f"{plan.best.name} for 100 people: gamma 19 (epsilon 2.944)")
 
 
 def test_frames_hold_the_figures_of_the_result() -> None:

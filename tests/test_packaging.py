@@ -329,3 +329,14 @@ def test_the_oldest_lock_holds_the_stated_lower_bounds() -> None:
         assert locked[requirement.name].startswith(bound), (
             f"{requirement}: locked {locked[requirement.name]}; make lock"
         )
+
+
+def test_tests_do_algebra_with_one_thread_each() -> None:
+    """Else workers spin for one another's cores: the suite took twice its time."""
+    threads = pytest.importorskip("threadpoolctl", reason="the extra 'learn' is not installed")
+    import scipy.linalg  # noqa: F401  (loads its own algebra beside NumPy's)
+
+    found = [
+        each["num_threads"] for each in threads.threadpool_info() if each["user_api"] == "blas"
+    ]
+    assert found and set(found) == {int(os.environ["OMP_NUM_THREADS"])} == {1}

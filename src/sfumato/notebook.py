@@ -1,4 +1,5 @@
-"""Notebook: results as small HTML tables where they are looked at, and as frames where they go on.
+"""Notebook: results as small HTML tables where they are looked at (as text where there is no
+notebook), and as frames where they go on.
 
 Every label is escaped: it comes from a file, and files may hold anything. Only a `Glance` is not.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from html import escape
+from html.parser import HTMLParser
+from textwrap import wrap
 from typing import Any
 
 from sfumato.errors import MissingExtraError
@@ -15,6 +18,9 @@ from sfumato.glance import Glance
 from sfumato.printable import json_number, plain
 
 MOST_LINES = 40  # of a table in a notebook
+SCREEN = 24  # lines of a result as text, and of its tables
+TABLE = 14
+LETTERS, CELL = 80, 40  # of a line of words, of a cell
 
 
 def html_table(
@@ -50,6 +56,73 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], notes: Iterable[str
     return html_table(
         ["", ""], [line for line in facts if line[1] is not None], title=title, notes=notes
     )
+
+
+def text_table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> list[str]:
+    """A table as lines of text; of a long one the beginning.
+
+    >>> text_table(["item", "count"], [["tea", "1,204"], ["jam", "7"]])
+    ['item  count', 'tea   1,204', 'jam       7']
+    """
+    rows = [[" ".join(plain(str(cell)).split())[:CELL] for cell in line] for line in lines]
+    columns = list(zip(heads, *rows[:TABLE], strict=True))
+    told = [column for column in columns if any(column[1:])]  # not a picture's
+    aligned = []
+    for column in told:
+        width = max(map(len, column))
+        figures = all(cell[:1] in "0123456789-–±*" for cell in column[1:])
+        aligned.append([cell.rjust(width) if figures else cell.ljust(width) for cell in column])
+    shown = ["  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
+    return [*shown[not any(heads) :], *(["…"] if len(rows) > TABLE else [])]
+
+
+def screen(parts: Iterable[str | Sequence[str]]) -> str:
+    """Sentences and tables as one screen of text; what does not fit is said to be elsewhere."""
+    lines: list[str] = []
+    for part in parts:
+        lines += (wrap(part, LETTERS) or [""]) if isinstance(part, str) else part
+    if len(lines) > SCREEN or "…" in lines:
+        lines = [*lines[: SCREEN - 1], "the rest: to_dict(), and in a notebook"]
+    return "\n".join(lines)
+
+
+class _Seen(HTMLParser):
+    """The sentences and tables of what a notebook shows, without its pictures."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.parts: list[str | list[str]] = []
+        self._rows: list[list[str]] = []
+        self._heads: list[str] = []
+        self._words = ""
+        self._drawn = 0  # how deep inside a picture
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._drawn += tag == "svg"
+        if tag in ("p", "th", "td"):
+            self._words = ""
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag == "table":
+            self._rows, self._heads = [], []
+
+    def handle_data(self, data: str) -> None:
+        if not self._drawn:
+            self._words += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._drawn -= tag == "svg"
+        if tag == "th":
+            self._heads.append(self._words)
+        elif tag == "td":
+            self._rows[-1].append(self._words)
+        elif tag == "p":
+            self.parts.append("…" if self._words.startswith("… and ") else self._words)
+        elif tag == "table":
+            lines = [line for line in self._rows if line]
+            heads = self._heads or [""] * max(map(len, lines), default=0)
+            self.parts.append(text_table(heads, lines) if lines else [])
 
 
 def as_polars(table: Any) -> Any:
@@ -96,7 +169,13 @@ def free_name(name: str, taken: Container[str]) -> str:
 
 
 class Framed:
-    """What can be had as a table: `to_arrow` says how, the other frames follow."""
+    """What can be had as a table: `to_arrow` says how, the other frames follow. Where it is shown
+    as text it says what it says in a notebook, unless it has words of its own.
+    """
+
+    def __repr__(self) -> str:
+        show = getattr(self, "_repr_html_", None)
+        return object.__repr__(self) if show is None else screen(_Seen(show()).parts)
 
     @abstractmethod
     def to_arrow(self) -> Any:

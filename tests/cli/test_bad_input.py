@@ -17,6 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.cli.commands import COMMANDS, loaded
+from sfumato.cli.usage import _kind
 
 SCHEMA = """
 [[attribute]]
@@ -209,8 +211,48 @@ CASES = {
     "unknown option": ("perturb census.csv -o o.csv --gama 19", "No such option: --gama"),
     "unknown command": ("decribe o.csv", "No such command 'decribe'"),
     "no output": ("perturb census.csv --gamma 19", "Missing option"),
-    "gamma a word": ("perturb census.csv -o o.csv --gamma much", "Invalid value for '--gamma'"),
+    "gamma a word": (
+        "perturb census.csv -o o.csv --gamma much",
+        "--gamma much is not a number; write digits, as in 19 or 0.5; see sfumato perturb --help",
+    ),
+    "nothing for gamma": (
+        "perturb census.csv -o o.csv --gamma=",
+        "--gamma '' is not a number; write digits",
+    ),
+    "half a row": (
+        "plan s.toml --people 1.5 --gamma 19",
+        "--people 1.5 is not a whole number; write digits, as in 20; see sfumato plan --help",
+    ),
+    "no port": ("serve --port=http", "--port http is not a whole number"),
+    "no patterns": (
+        "generate quest T10.I4.D1K -o o.dat --patterns x",
+        "--patterns x is not a whole",
+    ),
+    "consequents": (
+        "mine good.dat --max-consequents 0",
+        "--max-consequents 0 is too small; at least 1",
+    ),
+    "too many": (
+        "perturb good.dat -o o.dat --gamma 19 --find 5000",
+        "--find 5000 is too large; at most 4096",
+    ),
 }
+
+
+NUMBERS = [
+    (name, parameter.opts[0])
+    for name in COMMANDS
+    for parameter in loaded(name).params
+    if _kind(parameter)
+]
+
+
+@pytest.mark.parametrize(("name", "flag"), NUMBERS, ids=lambda word: word.lstrip("-"))
+def test_every_option_that_takes_a_number_says_so_in_our_words(name, flag):
+    result = CliRunner().invoke(app, [name, "x", flag, "nineteen"])
+    assert result.exit_code == 2 and "Input should" not in result.output
+    assert result.stderr.startswith(f"sfumato: {flag} nineteen is not a "), result.stderr
+    assert result.stderr.endswith(f"; see sfumato {name} --help\n")
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
+from tests.mine.test_rules import baskets, flipped, mined
 from typer.testing import CliRunner
 
 from sfumato.cli import app
-from sfumato.cli.mine import _error_axes
+from sfumato.cli.mine import _error_axes, _print_rules
 from sfumato.evaluate import LengthErrors
+from sfumato.mine.rules import ABOVE_ONE, association_rules
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -260,3 +263,13 @@ def test_a_model_is_advised_only_for_itemsets_that_were_asked_for(folder, tmp_pa
     said = "itemsets of more than 2 need a model"
     assert said in run("mine", release, "--min-support", 0.2)
     assert said not in run("mine", release, "--min-support", 0.2, "--max-length", 2)
+
+
+def test_a_confidence_above_one_is_marked_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    implied = association_rules(mined(flipped(baskets(), 0.75, 5), keep=0.75), min_confidence=0.1)
+    above = implied.metrics["confidence"] > 1.001
+    _print_rules(implied.take(np.flatnonzero(above)[:3]), 20, "confidence")
+    printed = capsys.readouterr().out
+    assert printed.count("  * ") == 3 and ABOVE_ONE in printed
+    _print_rules(implied.take(implied.metrics["confidence"] < 1), 20, "confidence")
+    assert "*" not in capsys.readouterr().out

@@ -315,3 +315,76 @@ def test_bad_input_gets_one_clear_line(name: str) -> None:
     code, out, err = run(line)
     assert code == 2 and not out, (out, err)
     assert words in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+# --- baskets
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    lines = (" ".join(map(str, sorted(rng.choice(12, 3, replace=False)))) for _ in range(200))
+    Path("shop.dat").write_text("\n".join(lines) + "\n")
+    Path("items.txt").write_text("\n".join(map(str, range(20))) + "\n")
+    return tmp_path
+
+
+def test_a_plan_of_baskets_takes_their_items_and_its_commands_can_be_typed(shop: Path) -> None:
+    wish = "plan shop.dat --rows 200 --gamma 19 --length 1 --json"
+    planned = [json.loads(run(f"{wish}{items}")[1]) for items in ("", " --items items.txt")]
+    errors = [
+        next(each["error"] for each in plan["mechanisms"] if each["name"] == "mask")
+        for plan in planned
+    ]
+    assert errors[1] > 1.2 * errors[0]  # of twenty items, and not of the twelve that were bought
+    commands = {each["name"]: each["command"] for each in planned[1]["mechanisms"]}
+    assert all("perturb shop.dat --items items.txt " in line for line in commands.values())
+    for name in ("mask", "item-set in rounds"):
+        for line in commands[name].split(" && "):
+            code, _, said = run(line.removeprefix("sfumato "))
+            assert code == 0, said
+    assert "--items items.txt" in run("plan shop.dat --items items.txt --rows 200 --gamma 19")[1]
+    run("plan shop.dat --items items.txt --rows 200 --gamma 19 --plot plan.html")
+    assert "--items items.txt" in Path("plan.html").read_text()
+
+
+def test_items_beside_a_schema_or_records_are_refused(shop: Path) -> None:
+    PEOPLE.save("people.toml")
+    code, _, said = run("plan people.toml --items items.txt --rows 200 --gamma 19")
+    assert code == 2 and "--items and 'people.toml' both say what baskets may hold" in said
+    Path("people.csv").write_text("sex\nF\nM\n")
+    code, _, said = run("plan people.csv --items items.txt --rows 200 --gamma 19")
+    assert code == 2 and "--items is for basket files" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "length"),
+    [("", "an item", 1), ("--round 1 ", "two items together", 2)],
+    ids=["once", "in rounds"],
+)
+def test_perturb_notes_where_baskets_would_tell_nothing(
+    shop: Path, line: str, what: str, length: int
+) -> None:
+    """As a plan does, by the same figure."""
+    start = f"perturb shop.dat --items items.txt {line}--gamma"
+    code, _, said = run(f"{start} 19 -o few.parquet")
+    assert code == 0 and f"with 200 people the support of {what} is off by " in said
+    name = "item-set" if length == 1 else "item-set in rounds"
+    wish = f"plan shop.dat --items items.txt --rows 200 --gamma 19 --length {length} --json"
+    offers = json.loads(run(wish)[1])["mechanisms"]
+    figures = next(each["stderr"]["support"] for each in offers if each["name"] == name)
+    assert f"off by {100 * figures[length - 1]:.3g} points" in " ".join(said.split())
+    Path("shop.dat").write_text(25 * Path("shop.dat").read_text())
+    code, _, said = run(f"{start} 1000000 -o many.parquet")
+    assert code == 0 and "will be usable" not in said
+
+
+def test_an_option_of_item_set_alone_chooses_it(shop: Path) -> None:
+    """--cap was refused as no option of mask, which nobody had named."""
+    code, out, said = run("perturb shop.dat --gamma 19 --cap 3 -o o.parquet --json")
+    assert code == 0 and json.loads(out)["mechanism"] == "item-set", said
+    code, _, said = run("perturb shop.dat --mechanism mask --gamma 19 --cap 3 -o p.parquet")
+    assert code == 2 and "--cap is no option of mask; it belongs to item-set" in said
+    code, _, said = run("perturb shop.dat --cap 3 -o p.parquet")
+    assert code == 2 and "it is not said what item-set should promise; give --gamma 19" in said

@@ -124,7 +124,7 @@ def test_the_limits_that_operators_are_told_are_those_of_the_server() -> None:
 
 
 def test_the_layers_of_the_design_stand_in_the_order_that_is_kept() -> None:
-    kept = re.findall(r'"([a-z_]+)"', re.search(r"LAYERS = \((.*?)\n\)", layers(), re.S)[1])  # type: ignore[index]
+    kept = re.findall(r'"([a-z_]+)"', re.search(r"LAYERS = \((.*?)\n\)", layers(), re.S)[1])
     named = page("design.md").partition("## The layers")[2].split("```")[1].split()
     assert [kept.index(name) for name in named] == sorted(kept.index(name) for name in named)
     assert {"mechanisms", "verbs", "plots", "cli"} <= {*named}

@@ -696,8 +696,8 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
     assert len(off) >= 10
     assert max(map(abs, off)) < 3
     one = found[0]  # and of one round alone
-    counts = one.counter.count(one.mechanism.symbol_law.tally.cells)  # type: ignore[union-attr]
-    told, variances = one.mechanism.decoded(counts)  # type: ignore[attr-defined]
+    counts = one.counter.count(one.mechanism.symbol_law.tally.cells)
+    told, variances = one.mechanism.decoded(counts)
     away = (told / one.rows - dense.mean(axis=0)) / (np.sqrt(variances) / one.rows)
     assert np.abs(away).max() < 4.5
 

@@ -124,7 +124,7 @@ ANSWERED = [
     "SELECT AVG(n + big), SUM(n * x), VAR_SAMP(big - n), AVG(2 * big + x) FROM t",
     "SELECT CORR(n, big), COVAR_POP(x, big), COVAR_SAMP(n, n) FROM t",
     "SELECT sex, CORR(big + n, n) FROM t GROUP BY sex",
-]  # fmt: skip
+]
 
 
 def plain(value):

@@ -18,7 +18,7 @@ from sfumato.bits import Bits
 from sfumato.errors import ParameterError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
-from sfumato.mine.rules import Rules, association_rules
+from sfumato.mine.rules import ABOVE_ONE, Rules, association_rules
 from sfumato.source import Exact
 from sfumato.table import read
 
@@ -192,6 +192,17 @@ def test_level_keeps_the_sure_rules() -> None:
     plain, sure = (association_rules(itemsets, "lift", 1.7, level=level) for level in (None, 0.95))
     assert 0 < len(sure) < len(plain)
     assert (sure.metrics["lift"] - 1.64 * sure.stderr["lift"] > 1.7).all()
+
+
+def test_a_confidence_above_one_is_kept_and_marked() -> None:
+    """A quotient of two estimates: it is unbiased, and no share."""
+    implied = association_rules(mined(flipped(baskets(), 0.75, 5), keep=0.75), min_confidence=0.1)
+    above = implied.metrics["confidence"] > 1.001
+    assert above.any() and not above.all()
+    assert implied.remarks == (ABOVE_ONE,) and ABOVE_ONE in implied._repr_html_()
+    assert implied.take(np.flatnonzero(above)[:9])._repr_html_().count("<td>* ") == 9
+    share = implied.take(implied.metrics["confidence"] < 1)
+    assert share.remarks == () and ">* " not in share._repr_html_()
 
 
 def test_strongest_first() -> None:

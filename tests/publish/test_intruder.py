@@ -92,7 +92,10 @@ def test_a_stated_limit_holds_for_every_value(limit: float) -> None:
     assert release.reports[0].max_posterior == limit
 
 
-def test_what_cannot_be_had_is_refused_and_every_advice_would_do() -> None:
+def test_what_cannot_be_had_is_refused_and_every_advice_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refusal, "_SECONDS", 600.0)  # everything is tried, however busy the machine
     people = skewed()
     how = {"confidential": "income", "classifier": "none"}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay") as refused:
@@ -112,6 +115,34 @@ def test_what_cannot_be_had_is_refused_and_every_advice_would_do() -> None:
     assert swap(people, 0.2, max_posterior=limit, **how).reports[0].marginal_drift == 0
     with pytest.raises(PrivacyError):
         swap(people, 0.2, max_posterior=limit - 0.01, **how)
+    assert str(refused.value.hint).endswith(
+        "; no other proportion that was tried (0.05 to 0.95) would do"
+    )
+    monkeypatch.setattr(refusal, "_SECONDS", 0.0)  # what would do for these is not asked
+    for other in (0.05, 0.15, 0.6, 0.95):
+        with pytest.raises(PrivacyError):
+            swap(people, other, max_posterior=0.7, **how)
+
+
+@pytest.mark.parametrize(
+    ("fits", "said"),
+    [
+        ({30, 70}, (["proportion=0.3"], "")),
+        ({30, 60}, (["proportion=0.6", "proportion=0.3"], "")),
+        (
+            {60},
+            (["proportion=0.6"], "no smaller proportion that was tried (0.05 to 0.49) would do"),
+        ),
+        ({}, ([], "no other proportion that was tried (0.05 to 0.95) would do")),
+    ],
+)
+def test_whether_a_smaller_proportion_would_do_is_said(
+    fits: set[int], said: tuple[list[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 unique records as many can be changed as `fits` names."""
+    holdings = SimpleNamespace(free=np.array([100]), changing=lambda changes: changes)
+    monkeypatch.setattr(refusal, "fitting_changes", lambda changes, _: changes in fits or None)
+    assert refusal._other_proportions(holdings, 0.5, 0) == said
 
 
 def test_totals_move_by_each_record_once() -> None:

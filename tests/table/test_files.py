@@ -229,6 +229,7 @@ BAD_FILES = {
     "word in baskets": ("d.dat", b"1 2\n3 x\n", "line 2 of .*'x' is not an item id"),
     "empty baskets": ("d.dat", b"", "is empty"),
     "unknown kind": ("d.xlsx", b"PK", "unknown kind; Sfumato reads and writes .csv"),
+    "model": ("d.model.json", b"{}", "unknown kind; .*; a model is opened by open_model"),
 }
 
 

@@ -88,11 +88,11 @@ def modulo_check(series: tuple[Agreement, ...]) -> Check:
     logs: list[Floats] = []
     places: list[tuple[int, int, int]] = []  # which modulus, class and series
     for modulus, left, variance in _classes(series, rows, moduli):
-        telling = np.argwhere(left**2 > NOTHING * variance)
-        if len(telling):
-            which = telling[:, 0], telling[:, 1]
-            logs.append(bounded(left[which], variance[which], most[which[1]], least[which[1]]))
-            places += [(modulus, int(row), int(one)) for row, one in telling]
+        telling = left * left > NOTHING * variance
+        if telling.any():
+            row, one = np.nonzero(telling)
+            logs.append(bounded(left[row, one], variance[row, one], most[one], least[one]))
+            places += [(modulus, *place) for place in zip(row.tolist(), one.tolist(), strict=True)]
 
     def detail(place: int) -> str:
         modulus, first, one = places[place]
@@ -120,18 +120,20 @@ def _classes(
     """
     if not moduli:
         return
-    both = np.stack([part[:rows] for one in series for part in (one.left, one.variance)], axis=1)
-    most = moduli[-1]
+    parts = [one.left[:rows] for one in series] + [one.variance[:rows] for one in series]
+    both, most = np.stack(parts), moduli[-1]
     folded = {modulus: _folded(both, modulus) for modulus in range(most // 2 + 1, most + 1)}
     for modulus in moduli:
-        sums = _folded(folded[modulus * (most // modulus)], modulus)
-        yield modulus, sums[:, ::2], sums[:, 1::2]
+        times = most // modulus
+        sums = folded[modulus] if times == 1 else _folded(folded[modulus * times], modulus)
+        yield modulus, sums[: len(series)].T, sums[len(series) :].T
 
 
-def _folded(values: Floats, modulus: int) -> Floats:  # (rows, n) -> (modulus, n)
-    whole = len(values) // modulus * modulus
-    sums = values[:whole].reshape(-1, modulus, values.shape[1]).sum(axis=0)
-    sums[: len(values) - whole] += values[whole:]
+def _folded(values: Floats, modulus: int) -> Floats:  # (n, rows) -> (n, modulus)
+    series, rows = values.shape
+    whole = rows // modulus * modulus
+    sums = values[:, :whole].reshape(series, -1, modulus).sum(axis=1)
+    sums[:, : rows - whole] += values[:, whole:]
     return sums
 
 

@@ -37,7 +37,7 @@ LIMITS = (
 CHECKS_SHARE, OTHER_SHARE = 0.5, 0.25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit(Framed):
     """Attacks on a release, its promise against what was measured, and every check with its
     probability.

@@ -20,6 +20,7 @@ from sfumato.cli.commands import COMMANDS, loaded, placeholder, show_no_type_of_
 from sfumato.cli.completion import complete_at_once_in_zsh
 from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
+from sfumato.cli.usage import misused
 from sfumato.errors import SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
@@ -67,14 +68,15 @@ class Commands(TyperGroup):
             super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
         )
         with shielded():
-            status = exit_code(run, as_json="--json" in arguments)
+            status = exit_code(run, arguments)
         sys.exit(status)
 
 
-def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
-    """Run a command and give its exit code: 0 success, 2 bad input or usage, 1 a fault of ours; 3
-    where the command itself says that it found a violation.
+def exit_code(run: Callable[[], Any], arguments: Sequence[str]) -> int:
+    """Run a command that was typed so, and give its exit code: 0 success, 2 bad input or usage, 1 a
+    fault of ours; 3 where the command itself says that it found a violation.
     """
+    as_json = "--json" in arguments
     try:
         status = run()
         if status == INTERRUPTED:  # newer Typers turn an interruption into this status
@@ -94,7 +96,7 @@ def exit_code(run: Callable[[], Any], *, as_json: bool) -> int:
         _complain(_outside(error), as_json)
         return BAD_INPUT
     except Exception as error:
-        return _unexpected(error, as_json)
+        return _unexpected(error, arguments, as_json)
 
 
 def _interrupted() -> int:
@@ -110,14 +112,12 @@ def _outside(error: OSError | MemoryError) -> dict[str, str | None]:
     return {"kind": "file", "message": f"{about}{error.strerror or error}", "hint": None}
 
 
-def _unexpected(error: Exception, as_json: bool) -> int:
+def _unexpected(error: Exception, arguments: Sequence[str], as_json: bool) -> int:
     if interrupted():  # an import that was broken off may raise anything
         return _interrupted()
-    # Typer brings Click along, in newer versions as a private copy, so its usage errors are known
-    # by what they can do.
     if hasattr(error, "format_message"):
-        said = one_line(error.format_message()).strip(" .")
-        _complain({"kind": "usage", "message": said, "hint": _usage_hint(error)}, as_json)
+        message, hint = misused(error, arguments)
+        _complain({"kind": "usage", "message": message, "hint": hint}, as_json)
         return BAD_INPUT
     if os.environ.get("SFUMATO_DEBUG") == "1":
         traceback.print_exc()
@@ -125,17 +125,6 @@ def _unexpected(error: Exception, as_json: bool) -> int:
     hint = "this is a fault of Sfumato; please report it (SFUMATO_DEBUG=1 shows where)"
     _complain({"kind": "fault", "message": message, "hint": hint}, as_json)
     return FAULT
-
-
-def _usage_hint(error: Any) -> str:
-    """Where to read on; and where an argument was typed as an option, how it is given."""
-    context = getattr(error, "ctx", None)
-    where = getattr(context, "command_path", "sfumato")
-    wrong = str(getattr(error, "option_name", "")).lstrip("-")
-    for known in getattr(getattr(context, "command", None), "params", ()):
-        if known.param_type_name == "argument" and known.name == wrong:
-            return f"it is given without a name: {where} {wrong.upper()}; see {where} --help"
-    return f"see {where} --help"
 
 
 def _complain(error: dict[str, str | None], as_json: bool) -> None:

@@ -61,12 +61,14 @@ class MechanismOptions:
         """
         kind, guarantee = mechanism_class(self._name(domain)), self.guarantee()
         _check_belong(kind, self.given)
+        beside = {option.name for option in kind.options if option.beside}
         if guarantee is None:
             if not self.given:
                 raise _nothing_said(kind) if self.mechanism else _nothing_promised()
+            if kind.promises and {*self.given} <= beside:  # which decide nothing of a promise
+                raise _nothing_said(kind)
             supports = None if reader is None else lambda domain: _supports(domain, reader)
             return kind.from_options(domain, self.given, supports)
-        beside = {option.name for option in kind.options if option.beside}
         against = [option for option in kind.options if option.name in {*self.given} - beside]
         if against:
             raise ParameterError(
@@ -81,7 +83,7 @@ class MechanismOptions:
         usual = "mask" if domain.baskets else "gamma-diagonal"
         if self.mechanism is not None or not self.given:
             return self.mechanism or usual
-        others = (usual, "questionnaire", "retention")
+        others = (usual, *(["item-set"] if domain.baskets else []), "questionnaire", "retention")
         fitting = [name for name in others if {*self.given} <= {*_names(name)}]
         return fitting[0] if fitting else usual
 

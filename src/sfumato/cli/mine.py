@@ -32,7 +32,7 @@ from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
-from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules
+from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules, marked
 from sfumato.printable import percent
 from sfumato.report import (
     Block,
@@ -435,12 +435,14 @@ def _print_errors(errors: list[LengthErrors]) -> None:
 def _print_rules(implied: Rules, show: int, by: str) -> None:
 
     print(f"\n{len(implied)} rules")
-    lines = []
-    for rule in implied.strongest(by).take(slice(show)).to_dicts():
+    lines, shown = [], implied.strongest(by).take(slice(show))
+    for rule in shown.to_dicts():
         name = f"{', '.join(rule['if'])} → {', '.join(rule['then'])}"
         lines.append((name, *_with_errors(rule)))
     if lines:
         print_table(("rule", "support", "confidence", "lift"), lines, left=1)
+        for remark in shown.remarks:
+            print_words(remark)
         _print_rest(len(implied), show, "rules")
 
 
@@ -448,7 +450,8 @@ def _with_errors(rule: Mapping[str, Any]) -> list[str]:
     """Support, confidence and lift of a rule, each with its error where it has one."""
     error = rule["stderr"]
     return [
-        f"{rule[name]:.3f}" + (f" ± {error[name]:.3f}" if error[name] else "")
+        f"{marked(name, rule[name])}{rule[name]:.3f}"
+        + (f" ± {error[name]:.3f}" if error[name] else "")
         for name in ("support", "confidence", "lift")
     ]
 
@@ -551,7 +554,8 @@ def _rule_blocks(implied: Rules) -> list[Block]:
                 f"{percent(DRAWN_ERROR, 0)}."
             )
         )
-    return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines)]
+    marks = [Paragraph(remark) for remark in surest.take(slice(LISTED)).remarks]
+    return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines), *marks]
 
 
 def _error_blocks(errors: list[LengthErrors]) -> list[Block]:

@@ -200,11 +200,11 @@ def _round(
     **how: Any,
 ) -> Written:
     """One round: what its people are asked follows from those before it."""
-    mechanism, turn = (
-        rounds.first(options, domain, rng)
-        if rounds.round == 1
-        else rounds.following(options, reader, domain)
-    )
+    if rounds.round == 1:
+        mechanism, turn = rounds.first(options, domain, rng)
+        _note_useless_rounds(mechanism, reader)
+    else:
+        mechanism, turn = rounds.following(options, reader, domain)
     with progress_bar("perturbing") as progress:
         written = perturb_file(
             reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
@@ -212,6 +212,17 @@ def _round(
     rounds.keep(turn)
     tell(mechanism, turn, output)
     return written
+
+
+def _note_useless_rounds(first: Mechanism, reader: Reader) -> None:
+    """Says what all rounds together would not tell of baskets, before the first is asked."""
+    from sfumato.mechanisms.item_set import ItemSet
+    from sfumato.plan.rounds import InRounds
+
+    if isinstance(first, ItemSet):
+        domain = first.domain
+        planned = InRounds.promising(first.guarantee, domain)
+        print_notes(_useless(planned, rows_about(reader, domain)))
 
 
 def _with_spark(
@@ -264,13 +275,25 @@ def chosen_mechanism(
         plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
     if isinstance(best.mechanism, InRounds):
-        print_notes((ONE_SHOT,))
-        return ItemSet.promising(guarantee, domain)
+        once = ItemSet.promising(guarantee, domain)
+        print_notes([ONE_SHOT, *_useless(once, rows)])
+        return once
     if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
         print_notes([chosen, *([warning] if warning else []), *_constants(domain)])
     return best.mechanism
+
+
+def _useless(mechanism: Mechanism, rows: int) -> list[str]:
+    """What is said where reports of so many baskets would tell nothing."""
+    from sfumato.mechanisms.item_set import ItemSet
+    from sfumato.plan.options import basket_warning
+
+    if not rows or not isinstance(mechanism, ItemSet):
+        return []
+    warning = basket_warning(mechanism, rows)
+    return [warning] if warning else []
 
 
 def _constants(domain: Domain) -> list[str]:

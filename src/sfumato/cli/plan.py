@@ -14,6 +14,7 @@ from sfumato.cli.options import (
     Epsilon,
     Force,
     Gamma,
+    Items,
     Json,
     Rho1,
     Rho2,
@@ -102,6 +103,7 @@ def plan(
             help="Show the rest: other columns and people, all errors, parameters, what to type.",
         ),
     ] = False,
+    items: Items = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -124,7 +126,7 @@ def plan(
         "target": target,
     }
     wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
-    domain = read_schema(schema)
+    domain = read_schema(schema, items)
     wish["pairs"] = named_pairs(pairs, domain.names)
     found = plan_release(
         domain,
@@ -135,11 +137,11 @@ def plan(
         **wish,
     )
     if plot is not None:
-        draw(found, domain, wish, schema, plot)
+        draw(found, domain, wish, schema, plot, items)
     if json:
-        print_json(found.to_dict(**_typed(schema)))
+        print_json(found.to_dict(**_typed(schema, items)))
     else:
-        print_plan(found, details, schema)
+        print_plan(found, details, schema, items)
         print_notes(further_notes(found, domain, purpose))
 
 
@@ -214,12 +216,23 @@ def _is_pair(part: str, names: Sequence[str]) -> bool:
     return len(found) == 2 and set(found) <= {*names}
 
 
-def read_schema(path: str) -> Domain:
-    """The domain of a schema file, or the one proposed for a data file."""
-    return Domain.load(path) if path.endswith(".toml") else read_domain(reader_of(path), None, None)
+def read_schema(path: str, items: Path | None = None) -> Domain:
+    """The domain of a schema file, or the one proposed for a data file; that of the items, where
+    they are given.
+    """
+    if not path.endswith(".toml"):
+        return read_domain(reader_of(path), None, items)
+    if items is not None:
+        raise ParameterError(
+            f"--items and '{path}' both say what baskets may hold",
+            hint="give the baskets with --items, or the schema alone",
+        )
+    return Domain.load(path)
 
 
-def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> None:
+def print_plan(
+    found: Plan, details: bool = False, schema: str = "SCHEMA", items: Path | None = None
+) -> None:
     """The plan for people, on one screen: what was asked and is promised, the best mechanisms, and
     what to type; the rest where details are wanted.
     """
@@ -233,7 +246,7 @@ def print_plan(found: Plan, details: bool = False, schema: str = "SCHEMA") -> No
     if len(shown) < len(found.options):
         names = [option.name for option in found.options[most:]]
         print_words(f"… and {len(names)} more: {', '.join(names)}")
-    commands = found.commands(**_typed(schema))
+    commands = found.commands(**_typed(schema, items))
     print("\nto use the first:")
     print_command(commands[0][1])
     if details:
@@ -268,14 +281,23 @@ def _print_details(found: Plan, commands: Sequence[tuple[str, str]]) -> None:
         print_words(f"assumed: {assumption}")
 
 
-def _typed(schema: str) -> dict[str, Any]:
-    """What to type: with the schema that was planned, or the data whose schema was proposed."""
+def _typed(schema: str, items: Path | None = None) -> dict[str, Any]:
+    """What to type: with the schema that was planned, or the data whose schema was proposed or
+    whose items were given.
+    """
     if schema.endswith(".toml") or schema == "SCHEMA":
         return {"schema": schema}
-    return {"data": schema, "schema": None}
+    return {"data": schema, "schema": None, "items": items}
 
 
-def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: Path) -> None:
+def draw(
+    found: Plan,
+    domain: Domain,
+    wish: dict[str, Any],
+    schema: str,
+    path: Path,
+    items: Path | None = None,
+) -> None:
     """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan
     beside it.
     """
@@ -309,15 +331,15 @@ def draw(found: Plan, domain: Domain, wish: dict[str, Any], schema: str, path: P
         *(Paragraph(s) for s in ([] if found.outlook is None else found.outlook.sentences())),
         Listing(found.error_header(), found.errors(), errors),
         Listing(found.detail_header(), found.details()),
-        *_to_type(found, schema),
+        *_to_type(found, schema, items),
         *(Paragraph(f"Assumed: {assumption}") for assumption in found.assumptions),
     ]
     save_page("Which mechanism?", blocks, _origin(found, schema), path)
 
 
-def _to_type(found: Plan, schema: str) -> list[Block]:
+def _to_type(found: Plan, schema: str, items: Path | None) -> list[Block]:
     """The command of the first; of the others only those that differ by more than their name."""
-    (best, command), *others = found.commands(**_typed(schema))
+    (best, command), *others = found.commands(**_typed(schema, items))
     differing = [(name, line) for name, line in others if line.replace(name, best) != command]
     return [
         Paragraph("To use the first, or another by its name:"),

@@ -18,7 +18,7 @@ from sfumato.notebook import Framed, arrow_table, html_table
 Codes = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quality(Framed):
     """What a classifier got right on labelled records; `truth` and `predicted` are class numbers,
     one a record.

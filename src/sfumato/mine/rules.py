@@ -36,6 +36,7 @@ _CHUNK = 1 << 18
 _SLACK = 1e-12
 
 
+ABOVE_ONE = "* above 1 by noise: in truth a confidence is 1 at most"
 DRAWN_ERROR = 0.25  # of a confidence: what is less certain would only stretch the picture
 
 
@@ -207,7 +208,12 @@ class Rules(Framed):
             for line, seen in zip(best.to_dicts(), best._glances(), strict=True)
         )
         heads = ("if", "then", *shown, "confidence, 0 to 1")
-        return html_table(heads, lines, title=f"{len(self)} rules")
+        return html_table(heads, lines, title=f"{len(self)} rules", notes=best.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is said below the rules where some are marked."""
+        return (ABOVE_ONE,) if above_one(self.metrics["confidence"]).any() else ()
 
     def _glances(self) -> list[Glance]:
         """A picture of each rule's confidence, cut to where a confidence can lie."""
@@ -527,9 +533,27 @@ def _check_number(itemsets: Itemsets, limit: int) -> None:
 
 
 def _with_errors(line: dict[str, Any], names: Sequence[str]) -> list[str]:
-    """The named metrics of a rule, each with its standard error; what is undefined is a dash."""
-    pairs = ((line[name], line["stderr"][name]) for name in names)
+    """The named metrics of a rule, each with its standard error; what is undefined is a dash, and a
+    confidence above 1 is marked.
+    """
+    pairs = ((name, line[name], line["stderr"][name]) for name in names)
     return [
-        "–" if value is None else f"{value:.3g}" + (f" ± {error:.2g}" if error else "")
-        for value, error in pairs
+        "–"
+        if value is None
+        else marked(name, value) + f"{value:.3g}" + (f" ± {error:.2g}" if error else "")
+        for name, value, error in pairs
     ]
+
+
+def above_one(confidence: Any) -> Any:
+    """Whether a confidence is more than 1 as it is shown: a quotient of estimates may be."""
+    return np.round(confidence, 3) > 1
+
+
+def marked(name: str, value: float) -> str:
+    """The mark before a metric that has no such value in truth.
+
+    >>> marked("confidence", 1.04), marked("confidence", 0.9), marked("lift", 1.04)
+    ('* ', '', '')
+    """
+    return "* " if name == "confidence" and above_one(value) else ""

@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 
 from sfumato import plots
 from sfumato.arguments import checked
+from sfumato.domain import Items
 from sfumato.errors import listing
 from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import Framed, arrow_table, html_facts, html_table
+from sfumato.mechanisms.item_set import ItemSet
+from sfumato.notebook import Framed, arrow_table, html_facts, html_table, screen, text_table
 from sfumato.plan.outlook import Outlook
+from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.plan.rounds import InRounds, commands
 from sfumato.printable import json_number
@@ -61,19 +64,27 @@ class Offer:
         *,
         data: str | Path = "DATA",
         schema: str | Path | None = "SCHEMA",
+        items: str | Path | None = None,
         output: str | Path = "perturbed.parquet",
     ) -> str:
         """What to type to get it, under the promise asked for; no schema where it is the data's
-        own.
+        own, or where baskets are read by the file of their items.
         """
         stated = f"--gamma {_decimal((promise or self.guarantee).gamma)}"
-        read = "" if schema is None else f" --schema {quote(fspath(schema))}"
+        by = ("--schema", schema) if items is None else ("--items", items)
+        read = "" if by[1] is None else f" {by[0]} {quote(fspath(by[1]))}"
         if isinstance(self.mechanism, InRounds):
             return commands(quote(fspath(data)), read, stated)
         given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
         return (
             f"sfumato perturb {quote(fspath(data))}{read} --mechanism {self.mechanism.name}{given} "
             f"{stated} -o {quote(fspath(output))}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.name} for {self.rows:,} people: {self.guarantee}, relative error "
+            f"{_percent(self.error)}"
         )
 
     def _repr_html_(self) -> str:
@@ -90,13 +101,10 @@ class Offer:
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
+        if isinstance(self.mechanism, InRounds):
+            return basket_warning(self.mechanism, self.rows)
         together = len(self.supports) > 1
         off = _figures(100 * self.supports[together])
-        if isinstance(self.mechanism, InRounds):
-            return (
-                f"with {self.rows:,} people the support of two items together would be off by "
-                f"{off} points even in rounds"
-            )
         what, about = (
             ("two values together", " about columns together") if together else ("a value", "")
         )
@@ -137,6 +145,28 @@ class Offer:
         }
 
 
+def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> str | None:
+    """What is said before noise is drawn where reports of baskets would tell nothing of an itemset
+    of this support: of two items in rounds, and of one where everyone is asked once; else None.
+    """
+    in_rounds = isinstance(mechanism, InRounds)
+    attribute = next(each for each in mechanism.domain.private if isinstance(each, Items))
+    length = min(1 + in_rounds, attribute.size)
+    items = [Item(attribute.name, place) for place in range(length)]
+    each = itemset_variance(mechanism, items, [at_support ** (1 / length)] * length)
+    off = math.sqrt(each / rows)
+    if off / at_support <= USELESS:
+        return None
+    what = "an item" if length == 1 else "two items together"
+    below = f" below {_percent(off / USELESS)} of the people" if off < USELESS else ""
+    return (
+        f"with {rows:,} people the support of {what} is off by {_figures(100 * off)} points"
+        f"{' even in rounds' if in_rounds else ''}: no answer{below} will be usable; "
+        f"{_people(rows * (off / at_support / USELESS) ** 2)} people would do for "
+        f"{_percent(at_support)}, or promise less (a larger gamma)"
+    )
+
+
 class Aside(NamedTuple):
     """What would do for the numbers of a schema, were they asked about alone."""
 
@@ -151,7 +181,7 @@ class Aside(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Framed):
     """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others
     cannot.
@@ -240,11 +270,15 @@ class Plan(Framed):
 
     @checked
     def commands(
-        self, *, data: str | Path = "DATA", schema: str | Path | None = "SCHEMA"
+        self,
+        *,
+        data: str | Path = "DATA",
+        schema: str | Path | None = "SCHEMA",
+        items: str | Path | None = None,
     ) -> list[tuple[str, str]]:
         """What to type for each option."""
         return [
-            (option.name, option.command(self.guarantee, data=data, schema=schema))
+            (option.name, option.command(self.guarantee, data=data, schema=schema, items=items))
             for option in self.options
         ]
 
@@ -358,6 +392,10 @@ class Plan(Framed):
             axes=axes,
         )
 
+    def __repr__(self) -> str:
+        _, command = self.commands()[0]
+        return screen([*self.sentences(), "", text_table(self.header(), self.table()), "", command])
+
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""
         places = [math.log10(o.error) if o.error > 0 else math.nan for o in self.options]
@@ -393,10 +431,14 @@ class Plan(Framed):
 
     @checked
     def to_dict(
-        self, *, data: str | Path = "DATA", schema: str | Path | None = "SCHEMA"
+        self,
+        *,
+        data: str | Path = "DATA",
+        schema: str | Path | None = "SCHEMA",
+        items: str | Path | None = None,
     ) -> dict[str, Any]:
         """The plan as one JSON object."""
-        commands = self.commands(data=data, schema=schema)
+        commands = self.commands(data=data, schema=schema, items=items)
         return {
             "rows": self.rows,
             "for": self.purpose,

@@ -82,7 +82,7 @@ class Hidden:
         return {name: value for name, value in self.__dict__.items() if value is not None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HideReport(Framed):
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
@@ -172,7 +172,7 @@ class HideReport(Framed):
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HideRelease(Framed):
     """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are
     for the owner alone.

@@ -103,7 +103,7 @@ class ColumnRole:
         return dict(self.__dict__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Identification(Framed):
     """The state of a table before release: risk by confidential column, and the columns in order of
     what they give away.

@@ -56,7 +56,7 @@ class ValueCount:
         return {**self.__dict__, "value": plain_value(self.value)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PramReport(Framed):
     """What random replacement did to one column (or several as one).
 
@@ -128,7 +128,7 @@ class PramReport(Framed):
         return html_table(heads, lines, notes=self.notes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PramRelease(Framed):
     """The table to hand out, the guarantee of all replaced columns together, and the reports;
     `changed` is for the owner alone.

@@ -62,13 +62,11 @@ def _fits(holdings: Holdings, drift: int) -> bool:
 def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None) -> PrivacyError:
     """The error that says why, with settings of which any one would do, each of them tried."""
     limit = holdings.cap.limit if holdings.cap else 1.0
-    ways = [
-        _other_proportion(holdings, proportion, drift),
-        _other_limit(holdings, limit, drift),
-        _other_drift(holdings),
-    ]
+    proportions, failed = _other_proportions(holdings, proportion, drift)
+    ways = [*proportions, _other_limit(holdings, limit, drift), _other_drift(holdings)]
     found = [way for way in ways if way]
     hint = " or ".join(found) + " would do" if found else "merge rare values, or use coarser keys"
+    hint = f"{hint}; {failed}" if failed else hint
     free = least_drift(holdings.capped(1.0))
     by_totals = drift is not None and (free is None or free > 2 * drift)
     stay = "stay" if not drift else f"move by only {drift:,} records"
@@ -86,19 +84,41 @@ def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None)
     return PrivacyError(message, hint=hint, proportion=proportion, max_posterior=limit)
 
 
-def _other_proportion(holdings: Holdings, proportion: float, drift: int | None) -> str | None:
-    """The nearest proportion that can be had, on a grid."""
+def _other_proportions(
+    holdings: Holdings, proportion: float, drift: int | None
+) -> tuple[list[str], str]:
+    """The nearest proportions that can be had, on a grid: a smaller one, and a larger one where
+    that is nearer; and what was tried where there is no smaller one.
+    """
     unique = int(holdings.free.sum())
     until = time.monotonic() + _SECONDS
-    grid = [step * _STEP for step in range(1, round(1 / _STEP))]
-    near = [step for step in grid if abs(step - proportion) < _NEAR or round(step * 20, 9) % 1 == 0]
-    for other in sorted(near, key=lambda step: abs(step - proportion)):
+    larger: list[str] = []
+    tried: list[float] = []
+    for other in _near(proportion):
+        if larger and other > proportion:
+            continue
+        tried.append(other)
         changes = math.ceil(other * unique - 1e-9)
         if fitting_changes(holdings.changing(changes), drift) is not None:
-            return f"proportion={other:.2g}"
+            if other < proportion:
+                return [*larger, f"proportion={other:.2g}"], ""
+            larger = [f"proportion={other:.2g}"]
         if time.monotonic() > until:
             break
-    return None
+    failed = [other for other in tried if other < proportion or not larger]
+    if not failed:
+        return larger, ""
+    span = " to ".join(dict.fromkeys(f"{end:.2g}" for end in (min(failed), max(failed))))
+    which = "smaller" if larger else "other"
+    return larger, f"no {which} proportion that was tried ({span}) would do"
+
+
+def _near(proportion: float) -> list[float]:
+    """Other proportions, the nearest first."""
+    grid = [step * _STEP for step in range(1, round(1 / _STEP))]
+    near = [step for step in grid if abs(step - proportion) < _NEAR or round(step * 20, 9) % 1 == 0]
+    others = [step for step in near if not math.isclose(step, proportion)]
+    return sorted(others, key=lambda step: abs(step - proportion))
 
 
 def _other_limit(holdings: Holdings, limit: float, drift: int | None) -> str | None:

@@ -29,7 +29,7 @@ from sfumato.telling import Telling, silent
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SuppressReport(Framed):
     """How many cells were blanked, by column, and what nobody can undercut.
 
@@ -84,7 +84,7 @@ class SuppressReport(Framed):
         return html_table(("key", "cells blanked"), lines, title="Records to hand out", notes=notes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SuppressRelease(Framed):
     """The table to hand out and the report; `blank` says which cells were blanked and is for the
     owner alone.

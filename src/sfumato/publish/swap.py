@@ -54,7 +54,7 @@ _FIGURES = {  # of a report, as columns
 _FEWEST = 3  # unique records that must hold a value for the limit to be kept without being stated
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SwapReport(Framed):
     """What a swap did to one confidential column; it never says to whom.
 
@@ -133,7 +133,7 @@ class SwapReport(Framed):
         return html_table(_HEADS, [self.line()], notes=self.notes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SwapRelease(Framed):
     """The table to hand out and the report; `changed` says which records differ and is for the
     owner alone.

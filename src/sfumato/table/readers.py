@@ -782,10 +782,10 @@ def kind_of(path: Path) -> str:
     for suffix in SUFFIXES:
         if name.endswith(suffix):
             return suffix.split(".")[1]
-    raise FileError(
-        f"'{path}' has a name of an unknown kind",
-        hint=f"Sfumato reads and writes {listing(SUFFIXES)}",
-    )
+    hint = f"Sfumato reads and writes {listing(SUFFIXES)}"
+    if name.endswith(".json"):
+        hint += "; a model is opened by open_model, and mine, query and classify take it as it is"
+    raise FileError(f"'{path}' has a name of an unknown kind", hint=hint)
 
 
 def _from_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> Mapping[str, Any] | None:

@@ -81,7 +81,7 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
         {"smoker": "yes", "age": 12, "region": "north"},
     ],
     ids=["none", "no value", "out of range"],
-)  # fmt: skip
+)
 def test_an_answer_that_does_not_fit_is_refused_and_costs_nothing(
     chromium: Any, answers: dict[str, Any]
 ) -> None:

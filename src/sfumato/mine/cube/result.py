@@ -18,7 +18,7 @@ from sfumato.privacy.samples import retention_rows
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CubeResult(Framed):
     """The rows of an answered query; estimates are `Answer`s, everything else is a label of its
     group.
