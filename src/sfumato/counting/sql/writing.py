@@ -443,11 +443,15 @@ def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
 
 
 def _column(name: str) -> Tree:
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.Column(this=_identifier(name))
 
 
 def _named(expression: Tree, name: str) -> Tree:
-    return exp.alias_(expression, name, quoted=True, copy=False)
+    return exp.Alias(this=expression, alias=_identifier(name))
+
+
+def _identifier(name: str) -> Tree:
+    return exp.Identifier(this=name, quoted=True)
 
 
 def _count() -> Tree:
