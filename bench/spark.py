@@ -86,17 +86,9 @@ class Watch:
 def _children() -> list[tuple[str, int]]:
     """The processes below this one: what they are, and their peak resident memory in MB."""
     return [
-        ("JVM" if _is_java(pid) else "a worker", int(facts.get("VmHWM", "0")) >> 10)
-        for pid, facts in _below().items()
+        ("JVM" if facts["program"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10)
+        for facts in _below().values()
     ]
-
-
-def _is_java(pid: int) -> bool:
-    """By its program: what the JVM forks is called as the thread that did so, and is as large."""
-    try:
-        return Path(f"/proc/{pid}/exe").readlink().name == "java"
-    except OSError:
-        return True
 
 
 def _below() -> dict[int, dict[str, str]]:
@@ -127,7 +119,9 @@ def cpu_seconds() -> float:
 
 def _status(path: Path) -> dict[str, str]:
     try:
-        return dict(
+        # Before its memory: until it runs a program of its own, what the JVM forks has the JVM's.
+        program = (path / "exe").readlink().name
+        return {"program": program} | dict(
             re.findall(r"^(PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE)
         )
     except OSError:
