@@ -125,7 +125,8 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
             query(asked, question.reworded)
 
         def plain(question: Question = question) -> None:
-            relation.fetch(question.sql)
+            # Handed out as ours is: one row sooner than a table.
+            (relation.fetch if question.by_town else relation.row)(question.sql)
 
         query(asked, question.sql)
         yield Line(f"{where}, {question.what}", question.k, *best_of(ours, reworded, again, plain))

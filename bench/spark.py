@@ -1,16 +1,18 @@
-"""Perturb, query and mine 50 million rows with a local Spark, in bounded memory.
+"""Perturb, query and mine two million rows with a local Spark, in bounded memory.
 
-    python -m bench.spark [--rows N] [--quick]
+    python -m bench.spark [--rows N] [--quick] [--perturb]
 
-The rows are made inside Spark. What is stated: wall seconds, and the peak resident memory of the
-driver's Python, of the JVM (which in local mode is driver and executors in one, with a heap of 1
-GB) and of the largest Python worker. A tenth of the rows goes first: if memory grew with the rows,
-the two lines would show it.
+The rows are made inside Spark. What is stated: wall seconds, CPU seconds of all processes together
+(the ratio to the identity and the core-hours are of these, which other work on the machine moves
+less), and the peak resident memory of the driver's Python, of the JVM (which in local mode is
+driver and executors in one, with a heap of 1 GB) and of the largest Python worker. A tenth of the
+rows goes first, which warms the session; if memory grew with the rows, the two lines would show it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import tempfile
@@ -29,7 +31,8 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 
-ROWS, QUICK_ROWS, PARTITIONS, CORES = 50_000_000, 500_000, 16, 2
+ROWS, QUICK_ROWS, PARTITIONS, CORES = 2_000_000, 500_000, 16, 2
+TICKS = os.sysconf("SC_CLK_TCK")  # of a second, in which processes are told what they took
 RECORDS = Domain(
     (
         Category("sex", ("F", "M")),
@@ -82,25 +85,44 @@ class Watch:
 
 def _children() -> list[tuple[str, int]]:
     """The processes below this one: what they are, and their peak resident memory in MB."""
+    return [
+        ("JVM" if facts["program"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10)
+        for facts in _below().values()
+    ]
+
+
+def _below() -> dict[int, dict[str, str]]:
+    """What is said of each process below this one."""
     status = {
         int(path.name): _status(path) for path in Path("/proc").iterdir() if path.name.isdigit()
     }
-    found, waiting = [], [int(Path("/proc/self").resolve().name)]
+    found, waiting = dict[int, dict[str, str]](), [os.getpid()]
     while waiting:
         parent = waiting.pop()
         below = [pid for pid, facts in status.items() if facts.get("PPid") == str(parent)]
         waiting += below
-        found += [status[pid] for pid in below]
-    return [
-        ("JVM" if facts["Name"] == "java" else "a worker", int(facts.get("VmHWM", "0")) >> 10)
-        for facts in found
-    ]
+        found |= {pid: status[pid] for pid in below}
+    return found
+
+
+def cpu_seconds() -> float:
+    """What this process and all below it have taken so far, those that have ended too."""
+    ticks = 0
+    for pid in (os.getpid(), *_below()):
+        try:
+            facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, facts[11:15]))  # its own, and those of the children it has buried
+    return ticks / TICKS
 
 
 def _status(path: Path) -> dict[str, str]:
     try:
-        return dict(
-            re.findall(r"^(Name|PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE)
+        # Before its memory: until it runs a program of its own, what the JVM forks has the JVM's.
+        program = (path / "exe").readlink().name
+        return {"program": program} | dict(
+            re.findall(r"^(PPid|VmHWM):\s+(\S+)", (path / "status").read_text(), re.MULTILINE)
         )
     except OSError:
         return {}
@@ -108,18 +130,21 @@ def _status(path: Path) -> dict[str, str]:
 
 def timed(label: str, rows: int, work: Callable[[], Any]) -> Any:
     """Run, and print how long it took."""
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), cpu_seconds()
     result = work()
-    seconds = time.perf_counter() - start
-    print(f"  {label:<34}{seconds:8.1f} s{rows / seconds / 1e6:10.2f} million rows/s", flush=True)
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+    print(
+        f"  {label:<34}{seconds:8.1f} s{cpu:8.1f} CPU-s{rows / seconds / 1e6:10.2f} million rows/s",
+        flush=True,
+    )
     return result
 
 
 def seconds_of(label: str, rows: int, work: Callable[[], Any]) -> float:
-    """Run, print and give how long it took."""
-    start = time.perf_counter()
+    """Run, print how long it took, and give its CPU seconds."""
+    start = cpu_seconds()
     timed(label, rows, work)
-    return time.perf_counter() - start
+    return cpu_seconds() - start
 
 
 def unchanged(people: Any, path: str) -> None:
@@ -127,12 +152,12 @@ def unchanged(people: Any, path: str) -> None:
     people.mapInArrow(lambda batches: batches, people.schema).write.parquet(path)
 
 
-def measure(session: Any, rows: int, folder: Path) -> None:
-    """Perturb, query and mine so many rows."""
+def measure_perturbing(session: Any, rows: int, folder: Path) -> str:
+    """Perturb so many rows beside an identity of them; where the shuffled ones are."""
     print(f"{rows:,} rows", flush=True)
     people = session.range(0, rows, 1, PARTITIONS).selectExpr(*COLUMNS)
-    names = ("kept", "masked", "same", "plain")
-    kept, masked, same, plain = (str(folder / f"{name}-{rows}.parquet") for name in names)
+    names = ("kept", "same", "plain")
+    kept, same, plain = (str(folder / f"{name}-{rows}.parquet") for name in names)
     floor = seconds_of("identity mapInArrow, written", rows, lambda: unchanged(people, same))
     noise = Retention(RECORDS, 0.5)
     drawn = seconds_of(
@@ -147,9 +172,15 @@ def measure(session: Any, rows: int, folder: Path) -> None:
     )
     print(
         f"  times the identity: {drawn / floor:.2f} with the order kept, {spent / floor:.2f} "
-        f"shuffled; {CORES * spent / rows * 1e9 / 3600:.1f} core-hours for a billion rows",
+        f"shuffled; {spent / rows * 1e9 / 3600:.1f} core-hours for a billion rows",
         flush=True,
     )
+    return kept
+
+
+def measure_asking(session: Any, rows: int, kept: str, folder: Path) -> None:
+    """Query and mine what was perturbed, and baskets."""
+    masked = str(folder / f"masked-{rows}.parquet")
     timed(
         "query: WHERE, GROUP BY, AVG", rows, lambda: query(open_with_spark(session, kept), QUESTION)
     )
@@ -177,6 +208,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows")
+    parser.add_argument("--perturb", action="store_true", help="ask nothing of what was perturbed")
     given = parser.parse_args()
     rows = QUICK_ROWS if given.quick else given.rows
     session = spark_session(
@@ -185,7 +217,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in (rows // 10, rows):
             watch = Watch().start()
-            measure(session, number, Path(folder))
+            kept = measure_perturbing(session, number, Path(folder))
+            if not given.perturb:
+                measure_asking(session, number, kept, Path(folder))
             print(
                 "  peak memory: "
                 + ", ".join(f"{name} {size} MB" for name, size in watch.stop().items()),

@@ -53,7 +53,6 @@ def asked_of(source: Any) -> list[str]:
     """The statements that a source sends from now on."""
     sent: list[str] = []
     relation = source.counter.relation
-    fetch = relation.fetch
 
     class Watched:
         def __getattr__(self, name: str) -> Any:
@@ -61,7 +60,11 @@ def asked_of(source: Any) -> list[str]:
 
         def fetch(self, statement: str) -> Any:
             sent.append(statement)
-            return fetch(statement)
+            return relation.fetch(statement)
+
+        def row(self, statement: str) -> Any:
+            sent.append(statement)
+            return relation.row(statement)
 
     object.__setattr__(source.counter, "relation", Watched())
     return sent

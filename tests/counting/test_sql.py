@@ -143,6 +143,10 @@ def test_eight_conditions_are_one_key_and_four_are_compared(counter: SqlCounter)
     assert np.array_equal(counter.count(eight), ARRAYS.count(eight))
 
 
+def test_no_column_at_all_is_one_cell_of_every_row(counter: SqlCounter) -> None:
+    assert SqlCounter(counter.domain, counter.relation).count([]).tolist() == ARRAYS.rows
+
+
 @settings(max_examples=8)
 @given(question=questions())
 def test_files_of_every_kind_are_read(files: SqlCounter, question: list[Cells]) -> None:

@@ -237,10 +237,11 @@ def test_rows_are_looked_at_once_and_kept(
     """What was found sound is known to whoever opens the same file again, and to no other file."""
     monkeypatch.setenv("SFUMATO_CACHE", str(tmp_path / "cache"))
     asked: list[str] = []
-    fetch = DuckRelation.fetch
-    monkeypatch.setattr(
-        DuckRelation, "fetch", lambda self, text: asked.append(text) or fetch(self, text)
-    )
+    for name in ("fetch", "row"):
+        found = getattr(DuckRelation, name)
+        monkeypatch.setattr(
+            DuckRelation, name, lambda self, text, f=found: asked.append(text) or f(self, text)
+        )
     for place, question in enumerate(["all values", "cuts", "both numbers"]):
         ASKED[question](open_source(parquet, "duckdb"))
         assert len(asked) == 3 + place  # the types, the look, and then one a question

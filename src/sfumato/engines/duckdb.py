@@ -4,7 +4,7 @@ database files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,10 +59,22 @@ class DuckRelation:
         return self.table.copy()
 
     def fetch(self, statement: str) -> pa.Table:
+        with self._cursor() as cursor:
+            return cursor.sql(statement).to_arrow_table()
+
+    def row(self, statement: str) -> Sequence[Any]:
+        with (
+            self._cursor() as cursor
+        ):  # planned once; what is asked for as a table is planned twice
+            (found,) = cursor.execute(statement).fetchall()
+            return found
+
+    @contextmanager
+    def _cursor(self) -> Iterator[DuckDBPyConnection]:
         cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
         tell = silent if self.reader is None else self.reader.tell
         with _clear(self.where), _patiently(cursor, self.where), _told(cursor, tell):
-            return cursor.sql(statement).to_arrow_table()
+            yield cursor
 
 
 @dataclass(frozen=True, eq=False)

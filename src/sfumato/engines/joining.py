@@ -165,6 +165,9 @@ class JoinedRelation:
     def fetch(self, statement: str) -> pa.Table:
         return self.left.fetch(statement)
 
+    def row(self, statement: str) -> Sequence[Any]:
+        return self.left.row(statement)
+
 
 def _of(name: str, table: str) -> Tree:
     return exp.column(exp.to_identifier(name, quoted=True), table=table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.bits import Bits
+from sfumato.counting.sql import row_of
 from sfumato.counting.sql.database import Database, TableName
 from sfumato.counting.sql.writing import Tree
 from sfumato.domain import Attribute, Codes, Items, Numeric
@@ -43,6 +44,9 @@ class PostgresRelation:
 
     def fetch(self, statement: str) -> pa.Table:
         return self.database.fetch(statement)
+
+    def row(self, statement: str) -> Sequence[Any]:
+        return row_of(self.fetch(statement))
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,9 @@ class Relation(Protocol):
     def fetch(self, statement: str) -> pa.Table:
         """The rows that a SELECT gives."""
 
+    def row(self, statement: str) -> Sequence[Any]:
+        """The one row that a SELECT gives, which some engines hand out sooner than a table."""
+
 
 @dataclass(frozen=True, eq=False)
 class SqlCounter:
@@ -106,23 +109,34 @@ class SqlCounter:
     def _sound_rows(self, columns: Mapping[str, Attribute]) -> int:
         """The number of rows, where all of these columns hold reports only."""
         kinds = self._fetch(self._writer.kinds(list(columns))).schema if columns else pa.schema([])
-        found = self._fetch(self._writer.strangers(columns, kinds))
-        for name in (name for place, name in enumerate(columns) if found.column(place)[0].as_py()):
+        *strange, rows = self._row(self._writer.strangers(columns, kinds))
+        for name in (name for name, found in zip(columns, strange, strict=True) if found):
             raise _outside(name)
-        return int(found.column("n")[0].as_py())
+        return int(rows)
 
     @cached_property
     def _writer(self) -> StatementWriter:
         return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
     def _fetch(self, statement: Tree) -> pa.Table:
+        return self.relation.fetch(self._text(statement))
+
+    def _row(self, statement: Tree) -> Sequence[Any]:
+        return self.relation.row(self._text(statement))
+
+    def _text(self, statement: Tree) -> str:
         # A tree that is nobody else's: it need not be copied.
-        return self.relation.fetch(statement.sql(dialect=self.relation.dialect, copy=False))
+        return str(statement.sql(dialect=self.relation.dialect, copy=False))
 
     def ask(self, statement: Tree) -> pa.Table:
         """What a statement finds in the rows, once they were looked at."""
         self._check_rows(self.rows)
         return self._fetch(statement)
+
+    def ask_row(self, statement: Tree) -> Sequence[Any]:
+        """The one row that a statement finds, once the rows were looked at."""
+        self._check_rows(self.rows)
+        return self._row(statement)
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
@@ -200,7 +214,7 @@ class SqlCounter:
         if attribute.name not in self._held:
             found = self._fetch(self._writer.items(attribute))
             names = found.column("item").to_pylist()
-            absent = self._fetch(self._writer.absent(attribute)).column("n")[0].as_py()
+            (absent,) = self._row(self._writer.absent(attribute))
             if absent or not set(map(str, names)) <= set(attribute.labels):
                 raise _outside(attribute.name)
             counts = found.column("n").to_pylist()
@@ -210,14 +224,19 @@ class SqlCounter:
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
-        found = self.ask(self._writer.counted(cells, listed))
         sizes = [cells[axis].size for axis in listed]
-        counts = np.stack(
-            [_integers(found.column(f"n{number}")) for number in range(math.prod(sizes))], axis=1
-        )
-        table = self._spread(
-            found, {axis: cells[axis] for axis in grouped}, counts.reshape(-1, *sizes)
-        )
+        statement = self._writer.counted(cells, listed)
+        if any(cells[axis].size > 1 for axis in grouped):
+            found = self.ask(statement)
+            counts = np.stack(
+                [_integers(found.column(f"n{n}")) for n in range(math.prod(sizes))], 1
+            )
+            axes = {axis: cells[axis] for axis in grouped}
+            table = self._spread(found, axes, counts.reshape(-1, *sizes))
+        else:
+            # DuckDB's COUNT_IF of no rows is NULL
+            counts = np.array([int(number or 0) for number in self.ask_row(statement)])
+            table = counts.reshape([*(1 for _ in grouped), *sizes])
         _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
         return table.transpose(np.argsort([*grouped, *listed]))
 
@@ -436,10 +455,9 @@ class RelationItemsets:
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         total = np.empty(len(itemsets), dtype=np.int64)
         for start in range(0, len(itemsets), ITEMSETS):
-            found = self.counter.ask(
+            *counts, rows = self.counter.ask_row(
                 self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
             )
-            *counts, rows = [column[0].as_py() for column in found.columns]
             self.counter._check_rows(int(rows))
             total[start : start + ITEMSETS] = counts
         return total
@@ -460,8 +478,8 @@ def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
 def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
     """Leave in the place of a cell that was not stated, which holds all of them, its own rows."""
     for place, part in axes.items():
-        along = np.moveaxis(table, place, 0)
-        along[rest_of(part)] -= along[stated_cells(part)].sum(axis=0)
+        along, rest = np.moveaxis(table, place, 0), rest_of(part)
+        along[rest] -= along.sum(axis=0) - along[rest]
 
 
 def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
@@ -525,6 +543,11 @@ def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (gro
 def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
     rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
     return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
+
+
+def row_of(table: pa.Table) -> list[Any]:
+    """The one row of a table."""
+    return [column[0].as_py() for column in table.columns]
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

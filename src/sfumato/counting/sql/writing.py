@@ -27,7 +27,16 @@ from sfumato.counting.sql.partitions import (
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
-WORD = exp.DataType.Type.USMALLINT  # in which two bits are kept for each of four truth values
+BYTE = exp.DataType.Type.UTINYINT  # in which two bits are kept for each of four truth values
+# What is true where a comparison is not; nothing that is looked at is null.
+CONTRARY = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
@@ -73,15 +82,17 @@ class StatementWriter:
         faster than it joins them by AND, and shares the work of neither by itself.
         """
         half = (len(cells) + 1) // 2
+        stated = [stated_cells(part) for part in cells]
         events, joint = list[Tree](), list[Tree]()
         sides = []
-        for start, side, join in ((0, cells[:half], exp.and_), (half, cells[half:], exp.or_)):
-            for axis, cell in _stated(side, start):
-                event = self.event(cells[axis], cell)
-                negated = exp.not_(event, copy=False) if start else event
-                events.append(_named(negated, f"e{axis}_{cell}"))
+        for axes, join in ((range(half), exp.and_), (range(half, len(cells)), exp.or_)):
+            for axis in axes:
+                for cell in stated[axis]:
+                    event = self.event(cells[axis], cell)
+                    held = event if axis < half else _negated(event)
+                    events.append(_named(held, f"e{axis}_{cell}"))
             names = list[str | None]()
-            for names_joined in _combinations(side, start):
+            for names_joined in _combinations({axis: cells[axis].size for axis in axes}, stated):
                 name = names_joined[0] if names_joined else None
                 if len(names_joined) > 1:
                     name = f"j{len(joint)}"
@@ -339,18 +350,23 @@ class StatementWriter:
         return case
 
 
-def _stated(side: Sequence[Cells], start: int) -> list[tuple[int, int]]:
-    """The axes, numbered from `start`, each with every cell that is stated."""
-    return [(axis, cell) for axis, part in enumerate(side, start) for cell in stated_cells(part)]
-
-
-def _combinations(side: Sequence[Cells], start: int) -> Iterator[list[str]]:
+def _combinations(sizes: Mapping[int, int], stated: Sequence[Sequence[int]]) -> Iterator[list[str]]:
     """The names of the cells that every combination of these axes states."""
-    stated = set(_stated(side, start))
-    for choice in product(*(range(part.size) for part in side)):
+    for choice in product(*map(range, sizes.values())):
         yield [
-            f"e{axis}_{cell}" for axis, cell in enumerate(choice, start) if (axis, cell) in stated
+            f"e{axis}_{cell}"
+            for axis, cell in zip(sizes, choice, strict=True)
+            if cell in stated[axis]
         ]
+
+
+def _negated(event: Tree) -> Tree:
+    """The contrary of a condition: a comparison turned round, which costs no more than itself."""
+    compared = event.this if isinstance(event, exp.Paren) else event
+    contrary = CONTRARY.get(type(compared))
+    if contrary is None:
+        return exp.not_(event, copy=False)
+    return exp.paren(contrary(this=compared.this, expression=compared.expression), copy=False)
 
 
 def _byte(events: Sequence[Tree]) -> Tree:
@@ -360,8 +376,10 @@ def _byte(events: Sequence[Tree]) -> Tree:
     words: dict[int, Tree] = {}  # by the bits that are looked at: false is the bit beside
     for place, event in enumerate(events):
         bit = bit_of(place)
+        # An even bit is shifted to by what is true; from an odd one, the contrary shifts away.
+        start, shifts = (1 << bit, _negated(event)) if bit % 2 else (2 << bit, event)
         shift = exp.BitwiseRightShift(
-            this=exp.cast(exp.Literal.number(2 << bit), WORD), expression=exp.cast(event, WORD)
+            this=exp.cast(exp.Literal.number(start), BYTE), expression=exp.cast(shifts, BYTE)
         )
         mask = 0b10101010 if bit % 2 else 0b01010101
         shifted = exp.paren(shift, copy=False)
@@ -373,7 +391,7 @@ def _byte(events: Sequence[Tree]) -> Tree:
         for mask, word in words.items()
     ]
     byte = exp.BitwiseOr(this=bits[0], expression=bits[1]) if len(bits) > 1 else bits[0]
-    return exp.cast(byte, exp.DataType.Type.UTINYINT)
+    return exp.cast(byte, BYTE)
 
 
 def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list[Tree]:
@@ -425,11 +443,15 @@ def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
 
 
 def _column(name: str) -> Tree:
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.Column(this=_identifier(name))
 
 
 def _named(expression: Tree, name: str) -> Tree:
-    return exp.alias_(expression, name, quoted=True, copy=False)
+    return exp.Alias(this=expression, alias=_identifier(name))
+
+
+def _identifier(name: str) -> Tree:
+    return exp.Identifier(this=name, quoted=True)
 
 
 def _count() -> Tree:

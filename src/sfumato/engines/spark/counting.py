@@ -5,7 +5,7 @@ counts reach the driver.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.sql import row_of
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.refusals import told, without_values
@@ -57,6 +58,9 @@ class SparkRelation:
     def fetch(self, statement: str) -> pa.Table:
         with told(self.where):
             return self.frame.sparkSession.sql(statement).toArrow()
+
+    def row(self, statement: str) -> Sequence[Any]:
+        return row_of(self.fetch(statement))
 
 
 def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
