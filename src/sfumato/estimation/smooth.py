@@ -10,8 +10,9 @@ evidence are averaged, and how they differ is part of the error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -407,6 +408,7 @@ class SmoothEvidence(Evidence):
 
     counts: NDArray[Any]  # outputs of the channel
     channel: Windowed
+    settled: NDArray[np.bool_] | None = None  # (cuts,): at which nothing is open; None for nowhere
 
     @property
     def assumes(self) -> str | None:
@@ -422,6 +424,24 @@ class SmoothEvidence(Evidence):
     @property
     def told_apart(self) -> int | None:
         return self.channel.shape.values
+
+    def around(self, number: Numeric, code: int) -> float:
+        """A value of the grid stands for half a step on either side. Where many are alike they lie
+        on both sides of it, rounded up and down by chance, and the quantile may be a step away.
+        """
+        step = self.step_of(number)
+        if step <= number.grid_step * (1 + 1e-9):
+            return super().around(number, code)
+        place = int(code * number.grid_step / step)
+        rough = max(_roughness(mean, place) for mean, _ in self._grids)
+        return step * (1 + rough**2) / 2
+
+    def closed(self, weights: NDArray[Any]) -> SmoothEvidence:
+        cuts = self.channel.cuts
+        if cuts is None:
+            return self
+        flat = self._flat(weights[..., None])
+        return replace(self, settled=(flat[:, cuts.after] == flat[:, cuts.before]).all((0, 2)))
 
     @cached_property
     def _grids(self) -> list[tuple[Floats, Floats]]:
@@ -484,6 +504,8 @@ class SmoothEvidence(Evidence):
             return []
         pairs = zip(self._grids, self._at_ends, strict=True)
         away = np.stack([_away(cuts, *grid, part) for grid, part in pairs])
+        if self.settled is not None:
+            away[:, self.settled] = 0
         every = np.arange(len(cuts.codes))
         near = every[:-1][np.diff(cuts.codes) < cuts.step]
         beside = -away[:, near] * away[:, near + 1] / 2
@@ -530,7 +552,7 @@ class SmoothEvidence(Evidence):
 
     def _flat(self, weights: NDArray[Any]) -> NDArray[Any]:
         return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(
-            len(self._covariances), len(self.channel.merge), -1
+            math.prod(self.channel.groups), len(self.channel.merge), -1
         )
 
 
@@ -600,6 +622,17 @@ class GridSums:
 
 def _errors(covariance: Floats) -> Floats:  # (values,)
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0)))
+
+
+def _roughness(mean: Floats, place: int) -> float:
+    """How far the people of the values around a place are from a line, as a part of them: 0 where
+    they are spread evenly, 1 at a value that alone has any.
+    """
+    near = np.arange(place - 2, place + 4).clip(0, len(mean) - 1)
+    left, own, right = (
+        np.maximum(mean, 0)[near][part] for part in (np.s_[:-2], np.s_[1:-1], np.s_[2:])
+    )
+    return float((abs(left - 2 * own + right) / np.maximum(left + 2 * own + right, 1e-9)).max())
 
 
 def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
