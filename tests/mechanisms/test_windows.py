@@ -554,6 +554,26 @@ def test_heaps_that_only_evidence_finds_are_not_smoothed_over(seed: int) -> None
             assert abs(found.value - truth.sum()) < 3.5 * found.stderr
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_heaps_between_two_values_of_the_grid_may_seem_to_be_at_one_of_them(seed: int) -> None:
+    """Twenty numbers far apart: the law puts those between two values at one, and then nobody was
+    thought to be between them, by up to 13 errors.
+    """
+    rng = np.random.default_rng(3)
+    heaps = np.sort(rng.choice(1_000_000, 20, replace=False))
+    codes = rng.choice(heaps, 5000, p=rng.dirichlet(np.ones(20)))
+    release = waves(Numeric("weight", 0, 1_000_000), codes, seed)
+    ends = [*heaps, *(heaps + 1)]
+    parts = [f"COUNT(*) FILTER (WHERE weight < {end}) AS n{at}" for at, end in enumerate(ends)]
+    (row,) = sf.query(release, f"SELECT {', '.join(parts)} FROM t")
+    found = [row[f"n{at}"] for at in range(len(ends))]
+    off = [
+        (each.value - (codes < end).sum()) / each.stderr
+        for each, end in zip(found, ends, strict=True)
+    ]
+    assert np.abs(off).max() < 3.6 and np.mean(np.abs(off) < 1.96) > 0.8
+
+
 @pytest.mark.parametrize("size", [17, 20])
 def test_bounds_of_those_before_a_cut_are_those_of_a_linear_programme(size: int) -> None:
     """The fewest and the most people before a cut, over all laws that round to the same grid."""

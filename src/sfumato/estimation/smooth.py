@@ -651,9 +651,13 @@ def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
 
 def _away(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
     """How far the people before each cut may be from as many as stand for it, however they lie
-    between the values of the grid; of each value, a standard error more than there seem to be.
+    between the values of the grid. Of each value there may be a standard error more than there seem
+    to be, or as many as seem to have the one beside it: many alike between the two are told from
+    many at one of them by few reports only, and the likeliest law puts them at one.
     """
     counts, loose = np.maximum(mean, 0), 1 - at_ends
-    fewest, most = cuts.bounds(counts, (counts + _errors(covariance)) * loose)
+    beside = np.pad(counts * loose, 1)
+    most_here = np.maximum((counts + _errors(covariance)) * loose, beside[:-2])
+    fewest, most = cuts.bounds(counts, np.maximum(most_here, beside[2:]))
     found = cuts.below @ (counts * loose) + (counts * at_ends)[0]
     return np.maximum(np.maximum(found - fewest, most - found), 0)
