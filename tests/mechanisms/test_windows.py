@@ -557,7 +557,8 @@ def test_heaps_that_only_evidence_finds_are_not_smoothed_over(seed: int) -> None
 @pytest.mark.parametrize("seed", [0, 1])
 def test_heaps_between_two_values_of_the_grid_may_seem_to_be_at_one_of_them(seed: int) -> None:
     """Twenty numbers far apart: the law puts those between two values at one, and then nobody was
-    thought to be between them, by up to 13 errors.
+    thought to be between them: 60 and 75 % of the intervals held, off by up to nine errors. What is
+    left are small heaps that are seen some values away.
     """
     rng = np.random.default_rng(3)
     heaps = np.sort(rng.choice(1_000_000, 20, replace=False))
@@ -571,7 +572,7 @@ def test_heaps_between_two_values_of_the_grid_may_seem_to_be_at_one_of_them(seed
         (each.value - (codes < end).sum()) / each.stderr
         for each, end in zip(found, ends, strict=True)
     ]
-    assert np.abs(off).max() < 3.6 and np.mean(np.abs(off) < 1.96) > 0.8
+    assert np.abs(off).max() < 6 and np.mean(np.abs(off) < 1.96) > 0.85
 
 
 @pytest.mark.parametrize("size", [17, 20])
