@@ -43,6 +43,9 @@ SPIKE = 3.0  # the usual size of a spike, in units of log f
 # and where everyone is in heaps.
 HEAPS, MANY_HEAPS = 0.5, 3.0
 FLATTEST, STEEPEST = 1e-3, 9.0  # that variance
+# Where heaps are beyond doubt, by so much evidence, it draws them together for the least error too:
+# with more variance they stand as the reports show them, and intervals cover.
+DECISIVE, STEEPER = 5.0, 8.0
 LEVEL = 1 / 3  # of what it began with: from there on there are no such heaps
 STEADY = 0.1  # change of its logarithm at which it stands
 HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
@@ -195,6 +198,7 @@ class _Penalised:
                 break
         return found, level, masses, self._curvature(masses, chances, prior, held.weight)
 
+    @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
         """The coefficients at the λ, and the variance of single values, of largest evidence
         (MacKay's fixed point); both and that evidence.
@@ -239,14 +243,17 @@ class _Penalised:
             float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaps else 0.0,
         )
 
-    def fit(self) -> GridLaw:
-        """The law of largest evidence, somewhat rougher where it is smooth."""
+    def fit(self, steeper: float = 1.0) -> GridLaw:
+        """The law of largest evidence, somewhat rougher where it is smooth, and where its heaps are
+        beyond doubt with so many times their variance.
+        """
         from scipy.linalg import cho_solve
 
-        found, held, evidence = self._weighed()
+        found, held, evidence = self._weighed
         most = SMOOTHEST * (self._values / FINE) ** 5
         rougher = min(held.weight, most) / ROUGHER if self.order else held.weight
-        _, _, masses, factor = self._climbed(found, _Held(rougher, held.own))
+        own = min(held.own * steeper, max(held.own, STEEPEST))
+        _, _, masses, factor = self._climbed(found, _Held(rougher, own))
         spread = cho_solve(factor, np.eye(self._design.shape[1]))
         hidden, doubt = _hidden(masses, float(self.counts.sum()))
         told = self._design @ spread @ self._design.T
@@ -321,7 +328,9 @@ def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
-        fits.append(_Penalised(tally, shape, orders[-1], (mode,), HEAPS).fit())
+        heaped = _Penalised(tally, shape, orders[-1], (mode,), HEAPS)
+        beyond = heaped.fit().evidence - max(fit.evidence for fit in fits)
+        fits.append(heaped.fit(STEEPER if beyond > DECISIVE else 1.0))
         if max(fits, key=lambda fit: fit.evidence) is not fits[-1]:
             fits.append(_Penalised(tally, shape, orders[-1], (), MANY_HEAPS).fit())
     evidence = np.array([fit.evidence for fit in fits])
