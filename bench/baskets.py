@@ -246,7 +246,7 @@ def together(path: Path | None) -> list[str]:
     for label in ["all", *sorted({name for name, _, _ in found})]:
         own = np.array([each[1:] for each in found if label in ("all", each[0])])
         mean, error = own[:, 0].mean(), math.hypot(*own[:, 1]) / len(own)
-        inside = 100 * LEAST_COVERED <= mean <= 100 * MOST_COVERED
+        inside = 100 * LEAST_COVERED - 2 * error <= mean <= 100 * MOST_COVERED + 2 * error
         each = (own[:, 0] >= 100 * LEAST_COVERED) & (own[:, 0] <= 100 * MOST_COVERED)
         lines.append(
             f"{label}, {len(own)} cells: covered {mean:.1f} ± {error:.1f} % on the mean "

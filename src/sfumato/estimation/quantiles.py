@@ -4,6 +4,7 @@ each holds one value, or until what is left of its width is small beside the err
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,15 @@ class Curve:
         return self.upto - self.share * self.total
 
     @cached_property
+    def _sure(self) -> Estimate:
+        """The estimate by whose errors a quantile is looked for: who is on which side of a value
+        that is not told apart from the next matters where the group ends, but not where it is cut
+        only to look; how far a value may be from the next is told of the quantile itself.
+        """
+        found = self.counted.estimate
+        return replace(found, evidence=found.evidence.closed(self.weights))
+
+    @cached_property
     def _known_errors(self) -> NDArray[Any]:  # (cells,)
         return np.full(len(self.starts), np.nan)  # filled where someone asks
 
@@ -129,7 +139,7 @@ class Curve:
         shape = [1] * self.weights.ndim + [len(cells)]
         shape[self.counted.axis] = len(inside)
         weights = self.weights[..., None] * (inside - self.share).reshape(shape)
-        return np.sqrt(np.maximum(self.counted.estimate.variances(weights), 0.0))
+        return np.sqrt(np.maximum(self._sure.variances(weights), 0.0))
 
 
 @dataclass(frozen=True)
@@ -223,9 +233,8 @@ def quantiles(
             curve = Curve(counted, weights, wanted.below, starts)
             searches[place] = searches[place].narrowed(curve, size)
     evidence = counted.estimate.evidence
-    # A number was rounded up or down to one of these: it may lie anywhere between its neighbours.
-    width = evidence.step_of(attribute)
-    found = [_answer(attribute, wanted, each, width) for each in searches]
+    around = functools.partial(evidence.around, attribute)
+    found = [_answer(attribute, wanted, each, around) for each in searches]
     return [replace(each, assumes=evidence.assumes) for each in found]
 
 
@@ -294,7 +303,9 @@ def _between(low: float, high: float, part: float) -> float:
     return float(Fraction(low) * Fraction(1 - part) + Fraction(high * part))
 
 
-def _answer(attribute: Numeric, wanted: Wanted, search: Search, width: float) -> Answer:
+def _answer(
+    attribute: Numeric, wanted: Wanted, search: Search, around: Callable[[int], float]
+) -> Answer:
     if search.records == 0:
         return Answer(math.nan, math.nan)
 
@@ -305,15 +316,12 @@ def _answer(attribute: Numeric, wanted: Wanted, search: Search, width: float) ->
         first, second, part = wanted.ranks(search.records)
         low, high = (number(search.spans[Target(rank=rank)].first) for rank in (first, second))
         return Answer(low if low == high else _between(low, high, part), 0.0)
-    # A value stands for the step around it, or for what was rounded to it.
-    step = attribute.grid_step
-    spans, half = search.spans, step / 2 if width <= step * (1 + 1e-9) else width
+    spans = search.spans
+    lows = [spans[Target(reach=reach)].first for reach in REACHES]
+    highs = [spans[Target(reach=-reach)].last for reach in REACHES]
     ends = [
-        (
-            number(spans[Target(reach=reach)].first) - half,
-            number(spans[Target(reach=-reach)].last) + half,
-        )
-        for reach in REACHES
+        (number(low) - around(low), number(high) + around(high))
+        for low, high in zip(lows, highs, strict=True)
     ]
     middle = (spans[MIDDLE].first + spans[MIDDLE].last) // 2
     inside = min(max(middle, spans[LOWEST].first), spans[HIGHEST].last)

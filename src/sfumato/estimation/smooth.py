@@ -10,8 +10,9 @@ evidence are averaged, and how they differ is part of the error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -42,6 +43,9 @@ SPIKE = 3.0  # the usual size of a spike, in units of log f
 # and where everyone is in heaps.
 HEAPS, MANY_HEAPS = 0.5, 3.0
 FLATTEST, STEEPEST = 1e-3, 9.0  # that variance
+# Where heaps are beyond doubt, by so much evidence, it draws them together for the least error too:
+# with more variance they stand as the reports show them, and intervals cover.
+DECISIVE, STEEPER = 5.0, 8.0
 LEVEL = 1 / 3  # of what it began with: from there on there are no such heaps
 STEADY = 0.1  # change of its logarithm at which it stands
 HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
@@ -194,6 +198,7 @@ class _Penalised:
                 break
         return found, level, masses, self._curvature(masses, chances, prior, held.weight)
 
+    @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
         """The coefficients at the λ, and the variance of single values, of largest evidence
         (MacKay's fixed point); both and that evidence.
@@ -238,14 +243,17 @@ class _Penalised:
             float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaps else 0.0,
         )
 
-    def fit(self) -> GridLaw:
-        """The law of largest evidence, somewhat rougher where it is smooth."""
+    def fit(self, steeper: float = 1.0) -> GridLaw:
+        """The law of largest evidence, somewhat rougher where it is smooth, and where its heaps are
+        beyond doubt with so many times their variance.
+        """
         from scipy.linalg import cho_solve
 
-        found, held, evidence = self._weighed()
+        found, held, evidence = self._weighed
         most = SMOOTHEST * (self._values / FINE) ** 5
         rougher = min(held.weight, most) / ROUGHER if self.order else held.weight
-        _, _, masses, factor = self._climbed(found, _Held(rougher, held.own))
+        own = min(held.own * steeper, max(held.own, STEEPEST))
+        _, _, masses, factor = self._climbed(found, _Held(rougher, own))
         spread = cho_solve(factor, np.eye(self._design.shape[1]))
         hidden, doubt = _hidden(masses, float(self.counts.sum()))
         told = self._design @ spread @ self._design.T
@@ -320,7 +328,9 @@ def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
-        fits.append(_Penalised(tally, shape, orders[-1], (mode,), HEAPS).fit())
+        heaped = _Penalised(tally, shape, orders[-1], (mode,), HEAPS)
+        beyond = heaped.fit().evidence - max(fit.evidence for fit in fits)
+        fits.append(heaped.fit(STEEPER if beyond > DECISIVE else 1.0))
         if max(fits, key=lambda fit: fit.evidence) is not fits[-1]:
             fits.append(_Penalised(tally, shape, orders[-1], (), MANY_HEAPS).fit())
     evidence = np.array([fit.evidence for fit in fits])
@@ -407,6 +417,7 @@ class SmoothEvidence(Evidence):
 
     counts: NDArray[Any]  # outputs of the channel
     channel: Windowed
+    settled: NDArray[np.bool_] | None = None  # (cuts,): at which nothing is open; None for nowhere
 
     @property
     def assumes(self) -> str | None:
@@ -422,6 +433,24 @@ class SmoothEvidence(Evidence):
     @property
     def told_apart(self) -> int | None:
         return self.channel.shape.values
+
+    def around(self, number: Numeric, code: int) -> float:
+        """A value of the grid stands for half a step on either side. Where many are alike they lie
+        on both sides of it, rounded up and down by chance, and the quantile may be a step away.
+        """
+        step = self.step_of(number)
+        if step <= number.grid_step * (1 + 1e-9):
+            return super().around(number, code)
+        place = int(code * number.grid_step / step)
+        rough = max(_roughness(mean, place) for mean, _ in self._grids)
+        return step * (1 + rough**2) / 2
+
+    def closed(self, weights: NDArray[Any]) -> SmoothEvidence:
+        cuts = self.channel.cuts
+        if cuts is None:
+            return self
+        flat = self._flat(weights[..., None])
+        return replace(self, settled=(flat[:, cuts.after] == flat[:, cuts.before]).all((0, 2)))
 
     @cached_property
     def _grids(self) -> list[tuple[Floats, Floats]]:
@@ -484,6 +513,8 @@ class SmoothEvidence(Evidence):
             return []
         pairs = zip(self._grids, self._at_ends, strict=True)
         away = np.stack([_away(cuts, *grid, part) for grid, part in pairs])
+        if self.settled is not None:
+            away[:, self.settled] = 0
         every = np.arange(len(cuts.codes))
         near = every[:-1][np.diff(cuts.codes) < cuts.step]
         beside = -away[:, near] * away[:, near + 1] / 2
@@ -530,7 +561,7 @@ class SmoothEvidence(Evidence):
 
     def _flat(self, weights: NDArray[Any]) -> NDArray[Any]:
         return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(
-            len(self._covariances), len(self.channel.merge), -1
+            math.prod(self.channel.groups), len(self.channel.merge), -1
         )
 
 
@@ -602,6 +633,17 @@ def _errors(covariance: Floats) -> Floats:  # (values,)
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0)))
 
 
+def _roughness(mean: Floats, place: int) -> float:
+    """How far the people of the values around a place are from a line, as a part of them: 0 where
+    they are spread evenly, 1 at a value that alone has any.
+    """
+    near = np.arange(place - 2, place + 4).clip(0, len(mean) - 1)
+    left, own, right = (
+        np.maximum(mean, 0)[near][part] for part in (np.s_[:-2], np.s_[1:-1], np.s_[2:])
+    )
+    return float((abs(left - 2 * own + right) / np.maximum(left + 2 * own + right, 1e-9)).max())
+
+
 def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
     """How much of the first and of the last value lies just there, such as the zeros of a column
     that has many: what it has more than half of the one beside it, for numbers around an end are on
@@ -618,9 +660,13 @@ def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
 
 def _away(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
     """How far the people before each cut may be from as many as stand for it, however they lie
-    between the values of the grid; of each value, a standard error more than there seem to be.
+    between the values of the grid. Of each value there may be a standard error more than there seem
+    to be, or as many as seem to have the one beside it: many alike between the two are told from
+    many at one of them by few reports only, and the likeliest law puts them at one.
     """
     counts, loose = np.maximum(mean, 0), 1 - at_ends
-    fewest, most = cuts.bounds(counts, (counts + _errors(covariance)) * loose)
+    beside = np.pad(counts * loose, 1)
+    most_here = np.maximum((counts + _errors(covariance)) * loose, beside[:-2])
+    fewest, most = cuts.bounds(counts, np.maximum(most_here, beside[2:]))
     found = cuts.below @ (counts * loose) + (counts * at_ends)[0]
     return np.maximum(np.maximum(found - fewest, most - found), 0)
