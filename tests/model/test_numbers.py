@@ -350,3 +350,14 @@ def in_rounds(table: Table, asked: Guarantee, seed: int) -> NumberModel:
     model = NumberModel.of(reports_of([one, two]), {})
     assert isinstance(model, NumberModel)
     return model
+
+
+def test_fewer_than_nobody_in_one_cell_leaves_the_error_of_the_next_known() -> None:
+    """Counts are moved to the mean that the reports tell, some below 0: the part of the people who
+    are in the cell beside was then more than 1, and its error no number.
+    """
+    counts = np.array([[-3.0, 103.0], [10.0, 90.0]])
+    found = SimpleNamespace(counts=counts, spread=np.zeros((2, 2, 1)), bends=0, sight=0)
+    fewer = SimpleNamespace(value=np.array([100.0, 100.0]), stderr=np.array([5.0, 5.0]))
+    error = _by_fewer(found, fewer, (0,))
+    assert np.isfinite(error).all() and error[0, 1] >= 5

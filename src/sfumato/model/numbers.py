@@ -389,7 +389,8 @@ def _by_fewer(found: LawEvidence, fewer: Estimate, part: Sequence[int]) -> Float
     slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.sight]
     alone = found.counts.sum(axis=tuple(part), keepdims=True) / found.counts.sum()
     people = found.counts.sum(axis=rest, keepdims=True) + 1.0
-    share = (found.counts + alone) / people
+    # A few below nobody, where the mean is put right, and others would be more than all.
+    share = np.clip((found.counts + alone) / people, 0.0, 1.0)
     moved = slopes - share[..., None] * slopes.sum(axis=rest, keepdims=True)
     chance = share * (1 - share) / people
     doubt = _doubt_of_part(share, np.hypot(_length(moved) / people, np.sqrt(chance)))
