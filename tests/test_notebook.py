@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.glance import around, spans
-from sfumato.notebook import MOST_LINES, SCREEN, html_table
+from sfumato.notebook import MOST_LINES, SCREEN, html_table, screen, text_table
 from sfumato.randomness import seeded
 from sfumato.table import Table
 
@@ -468,3 +468,12 @@ def test_naive_bayes_shows_what_speaks_for_a_class(release: sf.Release) -> None:
     assert f"{first.times.value:.2f} ± {first.times.stderr:.2f}" in shown(bayes).cells
     with pytest.raises(sf.SfumatoError, match="place=9"):
         bayes.telling(9)
+
+
+def test_labels_that_begin_alike_and_empty_ones_are_seen_at_the_prompt() -> None:
+    """Cut without a mark two groups looked the same, and a column of empty labels was left out."""
+    long = "A label that begins the same as another one, and then ends in "
+    lines = text_table(["c", "a\nb"], [[long + "one", ""], ["", ""]])
+    assert lines[0].split() == ["c", "a", "b"]
+    assert lines[1].endswith("…") and len(lines[1]) <= 50
+    assert screen([["x"] * 3, "…", ["…"]]).count("…") == 0

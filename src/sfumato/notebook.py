@@ -21,6 +21,7 @@ MOST_LINES = 40  # of a table in a notebook
 SCREEN = 24  # lines of a result as text, and of its tables
 TABLE = 14
 LETTERS, CELL = 80, 40  # of a line of words, of a cell
+PICTURE = "\0"  # a cell that is drawn; no label has it, since labels are made printable
 
 
 def html_table(
@@ -64,16 +65,28 @@ def text_table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> list[str
     >>> text_table(["item", "count"], [["tea", "1,204"], ["jam", "7"]])
     ['item  count', 'tea   1,204', 'jam       7']
     """
-    rows = [[" ".join(plain(str(cell)).split())[:CELL] for cell in line] for line in lines]
-    columns = list(zip(heads, *rows[:TABLE], strict=True))
-    told = [column for column in columns if any(column[1:])]  # not a picture's
-    aligned = []
-    for column in told:
+    rows = [[cell if cell == PICTURE else _short(cell) for cell in line] for line in lines]
+    columns = list(zip(map(_short, heads), *rows[:TABLE], strict=True))
+    aligned, labels = list[list[str]](), True  # which come before the figures, and may be empty
+    for column in columns:
+        if PICTURE in column or not (labels or any(column[1:])):
+            continue
         width = max(map(len, column))
-        figures = all(cell[:1] in "0123456789-–±*" for cell in column[1:])
+        figures = any(column[1:]) and all(cell[:1] in "0123456789-–±*" for cell in column[1:])
+        labels = labels and not figures
         aligned.append([cell.rjust(width) if figures else cell.ljust(width) for cell in column])
     shown = ["  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
     return [*shown[not any(heads) :], *(["…"] if len(rows) > TABLE else [])]
+
+
+def _short(cell: Any) -> str:
+    """A cell as one line; what is left out of it is marked.
+
+    >>> _short("one\\ntwo"), _short("a" * 50)[-3:]
+    ('one two', 'aa…')
+    """
+    words = " ".join(plain(str(cell)).split())
+    return words if len(words) <= CELL else words[: CELL - 1] + "…"
 
 
 def screen(parts: Iterable[str | Sequence[str]]) -> str:
@@ -81,9 +94,10 @@ def screen(parts: Iterable[str | Sequence[str]]) -> str:
     lines: list[str] = []
     for part in parts:
         lines += (wrap(part, LETTERS) or [""]) if isinstance(part, str) else part
-    if len(lines) > SCREEN or "…" in lines:
-        lines = [*lines[: SCREEN - 1], "the rest: to_dict(), and in a notebook"]
-    return "\n".join(lines)
+    shown = [line for line in lines if line != "…"]
+    if len(lines) > SCREEN or len(shown) < len(lines):
+        shown = [*shown[: SCREEN - 1], "the rest: to_dict(), and in a notebook"]
+    return "\n".join(shown)
 
 
 class _Seen(HTMLParser):
@@ -99,7 +113,9 @@ class _Seen(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._drawn += tag == "svg"
+        if tag == "svg":
+            self._drawn += 1
+            self._words += PICTURE
         if tag in ("p", "th", "td"):
             self._words = ""
         elif tag == "tr":
@@ -116,9 +132,10 @@ class _Seen(HTMLParser):
         if tag == "th":
             self._heads.append(self._words)
         elif tag == "td":
-            self._rows[-1].append(self._words)
+            self._rows[-1].append(PICTURE if PICTURE in self._words else self._words)
         elif tag == "p":
-            self.parts.append("…" if self._words.startswith("… and ") else self._words)
+            words = self._words.replace(PICTURE, "")
+            self.parts.append("…" if words.startswith("… and ") else words)
         elif tag == "table":
             lines = [line for line in self._rows if line]
             heads = self._heads or [""] * max(map(len, lines), default=0)

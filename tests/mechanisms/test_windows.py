@@ -640,3 +640,30 @@ def test_shares_that_end_at_heaps_beyond_doubt_hold() -> None:
             low, high = row[f"s{end}"].interval(0.95)
             held.append(low <= np.count_nonzero(codes < end) <= high)
     assert float(np.mean(held)) > 0.915
+
+
+@pytest.mark.parametrize("kind", [Piecewise, SquareWave])
+def test_quantiles_lie_where_they_are_asked_for(kind) -> None:
+    """Of people within a range the quantile and its interval are within it, and of nobody there is
+    none: quartiles were 100, 0 and 0 of a range from 40 to 60.
+    """
+    number, undefined = Numeric("x", 0, 100), 0
+    quartiles = ", ".join(
+        f"PERCENTILE_CONT({part}) WITHIN GROUP (ORDER BY x) AS q{place}"
+        for place, part in enumerate((0.25, 0.5, 0.75))
+    )
+    for seed in range(8):
+        codes = np.random.default_rng(seed).choice([0, 50, 100], 60, p=[0.48, 0.04, 0.48])
+        truth = Table(Domain((number,)), (codes.astype(np.uint32),))
+        release = sf.perturb(truth, kind.promising(Guarantee(200), truth.domain), seeded(seed))
+        (row,) = sf.query(
+            release, f"SELECT COUNT(*) AS n, {quartiles} FROM t WHERE x BETWEEN 40 AND 60"
+        )
+        found = [row[f"q{place}"] for place in range(3)]
+        if row["n"].value <= 0:
+            undefined += 1
+            assert all(math.isnan(each.value) for each in found)
+            continue
+        assert 40 <= found[0].value <= found[1].value <= found[2].value <= 60
+        assert all(each.interval(0.95)[0] >= 39 and each.interval(0.95)[1] <= 61 for each in found)
+    assert undefined < 8

@@ -86,6 +86,7 @@ class Curve:
     weights: NDArray[Any]  # of the group, in the shape of the estimate
     share: float
     starts: Codes
+    size: int  # the codes of the number
 
     @cached_property
     def upto(self) -> NDArray[Any]:  # (cells,)
@@ -99,6 +100,18 @@ class Curve:
     def total(self) -> float:
         """The estimated records of the group."""
         return float(self.upto[-1])
+
+    @cached_property
+    def span(self) -> Span:
+        """The codes of the cells that the group counts at all: a quantile lies among them."""
+        sides = tuple(axis for axis in range(self.weights.ndim) if axis != self.counted.axis)
+        counted = np.broadcast_to(self.weights, self.counted.estimate.value.shape)
+        cells = self.counted.owner[(counted != 0).any(axis=sides)]
+        if not len(cells):
+            return Span(0, self.size - 1)
+        after = int(cells.max()) + 1
+        end = self.size if after == len(self.starts) else int(self.starts[after])
+        return Span(int(self.starts[cells.min()]), end - 1)
 
     @cached_property
     def excess(self) -> NDArray[Any]:  # (cells,)
@@ -152,6 +165,11 @@ class Span:
     @property
     def width(self) -> int:
         return self.last - self.first + 1
+
+    def within(self, other: Span) -> Span:
+        """The codes of both; the nearest of the other where there are none."""
+        first, last = (min(max(end, other.first), other.last) for end in (self.first, self.last))
+        return Span(first, last)
 
 
 @dataclass(frozen=True)
@@ -207,7 +225,8 @@ class Search:
     def narrowed(self, curve: Curve, size: int) -> Search:
         """The same search after another count."""
         spans = {
-            target: _narrowed(target, span, curve, size) for target, span in self.spans.items()
+            target: _narrowed(target, span, curve, size).within(curve.span)
+            for target, span in self.spans.items()
         }
         return Search(spans, self.records)
 
@@ -223,14 +242,14 @@ def quantiles(
     starts = _cut([Span(0, size - 1)], cells, size)
     counted = count(starts, range(groups))
     searches = [
-        _begun(Curve(counted, weights, wanted.below, starts), wanted, size)
+        _begun(Curve(counted, weights, wanted.below, starts, size), wanted, size)
         for weights in counted.groups
     ]
     while waiting := [place for place, search in enumerate(searches) if search.open]:
         chosen, starts = _next_cuts(searches, waiting, others, size)
         counted = count(starts, chosen)
         for place, weights in zip(chosen, counted.groups, strict=True):
-            curve = Curve(counted, weights, wanted.below, starts)
+            curve = Curve(counted, weights, wanted.below, starts, size)
             searches[place] = searches[place].narrowed(curve, size)
     evidence = counted.estimate.evidence
     around = functools.partial(evidence.around, attribute)
@@ -241,6 +260,8 @@ def quantiles(
 def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:
     """What to look for, once a group has been counted for the first time."""
     everywhere = Span(0, size - 1)
+    if not curve.exact and curve.total <= 0:
+        return Search({}, 0)  # as far as is known nobody is there, and nobody has no quantile
     if not curve.exact:
         return Search(dict.fromkeys(NOISY, everywhere)).narrowed(curve, size)
     records = round(curve.total)
