@@ -118,6 +118,8 @@ def test_lists_of_items_are_baskets() -> None:
         (lambda r: sf.perturb(PEOPLE, 3), "3 is no mechanism"),
         (lambda r: sf.perturb(PEOPLE), "not said what should be promised"),
         (lambda r: sf.perturb(PEOPLE, r.mechanism, gamma=19), "contradict each other"),
+        (lambda r: sf.perturb(PEOPLE, "retention"), "not said what it should promise"),
+        (lambda r: sf.perturb(PEOPLE, "retentoin", gamma=19), "no mechanism 'retentoin'"),
         (lambda r: sf.perturb(PEOPLE, gamma=19, epsilon=2), "more than one way"),
         (lambda r: sf.perturb(PEOPLE, rho1=0.05), "belong together"),
         (lambda r: sf.perturb(PEOPLE, r.mechanism, target="sex"), "no plan is asked for a target"),
@@ -250,3 +252,10 @@ def test_a_target_is_asked_about_as_on_the_command_line() -> None:
     assert given == asked
     assert given != sf.perturb(truth, gamma=19).mechanism
     assert sf.plan(truth, 1_000, gamma=19, target="q3").best.mechanism == asked
+
+
+def test_a_mechanism_is_named_as_on_the_command_line() -> None:
+    """What a plan recommends can be typed in at the prompt too."""
+    for name in ("retention", "questionnaire", "gamma-diagonal"):
+        release = sf.perturb(PEOPLE, mechanism=name, gamma=19)
+        assert release.mechanism.name == name and release.mechanism.guarantee.gamma <= 19

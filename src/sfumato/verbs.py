@@ -20,6 +20,7 @@ from sfumato.domain import Domain
 from sfumato.engines import open_source
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.cube.query import query as ask
@@ -93,7 +94,7 @@ def plan(
 @checked
 def perturb(
     records: Any,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | str | None = None,
     rng: Keystream | None = None,
     *,
     schema: Schema = None,
@@ -106,9 +107,9 @@ def perturb(
     copies: int = 1,
     keep_order: bool = False,
 ) -> Release:
-    """A release of records (a file, a frame or a table), perturbed by a mechanism or, where only a
-    guarantee is given, by the plan's best for the purpose: itemsets, or classes where a target to
-    be predicted is given.
+    """A release of records (a file, a frame or a table), perturbed by a mechanism, by one that is
+    named and given a guarantee or, where only a guarantee is given, by the plan's best for the
+    purpose: itemsets, or classes where a target to be predicted is given.
 
     The noise is drawn once, from secure randomness unless `rng` is given.
 
@@ -116,6 +117,8 @@ def perturb(
     >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
     >>> perturb(people, gamma=19, rng=seeded(1)).mechanism.guarantee.gamma <= 19
     True
+    >>> perturb({"age": [*range(18, 90)] * 3}, "square-wave", gamma=19).mechanism.name
+    'square-wave'
     """
     guarantee = promised(gamma, epsilon, rho1, rho2)
     _check_mechanism(mechanism, guarantee)
@@ -129,7 +132,12 @@ def perturb(
     given: Any = records.table if isinstance(records, Exact) else as_frame(records)
     if schema is not None and not isinstance(given, Table):
         given = read(given, _domain(schema))
-    if mechanism is None:
+    if isinstance(mechanism, str):
+        assert guarantee is not None
+        guarantee.check_finite()
+        given = as_truth(given).table
+        mechanism = mechanism_class(mechanism).promising(guarantee, given.domain)
+    elif mechanism is None:
         assert guarantee is not None
         guarantee.check_finite()
         given = as_truth(given).table
@@ -316,10 +324,17 @@ def _check_mechanism(mechanism: Any, guarantee: Guarantee | None) -> None:
             "it is not said what should be promised",
             hint=f"{WAYS}, and the plan chooses; or give a mechanism",
         )
+    if isinstance(mechanism, str):
+        named = mechanism_class(mechanism).name
+        if guarantee is None:
+            raise ParameterError(
+                f"{named} is named, and it is not said what it should promise", hint=WAYS
+            )
+        return
     if mechanism is not None and guarantee is not None:
         raise ParameterError(
             "a mechanism and a guarantee contradict each other: either decides how much is kept",
-            hint="give one of them",
+            hint="give one of them, or the mechanism by its name, as in mechanism='retention'",
         )
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise ParameterError(
