@@ -667,3 +667,10 @@ def test_quantiles_lie_where_they_are_asked_for(kind) -> None:
         assert 40 <= found[0].value <= found[1].value <= found[2].value <= 60
         assert all(each.interval(0.95)[0] >= 39 and each.interval(0.95)[1] <= 61 for each in found)
     assert undefined < 8
+
+
+def test_a_median_says_what_it_assumes_as_a_mean_does() -> None:
+    people = Table(Domain((AGE,)), (np.arange(3000, dtype=np.uint32) % AGE.size,))
+    release = sf.perturb(people, "square-wave", gamma=19)
+    (said,) = sf.query(release, f"SELECT MEDIAN({AGE.name}) AS m FROM t").notes
+    assert said == f"model-based: it assumes {smooth.SMOOTH}"

@@ -88,7 +88,7 @@ class _Answering:
             rows,
             self.method,
             self.source.rows,
-            tuple(dict.fromkeys(self._notes(shown))),
+            tuple(dict.fromkeys(self._notes(shown, columns))),
             self._keep(),
             frozenset(each.name for each in asked.outputs if _counts(each.expression)),
         )
@@ -217,22 +217,27 @@ class _Answering:
         step = counts.evidence.step_of(number)
         return step if step > number.grid_step * (1 + 1e-9) else 0.0
 
-    def _notes(self, groups: Sequence[Group]) -> Iterator[str]:
+    def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
         yield from self.counted.notes
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
-        yield from self._assumed()
+        yield from self._assumed(columns)
         yield from self._rounding()
         yield from self._by_value(groups)
         yield from self._comparison(groups)
 
-    def _assumed(self) -> Iterator[str]:
-        """What a model supposed beyond the reports."""
+    def _assumed(self, columns: Sequence[list[Any]]) -> Iterator[str]:
+        """What a model supposed beyond the reports: of counts, and of quantiles, which count for
+        themselves.
+        """
         for tables in self.counted.tables.values():
             evidence = None if tables.counts is None else tables.counts.evidence
             if evidence is not None and evidence.assumes:
                 yield f"model-based: it assumes {evidence.assumes}"
+        for answer in (each for column in columns for each in column):
+            if isinstance(answer, Answer) and answer.assumes:
+                yield f"model-based: it assumes {answer.assumes}"
 
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
