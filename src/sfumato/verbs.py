@@ -132,19 +132,18 @@ def perturb(
     given: Any = records.table if isinstance(records, Exact) else as_frame(records)
     if schema is not None and not isinstance(given, Table):
         given = read(given, _domain(schema))
-    if isinstance(mechanism, str):
+    if not isinstance(mechanism, Mechanism):
         assert guarantee is not None
         guarantee.check_finite()
         given = as_truth(given).table
-        mechanism = mechanism_class(mechanism).promising(guarantee, given.domain)
-    elif mechanism is None:
-        assert guarantee is not None
-        guarantee.check_finite()
-        given = as_truth(given).table
-        planned = plan_release(
-            given.domain, max(given.rows, 1), guarantee=guarantee, purpose=purpose, target=target
-        )
-        mechanism = planned.best.mechanism
+        if mechanism is None:
+            rows = max(given.rows, 1)
+            planned = plan_release(
+                given.domain, rows, guarantee=guarantee, purpose=purpose, target=target
+            )
+            mechanism = planned.best.mechanism
+        else:
+            mechanism = mechanism_class(mechanism).promising(guarantee, given.domain)
     return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
 
 

@@ -109,9 +109,12 @@ class Curve:
         cells = self.counted.owner[(counted != 0).any(axis=sides)]
         if not len(cells):
             return Span(0, self.size - 1)
-        after = int(cells.max()) + 1
-        end = self.size if after == len(self.starts) else int(self.starts[after])
-        return Span(int(self.starts[cells.min()]), end - 1)
+        return self.codes(int(cells.min()), int(cells.max()))
+
+    def codes(self, first: int, last: int) -> Span:
+        """The codes of the cells first..last."""
+        end = self.size if last + 1 == len(self.starts) else int(self.starts[last + 1])
+        return Span(int(self.starts[first]), end - 1)
 
     @cached_property
     def excess(self) -> NDArray[Any]:  # (cells,)
@@ -222,10 +225,10 @@ class Search:
             return 1
         return max(1, FINE_ENOUGH * (self.spans[HIGHEST].last - self.spans[LOWEST].first + 1))
 
-    def narrowed(self, curve: Curve, size: int) -> Search:
+    def narrowed(self, curve: Curve) -> Search:
         """The same search after another count."""
         spans = {
-            target: _narrowed(target, span, curve, size).within(curve.span)
+            target: _narrowed(target, span, curve).within(curve.span)
             for target, span in self.spans.items()
         }
         return Search(spans, self.records)
@@ -242,7 +245,7 @@ def quantiles(
     starts = _cut([Span(0, size - 1)], cells, size)
     counted = count(starts, range(groups))
     searches = [
-        _begun(Curve(counted, weights, wanted.below, starts, size), wanted, size)
+        _begun(Curve(counted, weights, wanted.below, starts, size), wanted)
         for weights in counted.groups
     ]
     while waiting := [place for place, search in enumerate(searches) if search.open]:
@@ -250,29 +253,29 @@ def quantiles(
         counted = count(starts, chosen)
         for place, weights in zip(chosen, counted.groups, strict=True):
             curve = Curve(counted, weights, wanted.below, starts, size)
-            searches[place] = searches[place].narrowed(curve, size)
+            searches[place] = searches[place].narrowed(curve)
     evidence = counted.estimate.evidence
     around = functools.partial(evidence.around, attribute)
     found = [_answer(attribute, wanted, each, around) for each in searches]
     return [replace(each, assumes=evidence.assumes) for each in found]
 
 
-def _begun(curve: Curve, wanted: Wanted, size: int) -> Search:
+def _begun(curve: Curve, wanted: Wanted) -> Search:
     """What to look for, once a group has been counted for the first time."""
-    everywhere = Span(0, size - 1)
+    everywhere = Span(0, curve.size - 1)
     if not curve.exact and curve.total <= 0:
         return Search({}, 0)  # as far as is known nobody is there, and nobody has no quantile
     if not curve.exact:
-        return Search(dict.fromkeys(NOISY, everywhere)).narrowed(curve, size)
+        return Search(dict.fromkeys(NOISY, everywhere)).narrowed(curve)
     records = round(curve.total)
     if records < 1:
         return Search({}, 0)
     ranks = wanted.ranks(records)[:2]
     targets = [Target(rank=rank) for rank in ranks]
-    return Search(dict.fromkeys(targets, everywhere), records).narrowed(curve, size)
+    return Search(dict.fromkeys(targets, everywhere), records).narrowed(curve)
 
 
-def _narrowed(target: Target, span: Span, curve: Curve, size: int) -> Span:
+def _narrowed(target: Target, span: Span, curve: Curve) -> Span:
     first, last = (
         int(np.searchsorted(curve.starts, code, side="right")) - 1
         for code in (span.first, span.last)
@@ -280,8 +283,7 @@ def _narrowed(target: Target, span: Span, curve: Curve, size: int) -> Span:
     if first == last:
         return span
     cell = target.cell(curve, first, last)
-    end = size if cell + 1 == len(curve.starts) else int(curve.starts[cell + 1])
-    return Span(int(curve.starts[cell]), end - 1)
+    return curve.codes(cell, cell)
 
 
 def _next_cuts(
