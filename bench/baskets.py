@@ -78,7 +78,7 @@ were run once before, on seeds 200 to 229: retail's intervals were too wide (98.
 seeds 100 to 107; nothing was changed after the figures here were seen. How later rounds are asked,
 by hash or directly, was looked at on BMS-WebView-1 and T10I4D100K, seeds 0 to 7, most at ε = 1.
 Sections of coverage are of seeds from 200 on, without the peer. A cell is called missed only beyond
-two of its own errors: retail's are near or above 97 %.
+two of its own errors, a mean of cells wherever it is outside: retail's are near or above 97 %.
 
 The study states no errors for SVSM (two or three runs a cell); they are supposed from the spread
 here (two and a half runs). Its figures agree with SVSM as released: all 15 cells are within two
@@ -246,7 +246,7 @@ def together(path: Path | None) -> list[str]:
     for label in ["all", *sorted({name for name, _, _ in found})]:
         own = np.array([each[1:] for each in found if label in ("all", each[0])])
         mean, error = own[:, 0].mean(), math.hypot(*own[:, 1]) / len(own)
-        inside = 100 * LEAST_COVERED - 2 * error <= mean <= 100 * MOST_COVERED + 2 * error
+        inside = 100 * LEAST_COVERED <= mean <= 100 * MOST_COVERED
         each = (own[:, 0] >= 100 * LEAST_COVERED) & (own[:, 0] <= 100 * MOST_COVERED)
         lines.append(
             f"{label}, {len(own)} cells: covered {mean:.1f} ± {error:.1f} % on the mean "

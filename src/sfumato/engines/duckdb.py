@@ -63,9 +63,8 @@ class DuckRelation:
             return cursor.sql(statement).to_arrow_table()
 
     def row(self, statement: str) -> Sequence[Any]:
-        with (
-            self._cursor() as cursor
-        ):  # planned once; what is asked for as a table is planned twice
+        with self._cursor() as cursor:
+            # Planned once; what is asked for as a table is planned twice.
             (found,) = cursor.execute(statement).fetchall()
             return found
 
