@@ -74,7 +74,35 @@ CASES = {
         "perturb good.dat -o o.dat --gamma 19 --items items.txt",
         "line 1: item 2 is not in the universe",
     ),
+    "blank lines": (
+        "perturb blank.dat -o o.dat --gamma 19",
+        "no basket of 'blank.dat' holds an item; a line holds",
+    ),
+    "blank lines, items named": (
+        "perturb blank.dat -o o.parquet --gamma 19 --items items.txt",
+        "no basket of 'blank.dat' holds an item; a line holds",
+    ),
+    "blank lines to mine, items named": (
+        "mine blank.dat --items items.txt --min-support 0.1",
+        "no basket of 'blank.dat' holds an item; a line holds",
+    ),
+    "blank lines of names": (
+        "perturb blank.csv -o o.parquet --form lines --gamma 19 --items items.txt",
+        "no basket of 'blank.csv' holds an item; a line holds",
+    ),
     # values
+    "one number only": (
+        "perturb constant.csv -o o.parquet --mechanism square-wave --gamma 19",
+        "'x' has one value only, so there is nothing to ask; leave it out of the schema",
+    ),
+    "one number only among others": (
+        "perturb constant.csv -o o.parquet --mechanism piecewise --gamma 19 --schema x.toml",
+        "'x' has one value only, so there is nothing to ask; leave it out of the schema",
+    ),
+    "few numbers": (
+        "perturb few.csv -o o.parquet --mechanism square-wave --gamma 19",
+        "none of y is one; use questionnaire; few different numbers are read as words",
+    ),
     "word for number": (
         "perturb word.csv -o o.csv --gamma 19 --schema s.toml",
         "row 2, column 'age': 'old' is not a number",
@@ -268,6 +296,11 @@ def folder(tmp_path, monkeypatch) -> Path:
         "good.dat": "1 2\n3\n",
         "wide.dat": " ".join(map(str, range(500))) + "\n",
         "items.txt": "1 3\n",
+        "blank.dat": "\n \n\n",
+        "blank.csv": "\n,,\n\n",
+        "constant.csv": "x,age\n5,30\n5,40\n",
+        "x.toml": SCHEMA.replace("sex", "x").replace('["F", "M"]', '["5"]'),
+        "few.csv": "y\n1\n2\n2\n",
         "word.csv": "age,sex\n30,F\nold,M\n",
         "outside.csv": "age,sex\n120,F\n",
         "null.csv": "age,sex\n30,F\n40,\n",

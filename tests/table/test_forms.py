@@ -159,7 +159,7 @@ def test_forms_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(DataError, match="column 'item' is empty"):
         read(pa.table({"tid": [1, 2], "item": ["a", None]}))
     (tmp_path / "empty.csv").write_text(",,\n,\n,,,\n")
-    with pytest.raises(FileError, match="names no item"):
+    with pytest.raises(FileError, match="holds an item"):
         propose(reader_of(tmp_path / "empty.csv", "lines"))
 
 

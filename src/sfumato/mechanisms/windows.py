@@ -83,10 +83,19 @@ class Windows(Mechanism):
     @property
     def _columns(self) -> tuple[Attribute, ...]:
         """The private columns: numbers, and words beside them."""
+        alone = [f"'{a.name}'" for a in self._private if isinstance(a, Category) and a.size < 2]
+        if alone:
+            raise SchemaError(
+                f"{listing(alone)} {'has' if len(alone) == 1 else 'have'} one value only, so there "
+                "is nothing to ask",
+                hint="leave it out of the schema, or state there which range of numbers it may "
+                "have: min and max",
+            )
         if not any(isinstance(a, Numeric) for a in self._private):
             raise SchemaError(
                 f"{self.name} reports numbers, and none of {listing(self._private.names)} is one",
-                hint="use questionnaire",
+                hint="use questionnaire; few different numbers are read as words, unless the "
+                "schema says numeric",
             )
         strange = [a.name for a in self._private if not _is_asked(a)]
         if strange:

@@ -150,6 +150,14 @@ def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(marked)
 
 
+def no_items(where: str) -> FileError:
+    """What is said of baskets none of which holds anything: of a wrong file, not of empty hands."""
+    return FileError(
+        f"no basket of {where} holds an item",
+        hint="a line holds the items of one basket; an empty one is an empty basket",
+    )
+
+
 def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
     """The domain of baskets of these items."""
     return Domain((Items(name, tuple(map(str, ids.tolist()))),))

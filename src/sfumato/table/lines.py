@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import DataError, FileError
 from sfumato.received import MOST_LABELS
-from sfumato.table.baskets import ITEMS_NAME
+from sfumato.table.baskets import ITEMS_NAME, no_items
 from sfumato.table.delimiters import commonest_delimiter
 from sfumato.table.readers import BATCH_ROWS, TextReader, batch_rows_of
 
@@ -44,7 +44,7 @@ class LineReader(TextReader):
                     hint="leave out those that few baskets hold",
                 )
         if not names:
-            raise FileError(f"{self.where} names no item")
+            raise no_items(self.where)
         return Domain((Items(ITEMS_NAME, tuple(sorted(names))),))
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
@@ -54,10 +54,12 @@ class LineReader(TextReader):
                 f"{self.where} holds baskets, and this schema is of records",
                 hint="read it as records with --form records, or leave the schema out",
             )
-        rows = 0
+        rows, held = 0, False
         for baskets in self._baskets(min(batch_rows, batch_rows_of(items))):
             yield (items.encode(pa.array(baskets, pa.list_(pa.string())), rows + 1),)
-            rows += len(baskets)
+            rows, held = rows + len(baskets), held or any(baskets)
+        if not held:
+            raise no_items(self.where)
 
     def _baskets(self, most: int) -> Iterator[list[list[str]]]:
         """The names in each line, so many lines at a time."""

@@ -51,7 +51,7 @@ class Proposal:
 
     domain: Domain
     notes: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()  # what every release by it tells of single people
+    told: tuple[str, ...] = ()  # what to mend in it before a release, which tells all of it
 
 
 @checked
@@ -126,7 +126,9 @@ def _propose_records(reader: RecordReader) -> Proposal:
 
 
 def _told_note(summaries: Sequence[Summary], attributes: Sequence[Attribute]) -> Iterator[str]:
-    """What a schema made of the data tells of single people, since every release tells it."""
+    """What a schema made of the data tells of single people, since every release tells it, or
+    keeps from being asked.
+    """
     pairs = list(zip(summaries, attributes, strict=True))
     ends = [f"'{a.name}'" for _, a in pairs if isinstance(a, Numeric) and not _has_round_ends(a)]
     rare = [f"'{a.name}'" for s, a in pairs if isinstance(a, Category) and s.names_few(a)]
@@ -140,6 +142,13 @@ def _told_note(summaries: Sequence[Summary], attributes: Sequence[Attribute]) ->
         yield (
             f"the first cut of {listing(first)} is the least value above zero, which is some "
             "person's own: lower it to a round number in the schema"
+        )
+    alone = [f"'{a.name}'" for s, a in pairs if isinstance(a, Category) and s.alone]
+    if alone:
+        yield (
+            f"{listing(alone)} {'holds' if len(alone) == 1 else 'hold'} one value only, about "
+            "which there is nothing to ask: leave it out of the schema, or state what else it may "
+            "hold"
         )
     if rare:
         yield (
@@ -272,10 +281,8 @@ class Summary:
                 f"column '{self.name}' has nearly as many different values as rows: it names the "
                 "rows (an identifier), and was left out"
             )
-        if len(self.words) == 1 and not self.nulls:
-            return self._category(
-                list(self.words)
-            ), f"column '{self.name}' holds one value only; it tells nothing"
+        if self.alone:
+            return self._category(list(self.words)), None
         if self.numeric and (self.forgotten or len(self.words) > FEW_NUMBERS):
             return self._number()
         if self.forgotten or (
@@ -287,6 +294,11 @@ class Summary:
                 "left out",
             )
         return self._words()
+
+    @property
+    def alone(self) -> bool:
+        """Whether every row holds the same value."""
+        return len(self.words) == 1 and not self.nulls
 
     @property
     def flags(self) -> bool:

@@ -26,7 +26,7 @@ from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, It
 from sfumato.domain.attributes import number_words
 from sfumato.errors import DataError, FileError, SfumatoError, listing
 from sfumato.received import Received, parsed_json, read_text
-from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets
+from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets, no_items
 from sfumato.table.delimiters import COMMA, DELIMITER_NAMES, SEMICOLON, delimiter_of, with_points
 from sfumato.table.describing import description_of, parts_digest
 from sfumato.table.expansion import (
@@ -738,9 +738,7 @@ class BasketReader(TextReader):
         with self._opened() as stream:
             ids = ids_in(self.passing(iterate_baskets(stream, self.where)))
         if not len(ids):
-            raise FileError(
-                f"{self.where} is empty; a basket file has one basket of item ids a line"
-            )
+            raise no_items(self.where)
         return basket_domain(ids)
 
     def table(self, domain: Domain) -> Table:
@@ -756,16 +754,15 @@ class BasketReader(TextReader):
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         universe = Universe.of(domain)
         most = min(batch_rows, batch_rows_of(domain.attributes[0]))
-        rows = 0
+        rows = held = 0
         with self._opened() as stream:
             for block in iterate_baskets(stream, self.where):
+                held += len(block.ids)
                 for batch in block.split(most):
                     yield (universe.encode(batch, rows + 1),)
                     rows += len(batch)
-        if not rows:
-            raise FileError(
-                f"{self.where} is empty; a basket file has one basket of item ids a line"
-            )
+        if not rows or not (held or self.description):  # reports may all be empty
+            raise no_items(self.where)
         self._check_rows(rows)
 
 

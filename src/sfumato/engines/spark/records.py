@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from sfumato.domain import Attribute, Columns, Domain
 from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
-from sfumato.errors import DataError, FileError
-from sfumato.table.baskets import Universe, basket_domain, parse_baskets
+from sfumato.errors import DataError
+from sfumato.table.baskets import Universe, basket_domain, no_items, parse_baskets
 from sfumato.table.delimiters import COMMA, delimiter_of
 from sfumato.table.perturbing import check_truth
 from sfumato.table.readers import SUFFIXES, encode_words, flat_names
@@ -123,9 +123,7 @@ class SparkRecords:
         with told(self.where):
             found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
         if not found.num_rows:
-            raise FileError(
-                f"{self.where} holds no item; a basket file has one basket of item ids a line"
-            )
+            raise no_items(self.where)
         return basket_domain(np.sort(found.column("id").to_numpy()))
 
 
