@@ -17,6 +17,10 @@ from sfumato.mine.itemsets import Itemsets
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.source import Source
 
+OF_WHAT = (
+    "in per cent (support error: of true supports; the others: of the truly frequent itemsets)"
+)
+
 
 @dataclass(frozen=True)
 class LengthErrors:
@@ -62,7 +66,7 @@ class ErrorsByLength(list[LengthErrors], Framed):
             for each in self
         ]
         heads = ("length", "frequent", "found", "support error", "missed", "false")
-        return html_table(heads, lines)
+        return html_table(heads, lines, notes=[OF_WHAT])
 
     def plot(self) -> Any:
         """A panel for each kind of error, by length, in per cent; the axes."""

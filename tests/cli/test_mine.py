@@ -273,3 +273,35 @@ def test_a_confidence_above_one_is_marked_and_explained(capsys: pytest.CaptureFi
     assert printed.count("  * ") == 3 and ABOVE_ONE in printed
     _print_rules(implied.take(implied.metrics["confidence"] < 1), 20, "confidence")
     assert "*" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "file, extra, words",
+    [
+        ("asked.parquet", "0.02", "more than 1 item together, so nothing is known of longer"),
+        ("asked.parquet", "0.99", "lower it, or see the strongest by --top 20; more people"),
+        ("baskets.dat", "0.99", "no itemset reaches support 0.99: lower it, or see"),
+        ("baskets.dat", "0.12", "a rule needs two items, and no two reach this support"),
+        ("baskets.dat", "0.02 --min-confidence 1", "no rule between these itemsets is as sure"),
+        ("baskets.dat", "0.02 --max-length 1", "raise --max-length"),
+    ],
+)
+def test_where_nothing_is_found_it_is_said_why_and_what_would_do(folder, file, extra, words):
+    if not (folder / "asked.parquet").exists():
+        asked = ("--gamma", 19, "--mechanism", "item-set", "--seed", 3)
+        run("perturb", folder / "baskets.dat", *asked, "-o", folder / "asked.parquet")
+    mined = ("mine", folder / file, "--rules", "--min-support", *extra.split())
+    result = CliRunner().invoke(app, list(map(str, mined)))
+    assert "\n0 rules" in result.stdout and result.stderr.count("note: ") == 1
+    assert words in result.stderr
+
+
+def test_what_is_found_gets_no_reason_why_not(folder):
+    mined = ("mine", folder / "baskets.dat", "--rules", "--min-support", 0.01)
+    result = CliRunner().invoke(app, [*map(str, mined), "--min-confidence", "0.1"])
+    assert "\n0 rules" not in result.stdout and result.stderr == ""
+
+
+def test_it_is_said_of_what_errors_are_a_percentage(folder):
+    mined = ("mine", folder / "baskets.parquet", "--min-support", 0.05)
+    assert "the others: of the truly frequent" in run(*mined, "--truth", folder / "baskets.dat")

@@ -30,7 +30,8 @@ from sfumato.cli.printing import print_json, print_notes, print_table, print_wor
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
-from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
+from sfumato.estimation.supports.symbols import SymbolSupports
+from sfumato.evaluate import OF_WHAT, LengthErrors, itemset_errors, true_supports
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules, marked
 from sfumato.printable import percent
@@ -201,7 +202,8 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
-    print_notes([*_supposed_notes(shown), *_length_notes(source, max_length)])
+    print_notes([*_supposed_notes(shown), *_length_notes(source, found, max_length)])
+    print_notes(_nothing_notes(found, implied, max_length))
 
 
 def mined_source(
@@ -229,12 +231,37 @@ def _supposed_notes(found: Itemsets) -> list[str]:
     ]
 
 
-def _length_notes(source: Source, asked: int | None) -> list[str]:
+def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[str]:
     """Which itemsets no report held together, in words, unless shorter ones are asked for."""
-    longest = source.mechanism.at_once if isinstance(source, Release) else None
-    if longest is None or (asked is not None and asked <= longest):
+    longest = found.supports.longest
+    if longest is None or (asked is not None and asked <= longest) or not len(found):
         return []
-    return [f"itemsets of more than {longest} need a model: add --fit"]
+    if isinstance(source, Release) and source.mechanism.at_once is not None:
+        return [f"itemsets of more than {longest} need a model: add --fit"]
+    if isinstance(found.supports, SymbolSupports):
+        return [
+            f"nobody was asked about more than {longest} {'item' if longest == 1 else 'items'} "
+            "together, so nothing is known of longer itemsets and their rules: ask in rounds "
+            "(perturb --round 1), or about itemsets you name (--candidates)"
+        ]
+    return [f"reports hold {longest} items at most: of longer itemsets they say nothing"]
+
+
+def _nothing_notes(found: Itemsets, implied: Rules | None, asked: int | None) -> list[str]:
+    """Why nothing was found, and what would do, in words."""
+    people = "" if found.supports.exact else "; more people or a larger gamma tell more"
+    if not len(found):
+        lower = "lower it, or see the strongest by --top 20"
+        why = "what does is lost in its errors" if found.left_out else lower
+        return [f"no itemset reaches support {found.min_support:.4g}: {why}{people}"]
+    said = found.lost is not None or found.supports.longest == 1
+    if implied is None or len(implied) or said:
+        return []
+    if asked == 1:
+        return ["a rule needs two items at least: raise --max-length"]
+    if max(found.by_length()) == 1:
+        return [f"a rule needs two items, and no two reach this support: lower it{people}"]
+    return [f"no rule between these itemsets is as sure: lower --min-confidence{people}"]
 
 
 def _check_asked(
@@ -419,7 +446,7 @@ def _print_trust(found: Itemsets) -> None:
 
 
 def _print_errors(errors: list[LengthErrors]) -> None:
-    print("\nagainst the truth, in per cent")
+    print(f"\nagainst the truth, {OF_WHAT}")
     figures = [
         (
             str(e.length),
@@ -564,7 +591,7 @@ def _error_blocks(errors: list[LengthErrors]) -> list[Block]:
         (e.length, e.frequent, e.found, e.support_error, e.false_negatives, e.false_positives)
         for e in errors
     ]
-    caption = "Errors against the truth in per cent, by itemset length; undefined is a gap"
+    caption = f"Errors against the truth by itemset length, {OF_WHAT}; undefined is a gap"
     axes = _error_axes(errors)
     return [
         Heading("Against the truth"),
