@@ -17,9 +17,8 @@ from sfumato.mine.itemsets import Itemsets
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.source import Source
 
-OF_WHAT = (
-    "in per cent (support error: of true supports; the others: of the truly frequent itemsets)"
-)
+# What the errors of itemsets are shares of, in words.
+OF_WHAT = "in per cent (support error: of true supports; the others: of the truly frequent)"
 
 
 @dataclass(frozen=True)

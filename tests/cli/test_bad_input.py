@@ -101,7 +101,7 @@ CASES = {
     ),
     "few numbers": (
         "perturb few.csv -o o.parquet --mechanism square-wave --gamma 19",
-        "none of y is one; use questionnaire; few different numbers are read as words",
+        "none of y is one; use questionnaire, or say numeric in the schema",
     ),
     "word for number": (
         "perturb word.csv -o o.csv --gamma 19 --schema s.toml",

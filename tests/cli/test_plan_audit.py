@@ -349,6 +349,27 @@ def test_a_plan_of_baskets_takes_their_items_and_its_commands_can_be_typed(shop:
     assert "--items items.txt" in Path("plan.html").read_text()
 
 
+def test_a_plan_of_baskets_says_what_asking_once_tells_and_that_items_were_read_off(
+    shop: Path,
+) -> None:
+    _, shown, said = run("plan shop.dat --rows 20000 --gamma 19")
+    assert "asked once instead (item-set), the same people tell single items to within" in shown
+    assert "read off the true data" in said and "(baskets: --items)" in said
+    _, _, said = run("plan shop.dat --items items.txt --rows 20000 --gamma 19")
+    assert "read off" not in said
+    _, shown, _ = run("plan shop.dat --rows 20000 --gamma 19 --length 1")
+    assert "asked once" not in shown and "\nitem-set " in shown  # then both are in the table
+    _, shown, _ = run("plan shop.dat --rows 200 --gamma 19")
+    assert "not usable" in shown and "columns" not in shown.split("not usable")[1].split("\n")[0]
+
+
+def test_another_gamma_than_the_one_asked_for_is_explained(shop: Path) -> None:
+    assert "rounding" not in run("plan shop.dat --rows 20000 --gamma 19")[1]
+    Path("wide.txt").write_text(" ".join(map(str, range(1500))))
+    shown = run("plan shop.dat --items wide.txt --rows 20000 --gamma 19")[1]
+    assert "\nmask: a gamma below the one asked for is rounding, always" in shown
+
+
 def test_items_beside_a_schema_or_records_are_refused(shop: Path) -> None:
     PEOPLE.save("people.toml")
     code, _, said = run("plan people.toml --items items.txt --rows 200 --gamma 19")

@@ -10,6 +10,11 @@ from sfumato.errors import ParameterError
 from sfumato.table import Reader, propose, read_items
 from sfumato.table.readers import BasketReader
 
+READ_OFF = (
+    "the values, ranges and cuts were read off the true data and are told with a release, outside "
+    "the guarantee; state them yourself with --schema (baskets: --items) to tell nothing"
+)
+
 
 def read_domain(reader: Reader, schema: Path | None, items: Path | None) -> Domain:
     """The domain to read true data by: the schema's, the items', or a proposed one."""

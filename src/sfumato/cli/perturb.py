@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.address import redacted
-from sfumato.cli.domains import read_domain
+from sfumato.cli.domains import READ_OFF, read_domain
 from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
 from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
 from sfumato.cli.printing import (
@@ -35,11 +35,6 @@ ROUNDS = "Baskets in rounds"
 ONE_SHOT = (
     "item-set was chosen, the plan's best for baskets: one report of everyone tells of single "
     "items; for itemsets of two and more, ask in rounds instead (--round 1)"
-)
-READ_OFF = (
-    "the values, ranges and cuts were read off the true data and are told with the file, outside "
-    "the guarantee; "
-    "state them yourself with --schema (baskets: --items) to tell nothing"
 )
 ORDER_KEPT = (
     "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "

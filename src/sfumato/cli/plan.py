@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.domains import read_domain
+from sfumato.cli.domains import READ_OFF, read_domain
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import (
     Epsilon,
@@ -142,7 +142,8 @@ def plan(
         print_json(found.to_dict(**_typed(schema, items)))
     else:
         print_plan(found, details, schema, items)
-        print_notes(further_notes(found, domain, purpose))
+        read_off = not schema.endswith(".toml") and items is None
+        print_notes([*further_notes(found, domain, purpose), *([READ_OFF] * read_off)])
 
 
 def further_notes(found: Plan, domain: Domain, purpose: str) -> list[str]:

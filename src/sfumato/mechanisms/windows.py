@@ -94,8 +94,10 @@ class Windows(Mechanism):
         if not any(isinstance(a, Numeric) for a in self._private):
             raise SchemaError(
                 f"{self.name} reports numbers, and none of {listing(self._private.names)} is one",
-                hint="use questionnaire; few different numbers are read as words, unless the "
-                "schema says numeric",
+                hint="use questionnaire, or say numeric in the schema: a few different numbers "
+                "are read as words"
+                if any(map(_holds_numbers, self._private))
+                else "use questionnaire",
             )
         strange = [a.name for a in self._private if not _is_asked(a)]
         if strange:
@@ -366,6 +368,14 @@ def _is_asked(column: Attribute) -> bool:
     return isinstance(column, Numeric) or (
         isinstance(column, Category) and 2 <= column.size <= MOST_WORDS
     )
+
+
+def _holds_numbers(column: Attribute) -> bool:
+    """Whether every word of a column is a number."""
+    try:
+        return isinstance(column, Category) and all(map(math.isfinite, map(float, column.values)))
+    except ValueError:
+        return False
 
 
 def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any]:

@@ -198,6 +198,7 @@ class Plan(Framed):
     accuracy_asked: bool
     rho1: float = 0.05
     outlook: Outlook | None = None  # where a questionnaire is best
+    once: Offer | None = None  # one question to everyone, of single items, where rounds are best
     aside: Aside | None = None  # where numbers are asked about and nothing is usable
 
     @property
@@ -229,7 +230,30 @@ class Plan(Framed):
             self.promise(),
         ]
         rough = (f"roughly: {said}" for said in best.mechanism.unforeseen)
-        return (*lines, *self._usable(), *self._verdict(), *self._modelled(), *rough)
+        said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
+        return (*lines, *said, *self._rounded(), *rough)
+
+    def _rounded(self) -> tuple[str, ...]:
+        """Why an option promises another gamma than the one asked for."""
+        if self.guarantee is None or self._promised_alike:
+            return ()
+        asked = _figures(rounded_up(self.guarantee.gamma))
+        below = [o.name for o in self.options if self._promised(o)[0] != asked]
+        return (
+            f"{listing(below)}: a gamma below the one asked for is rounding, always towards "
+            "privacy; what is drawn for every item or column adds it up",
+        )
+
+    def _once(self) -> tuple[str, ...]:
+        """What one question to everyone would tell of baskets, where rounds are listed and it is
+        not.
+        """
+        if self.once is None:
+            return ()
+        return (
+            f"asked once instead ({self.once.name}), the same people tell single items to within "
+            f"{_percent(self.once.error)}, and nothing of two together",
+        )
 
     def _modelled(self) -> tuple[str, ...]:
         """What is said where the reports alone do not answer."""
@@ -263,9 +287,10 @@ class Plan(Framed):
         if self.aside is not None:
             return (f"{useless}; {self.aside}",)
         people = self.rows * (self.best.error / USELESS) ** 2
+        baskets = self.best.mechanism.domain.private.baskets
         return (
-            f"{useless}. What would do: fewer columns, coarser cells, {_people(people)} people, or "
-            "a weaker promise (a larger gamma)",
+            f"{useless}. What would do: {'' if baskets else 'fewer columns, coarser cells, '}"
+            f"{_people(people)} people, or a weaker promise (a larger gamma)",
         )
 
     @checked

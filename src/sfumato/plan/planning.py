@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato import plots
@@ -22,6 +22,7 @@ from sfumato.errors import (
     near_miss,
 )
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.plan.options import USELESS, Aside, Offer, Plan
 from sfumato.plan.outlook import Outlook
@@ -111,6 +112,7 @@ def plan_release(
         wanted_error is not None,
         rho1,
         _outlook(options[0], asking),
+        _once(options[0], asking),
         _aside(options[0], domain, purpose, guarantee),
     )
 
@@ -124,6 +126,18 @@ def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | Non
         return None
     found = plan_release(Domain(numbers), best.rows, guarantee=guarantee, purpose=purpose).best
     return Aside(others, found) if found.error <= USELESS else None
+
+
+def _once(best: Offer, asking: _Asking) -> Offer | None:
+    """What asking everyone once would tell of single items, where itemsets are best asked for in
+    rounds.
+    """
+    if not isinstance(best.mechanism, InRounds) or asking.purpose != "itemsets":
+        return None
+    if asking.length == 1:  # then both are compared
+        return None
+    once = ItemSet.promising(best.guarantee, best.mechanism.domain)
+    return replace(asking, length=1).option(once.name, once, best.rows, USUAL_ERROR)
 
 
 def _outlook(best: Offer, asking: _Asking) -> Outlook | None:
