@@ -156,3 +156,16 @@ def test_a_picture_leaves_out_what_is_undefined(narrow):
     )
     run("query", narrow / "inc.csv", sql, "--schema", narrow / "inc.toml", "--plot", target)
     assert target.read_text().startswith("<?xml")
+
+
+def test_many_answers_have_their_intervals_too(release):
+    asked = "SELECT smoker, COUNT(*) AS n, AVG(age), MEDIAN(age) FROM t GROUP BY smoker"
+    lines = run("query", release, asked).splitlines()
+    assert lines[0].split("  ")[0] == "smoker" and lines[0].endswith("95 % interval")
+    told = [line.split() for line in lines[1:7]]
+    assert [(line[0], line[1]) for line in told] == [
+        (group, name) for group in ("no", "yes") for name in ("n", "avg_age", "median_age")
+    ]
+    assert all("±" in line and line[-1].endswith("]") for line in told)
+    shown = json.loads(run("query", release, asked, "--json"))
+    assert shown["columns"] == ["smoker", "n", "avg_age", "median_age"]

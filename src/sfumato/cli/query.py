@@ -24,7 +24,10 @@ from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult, shown
 from sfumato.mine.cube import query as ask
+from sfumato.mine.cube.result import Row
 from sfumato.report import Block, Listing, Note, Picture, save_figure
+
+SIDE_BY_SIDE = 2  # estimates for which a screen is wide enough
 
 
 def query(
@@ -108,40 +111,55 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
     return {"share": within, "rows": normal, "theorem_1": guaranteed, "words": words}
 
 
-def answer_table(result: CubeResult, level: float, most: int) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines: labels as they are, estimates with their errors, and with their intervals
-    where there are at most so many of them.
+def answer_table(result: CubeResult, level: float) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines, one a group: labels as they are, estimates with their errors and
+    intervals.
     """
-    estimates = result.estimates
-    labels = [name for name in result.columns if name not in estimates]
-    columns = 2 if len(estimates) <= most else 1
-    headings = [
-        *labels,
-        *(
-            text
-            for name in estimates
-            for text in (f"{name} ± stderr", f"{100 * level:g} % interval")[:columns]
-        ),
-    ]
+    headings = _labels(result)
+    for name in result.estimates:
+        headings += [f"{name} ± stderr", _interval(level)]
+    lines = []
+    for row in result.rows:
+        parts = (_told(result, row, name, level) for name in result.estimates)
+        lines.append([*_group(result, row), *(text for part in parts for text in part)])
+    return headings, lines
+
+
+def answer_list(result: CubeResult, level: float) -> tuple[list[str], list[list[str]]]:
+    """The same with a line for each estimate of a group: a screen is not wide enough for many."""
+    headings = [*_labels(result), "answer", "value ± stderr", _interval(level)]
     lines = [
-        [*("all" if row[name] is None else str(row[name]) for name in labels)]
-        + [
-            text
-            for name in estimates
-            for text in shown(row[name], level, counts=name in result.counts)[:columns]
-        ]
+        [*_group(result, row), name, *_told(result, row, name, level)]
         for row in result.rows
+        for name in result.estimates
     ]
     return headings, lines
 
 
+def _labels(result: CubeResult) -> list[str]:
+    return [name for name in result.columns if name not in result.estimates]
+
+
+def _group(result: CubeResult, row: Row) -> list[str]:
+    return ["all" if row[name] is None else str(row[name]) for name in _labels(result)]
+
+
+def _interval(level: float) -> str:
+    return f"{100 * level:g} % interval"
+
+
+def _told(result: CubeResult, row: Row, name: str, level: float) -> tuple[str, str]:
+    return shown(row[name], level, counts=name in result.counts)
+
+
 def print_answers(result: CubeResult, level: float) -> None:
-    """The rows as a table; with more estimates than two there is no room for their intervals."""
+    """The rows as a table; more estimates than stand side by side, one below the other."""
     if not result.rows:
         print("no group is left")
         return
-    headings, lines = answer_table(result, level, most=2)
-    print_table(headings, lines, left=len(result.columns) - len(result.estimates))
+    many = len(result.estimates) > SIDE_BY_SIDE
+    headings, lines = (answer_list if many else answer_table)(result, level)
+    print_table(headings, lines, left=len(_labels(result)) + many)
 
 
 def draw(
@@ -167,7 +185,7 @@ def draw(
     caption = "Exact: these are true records" if known else "Estimates with 95 % intervals"
     blocks: list[Block] = [
         Picture.of(axes, caption, alt=alt),
-        Listing(*answer_table(result, level, most=len(result.columns))),
+        Listing(*answer_table(result, level)),
         *(Note(note) for note in result.notes),
     ]
     save_page(sql, blocks, origin, path)
