@@ -853,3 +853,30 @@ def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -
 def test_who_asks_for_an_average_by_groups_is_sent_to_ranges():
     with pytest.raises(QueryError, match="by ranges, and fit it"):
         axis_numbers(SimpleNamespace(attribute=Bins("hours", (0, 20, 40))), [0])
+
+
+def test_an_answer_is_called_by_the_share_it_is_the_quantile_of(truth):
+    shares = (
+        "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age)",
+        "PERCENTILE_CONT(0.255) WITHIN GROUP (ORDER BY age) FILTER (WHERE sex = 'F')",
+        "QUANTILE(age, 0.9)",
+        "MEDIAN(age)",
+        "AVG(age * 2)",
+    )
+    found = query(Exact(truth), f"SELECT {', '.join(shares)} FROM t")
+    ends = ("cont_0.25_age", "cont_0.255_age")
+    assert found.columns == (*(f"percentile_{end}" for end in ends), *found.columns[2:])
+    assert found.columns[2:] == ("quantile_0.9_age", "median_age", "avg_age")
+
+
+def test_only_sql_is_told_to_be_nested_too_deep(truth, monkeypatch):
+    deep = f"SELECT COUNT(*) FROM t WHERE {'NOT (' * 3000}sex = 'F'{')' * 3000}"
+    with pytest.raises(QueryError, match="nested too deep"):
+        query(Exact(truth), deep)
+
+    def endless(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setitem(query.__globals__, "counted", endless)
+    with pytest.raises(RecursionError):
+        query(Exact(truth), "SELECT COUNT(*) FROM t")

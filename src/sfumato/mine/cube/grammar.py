@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from sfumato.errors import QueryError
 from sfumato.mine.cube.accepted import NAMES, check
-from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, is_aggregate
+from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, is_aggregate
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.filters import flattened
 
@@ -221,8 +221,10 @@ def _default_name(expression: exp.Expression) -> str:
     columns = dict.fromkeys(column.name for column in aggregate.find_all(exp.Column))
     if isinstance(aggregate.parent, exp.WithinGroup):
         columns = dict.fromkeys(column.name for column in aggregate.parent.find_all(exp.Column))
-    counts = isinstance(aggregate, exp.Count | exp.CountIf)
-    return word if counts else "_".join((word, *columns))
+    if isinstance(aggregate, exp.Count | exp.CountIf):
+        return word
+    shares = [each.name for each in aggregate.find_all(exp.Literal)]
+    return "_".join((word, *(shares if isinstance(aggregate, QUANTILES) else ()), *columns))
 
 
 def _groups(

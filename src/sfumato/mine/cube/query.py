@@ -57,9 +57,9 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     names = [axis.name for axis in source.domain.axes]
     try:
         plan = QuestionPlan.of(parse(sql, names), source.domain)
-        return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
-    except RecursionError:
+    except RecursionError:  # of reading: beyond it the same would be a fault of ours
         raise QueryError(TOO_DEEP, hint=MANY) from None
+    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
 
 
 @dataclass(frozen=True, eq=False)
