@@ -18,6 +18,7 @@ from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit
 from sfumato.domain import Domain
 from sfumato.engines import open_source
+from sfumato.engines.rounds import RoundsSource
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
@@ -41,6 +42,7 @@ from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
 from sfumato.table import Table, propose_schema, read
 from sfumato.table.order import read_order
+from sfumato.table.readers import SUFFIXES
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
@@ -164,14 +166,17 @@ def mine(
     data: Any, min_support: float | None = None, *, schema: Schema = None, **options: Any
 ) -> Itemsets:
     """The frequent itemsets of a release or of true data: a file, a URL, a frame, lists of items or
-    a source. The options are those of `frequent_itemsets`; `association_rules` goes on from here.
+    a source. Rounds of one series are listed: `mine(["round1.parquet", "round2.parquet"], top=30)`,
+    or the releases themselves. The options are those of `frequent_itemsets`; `association_rules`
+    goes on from here.
 
     >>> found = mine([["tea", "milk"], ["tea"], ["tea", "jam"]], 0.9)
     >>> found.items
     [('tea',)]
     """
     _check_options("mine", frequent_itemsets, options)
-    return frequent_itemsets(as_source(data, schema), min_support, **options)
+    source = as_rounds(data, schema) if _is_listed(data) else as_source(data, schema)
+    return frequent_itemsets(source, min_support, **options)
 
 
 @checked
@@ -275,6 +280,24 @@ def as_source(data: Any, schema: Schema = None) -> Source:
         return open_model(data) if is_model(data) else open_source(data, schema=domain)
     frame = as_frame(data)
     return source_of(frame if isinstance(frame, Table) else read(frame, domain))
+
+
+def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundsSource:
+    """The rounds of one series, from their releases or the files of these."""
+    if schema is not None:
+        raise ParameterError("rounds carry their own items", hint="leave the schema out")
+    return RoundsSource.of([as_release(each) for each in releases])
+
+
+def _is_listed(data: Any) -> bool:
+    """Whether releases are listed, not the items of baskets."""
+    return isinstance(data, list | tuple) and bool(data) and all(map(_names_release, data))
+
+
+def _names_release(each: Any) -> bool:
+    """Whether this is a release or the name of a file or table that may hold one."""
+    named = isinstance(each, str) and ("://" in each or each.endswith(SUFFIXES))
+    return named or isinstance(each, Release | Path)
 
 
 def as_release(data: Any) -> Release:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.cli import app
 from sfumato.domain import Domain, Items
@@ -434,6 +435,22 @@ def test_one_round_is_judged_by_the_people_whom_it_asked(folder: Path) -> None:
     assert code == 2 and "give the true records of this very release" in said
 
 
+def test_rounds_are_listed_in_python_as_in_the_shell(folder: Path) -> None:
+    files = [f"{folder}/r{number}.parquet" for number in (1, 2)]
+    shown = json.loads(run(f"mine {' '.join(files)} --top 5 --json")[1])["itemsets"]
+    for rounds in (files, tuple(map(Path, files)), [sf.open(file) for file in files]):
+        assert sf.mine(rounds, top=5).to_dicts() == shown
+    for rounds, words in (
+        ([f"{folder}/r2.parquet"], "round 2 comes after round 1, which is not here"),
+        ([f"{folder}/all.parquet", files[0]], "what is no round is mined by itself"),
+        ([files[0], f"{folder}/shop.dat"], "it is no release"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            sf.mine(rounds, top=5)
+    with pytest.raises(ParameterError, match="rounds carry their own items"):
+        sf.mine(files, top=5, schema=ITEMS)
+
+
 def test_a_single_item_is_asked_for(tmp_path: Path) -> None:
     """A basket may be without it: it was refused as a column of one value."""
     (tmp_path / "one.dat").write_text("7\n\n7\n7\n\n" * 400)
@@ -446,7 +463,10 @@ def test_a_single_item_is_asked_for(tmp_path: Path) -> None:
 
 REFUSALS = {
     "no predecessor": ("--round 2", "--after names no releases"),
-    "one of two": ("--round 3 --after {0}/r1.parquet", "comes after round 1 and round 2"),
+    "one of two": (
+        "--round 3 --after {0}/r1.parquet",
+        "names 1 release; name each: --after ROUND1 --after ROUND2",
+    ),
     "the wrong one": ("--round 2 --after {0}/r2.parquet", "comes after round 1, which is not here"),
     "nothing before the first": ("--round 1 --gamma 19 --after {0}/r1.parquet", "after nothing"),
     "another promise": ("--round 2 --after {0}/r1.parquet --gamma 30", "promised gamma 19"),

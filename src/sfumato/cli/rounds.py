@@ -70,7 +70,7 @@ class RoundOptions:
             raise ParameterError(
                 f"round {self.round} comes after {before}, and --after names "
                 f"{len(self.after) or 'no'} release{'' if len(self.after) == 1 else 's'}",
-                hint=f"give --after RELEASE {self.round - 1} times, for each round before",
+                hint=f"name each: {' '.join(f'--after ROUND{n}' for n in range(1, self.round))}",
             )
 
     def first(

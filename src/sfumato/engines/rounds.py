@@ -124,7 +124,7 @@ def _turn_of(release: Release) -> Turn:
         raise ParameterError(
             "a release that is no round asked everyone: a further report of the same people would "
             "compose with it",
-            hint="begin with sfumato perturb … --round 1",
+            hint="begin with sfumato perturb … --round 1; what is no round is mined by itself",
         )
     return turn
 

@@ -95,11 +95,7 @@ def plan_release(
             refused[name] = str(error)
     if not options:
         raise _nothing_fits(domain, guarantee, wanted, asking, refused)
-    options.sort(
-        key=lambda option: (
-            option.error if guarantee is not None else float(option.guarantee.epsilon)
-        )
-    )
+    options.sort(key=lambda o: o.error if guarantee is not None else float(o.guarantee.epsilon))
     return Plan(
         tuple(options),
         refused,
