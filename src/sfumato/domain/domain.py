@@ -41,7 +41,7 @@ class Axis:
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Domain(Framed):
     """The attributes of a record, in order.
 

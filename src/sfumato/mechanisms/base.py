@@ -363,6 +363,9 @@ class Mechanism(ABC):
     def _is_public(self, part: Cells) -> bool:
         return self.domain[part.attribute.name].public
 
+    def __repr__(self) -> str:
+        return f"{self.name} of {listing(self.domain.names)}: {self.guarantee}"
+
     def _repr_html_(self) -> str:
         """The promise and what makes it, as notebooks show it."""
         facts = [

@@ -199,7 +199,7 @@ class ItemFlips(Mechanism):
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BitFlip(ItemFlips):
     """Keep each one with probability `keep_ones` and each zero with `keep_zeros` (MASK, Rizvi and
     Haritsa 2002).

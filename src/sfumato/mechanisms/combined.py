@@ -29,7 +29,7 @@ SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Combined(Mechanism):
     """Each part randomises its own attributes; the channel is the product of theirs, and so is
     gamma.

@@ -53,7 +53,7 @@ SIZE = "basket size"  # the public column beside reported baskets
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CutAndPaste(Mechanism):
     """Keep j = min(uniform 0..cutoff, m) of a basket's m items, then put in every other item with
     probability `insert`.

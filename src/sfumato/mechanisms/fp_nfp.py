@@ -23,7 +23,7 @@ from sfumato.received import Received
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FrequencyFlip(ItemFlips):
     """Keep ones with `fp`; keep the zeros of frequent items always, of the others with `nfp` (Rao
     and Chiranjeevi 2012).

@@ -31,7 +31,7 @@ LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GammaDiagonal(Mechanism):
     """Report u for u with probability γx, any other record with x, x = 1/(γ+n-1) (FRAPP eq. 12).
 

@@ -30,7 +30,7 @@ FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HadamardResponse(Mechanism):
     """Every own symbol has weight a and any other b, of the same total for every record: γ = a/b.
 

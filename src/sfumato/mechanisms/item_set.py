@@ -63,7 +63,7 @@ LIKE_OTHERS = "that the cap took about as much of this item as of all others"
 Candidates = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ItemSet(Mechanism):
     """One symbol of weight a for what a basket holds, at most `cap` of it, and b otherwise, so that
     the total weight Ω is the same for every basket.

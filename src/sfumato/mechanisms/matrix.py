@@ -37,7 +37,7 @@ MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is 
 
 
 @checked
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UserMatrix(Mechanism):
     """Report v for u with probability A[v, u]; rows and columns are the records in order, the last
     attribute changing fastest.

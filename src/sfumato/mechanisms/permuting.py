@@ -27,7 +27,7 @@ from sfumato.received import Received
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Permuting(Mechanism):
     """Each value stays with probability keep_j; those that do not are dealt out again among the
     rows that gave them up.

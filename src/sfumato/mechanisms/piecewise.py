@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sfumato.mechanisms.windows import Windows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Piecewise(Windows):
     """A window of (c−1)/√γ reports: the least error of a mean under γ.
 

@@ -61,7 +61,7 @@ DENSE = 1 << 16  # records up to which the channel over whole records is written
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Questionnaire(Mechanism):
     """One question of many, dealt by chance; its answer by k-ary response.
 

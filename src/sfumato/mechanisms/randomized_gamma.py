@@ -34,7 +34,7 @@ SCALE = (
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomizedGamma(Mechanism):
     """Report u for u with probability γx + r, any other record with x - r/(n-1); r is uniform on
     [-α, α], α = spread·γx.

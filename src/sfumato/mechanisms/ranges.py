@@ -35,7 +35,7 @@ MOST_STARTS = 32  # cells of a number in the questions about two
 MOST_COLUMNS = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranges(SquareWave):
     """One question a person: a number in a square wave, or of two columns the cell they lie in, or
     only whether both are in the upper or both in the lower cells.

@@ -33,7 +33,7 @@ LAWS = ("uniform", "identity")
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Retention(Mechanism):
     """Keep the value of column j with probability keep_j, else draw it from the column's law;
     columns are independent.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sfumato.mechanisms.windows import Windows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SquareWave(Windows):
     """A window of 2w+1 reports, w = c(εγ − γ + 1) / (2γ(γ − 1 − ε)): the most that a report can say
     of where the number lies.

@@ -40,7 +40,7 @@ FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SubsetSelection(Mechanism):
     """`chosen` of the n possible records: sets that hold the true one have weight a, others b.
 

@@ -38,7 +38,7 @@ HALF = SCALE // 2
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnaryEncoding(Mechanism):
     """The true record's bit is shown half of the time, any other with `false` / 65,536.
 
@@ -47,8 +47,8 @@ class UnaryEncoding(Mechanism):
 
     >>> from sfumato.domain import Category
     >>> coin = Domain((Category("coin", ("heads", "tails")),))
-    >>> UnaryEncoding.promising(Guarantee(3), coin)
-    UnaryEncoding(domain=Domain(...), false=16384)
+    >>> UnaryEncoding.promising(Guarantee(3), coin).false
+    16384
     """
 
     name = "unary"

@@ -40,7 +40,7 @@ MOST_NUMBERS = 256  # columns, one of which each person is asked about
 MOST_WORDS = 4096  # values of a column of words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Windows(Mechanism):
     """One number of each person, reported in a window: c values, L reports from each on, weight a
     inside the window and b outside. Words have a window of one report: the word itself.

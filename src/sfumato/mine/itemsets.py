@@ -532,7 +532,7 @@ def _check_number(length: int, number: int, limit: int) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Itemsets(Framed):
     """Frequent itemsets as a table: shortest first, then in the order of the items.
 
@@ -758,9 +758,6 @@ class Itemsets(Framed):
             }
         )
 
-    def __repr__(self) -> str:
-        return f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
-
     def _repr_html_(self) -> str:
         """The itemsets as notebooks show them, strongest first; dashed is the least support."""
         rows = sorted(self, key=lambda row: -row.support)
@@ -778,7 +775,8 @@ class Itemsets(Framed):
             for row, picture in zip(rows, pictures, strict=True)
         )
         heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
-        return html_table(heads, lines, title=repr(self))
+        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+        return html_table(heads, lines, title=title)
 
     @checked
     def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:

@@ -109,7 +109,7 @@ _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rules(Framed):
     """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come
     from.
@@ -196,9 +196,6 @@ class Rules(Framed):
         }
         return pa.table({**sets, **self.metrics, **self._error_columns()})
 
-    def __repr__(self) -> str:
-        return f"{len(self)} rules in {self.itemsets.rows:,} rows"
-
     def _repr_html_(self) -> str:
         """The rules as notebooks show them, the surest first."""
         best = self.strongest()
@@ -208,7 +205,8 @@ class Rules(Framed):
             for line, seen in zip(best.to_dicts(), best._glances(), strict=True)
         )
         heads = ("if", "then", *shown, "confidence, 0 to 1")
-        return html_table(heads, lines, title=f"{len(self)} rules", notes=best.remarks)
+        title = f"{len(self)} rules in {self.itemsets.rows:,} rows"
+        return html_table(heads, lines, title=title, notes=best.remarks)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -540,7 +538,7 @@ def _with_errors(line: dict[str, Any], names: Sequence[str]) -> list[str]:
     return [
         "–"
         if value is None
-        else marked(name, value) + f"{value:.3g}" + (f" ± {error:.2g}" if error else "")
+        else marked(name, value) + f"{value:.4g}" + (f" ± {error:.2g}" if error else "")
         for name, value, error in pairs
     ]
 

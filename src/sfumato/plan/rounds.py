@@ -17,7 +17,7 @@ from sfumato.table.turns import SHARES
 NAME = "item-set in rounds"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InRounds(ItemSet):
     """Item-set asked in rounds: the first group for any item, the others for candidates.
 
