@@ -848,6 +848,7 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Itemsets.plot": (found.plot, {"truth": None, "top": 3}),
         "Itemsets.top": (found.top, {"number": 2}),
         "Itemsets.where": (found.where, {"mask": np.ones(len(found), bool)}),
+        "Offer.calls": (offer.calls, {"promise": thing("guarantee")}),
         "Offer.command": (
             offer.command,
             {"promise": thing("guarantee"), **typed, "output": "out.parquet"},

@@ -299,6 +299,28 @@ def test_a_plan_at_the_prompt_says_what_to_type_and_an_offer_what_it_promises() 
     assert repr(plan.best).startswith(f"{plan.best.name} for 100 people: gamma 19 (epsilon 2.944)")
 
 
+@pytest.mark.parametrize("wish", [{}, {"target": "sex"}, {"purpose": "counts"}])
+def test_what_a_plan_says_in_python_makes_its_best(wish: dict[str, str]) -> None:
+    data = {"smoker": ["no", "yes"] * 50, "sex": ["f", "m", "m", "f"] * 25, "town": ["a"] * 100}
+    data["town"][:30] = ["b"] * 30
+    schema = sf.propose_schema(data)
+    plan = sf.plan(data, gamma=19, **wish)
+    (call,) = plan.best.calls(plan.guarantee)
+    assert " ".join(call.split()) in " ".join(repr(plan).split())
+    made = eval(call, {"sf": sf, "data": data, "schema": schema})
+    assert made.mechanism == plan.best.mechanism
+
+
+def test_rounds_are_not_said_to_be_had_in_python() -> None:
+    plan = sf.plan([["tea", "milk"], *([[f"i{n}" for n in range(40)]] * 40)], gamma=19)
+    assert plan.best.name == "item-set in rounds" and plan.best.calls() == ()
+
+
+def test_a_mechanism_at_the_prompt_says_what_it_promises() -> None:
+    made = sf.perturb({"smoker": ["no", "yes"] * 50}, "questionnaire", gamma=19).mechanism
+    assert repr(made) == "questionnaire of smoker: gamma 19 (epsilon 2.944)"
+
+
 def test_frames_hold_the_figures_of_the_result() -> None:
     found = results()
     assert found["Release"].to_arrow().equals(found["Release"].table.to_arrow())

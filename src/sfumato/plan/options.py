@@ -81,6 +81,19 @@ class Offer:
             f"{stated} -o {quote(fspath(output))}"
         )
 
+    @checked
+    def calls(self, promise: Guarantee | None = None) -> tuple[str, ...]:
+        """The same in Python; nothing for rounds, which are perturbed by the command."""
+        gamma = _decimal((promise or self.guarantee).gamma)
+        if isinstance(self.mechanism, InRounds):
+            return ()
+        if not self.options:
+            return (f'sf.perturb(data, "{self.mechanism.name}", gamma={gamma})',)
+        given = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        kind = type(self.mechanism).__name__
+        made = f"sf.{kind}.promising(sf.Guarantee({gamma}), schema{given})"
+        return (f"sf.perturb(data, {made}, schema=schema)",)
+
     def __repr__(self) -> str:
         return (
             f"{self.name} for {self.rows:,} people: {self.guarantee}, relative error "
@@ -418,8 +431,9 @@ class Plan(Framed):
         )
 
     def __repr__(self) -> str:
-        _, command = self.commands()[0]
-        return screen([*self.sentences(), "", text_table(self.header(), self.table()), "", command])
+        typed = (*self.best.calls(self.guarantee), self.commands()[0][1])
+        table = text_table(self.header(), self.table())
+        return screen([*self.sentences(), "", table, "", *typed])
 
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""
