@@ -40,6 +40,10 @@ CASES = {
         "perturb cencus.csv -o o.csv --gamma 19",
         "no file 'cencus.csv'; did you mean 'census.csv'?",
     ),
+    "missing file, and the output is there": (
+        "perturb cencus.csv -o there.csv --gamma 19",
+        "no file 'cencus.csv'; did you mean 'census.csv'?",
+    ),
     "folder": ("perturb folder.csv -o o.csv --gamma 19", "'folder.csv' is a folder"),
     "empty file": ("perturb empty.csv -o o.csv --gamma 19", "'empty.csv' is empty"),
     "header only": (

@@ -435,6 +435,28 @@ def test_one_round_is_judged_by_the_people_whom_it_asked(folder: Path) -> None:
     assert code == 2 and "give the true records of this very release" in said
 
 
+@pytest.mark.parametrize("how", ["--mechanism item-set", "--cap 3", ""])
+def test_few_baskets_are_told_to_be_too_few_however_the_mechanism_is_chosen(
+    how: str, tmp_path: Path
+) -> None:
+    (tmp_path / "few.dat").write_text(" ".join(map(str, range(40))) + "\n" + "1 2\n" * 19)
+    told = run(f"perturb {tmp_path}/few.dat --gamma 19 {how} -o {tmp_path}/o.parquet")[2]
+    assert "with 20 people the support of an item is off by" in told
+
+
+def test_candidates_parted_by_blanks_and_hashes_are_told_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "shop.dat").write_text("1 2\n2 3\n" * 10)
+    (tmp_path / "candidates.txt").write_text("1 2\n")
+    asked = f"perturb {tmp_path}/shop.dat --gamma 19 -o {tmp_path}/o.parquet"
+    code, _, told = run(f"{asked} --candidates {tmp_path}/candidates.txt")
+    assert code == 2 and "did you mean 1,2? Items are parted by commas, not blanks" in told
+    (tmp_path / "items.txt").write_text(" ".join(map(str, range(5000))))
+    _, shown, _ = run(f"{asked} --items {tmp_path}/items.txt")
+    names = [line.split("  ")[0] for line in shown.splitlines()]
+    assert {"hash values", "public hashes", "sizes told from"} <= {*names}
+    assert not {"buckets", "seeds", "pool", "tiers"} & {*names}
+
+
 def test_rounds_are_listed_in_python_as_in_the_shell(folder: Path) -> None:
     files = [f"{folder}/r{number}.parquet" for number in (1, 2)]
     shown = json.loads(run(f"mine {' '.join(files)} --top 5 --json")[1])["itemsets"]

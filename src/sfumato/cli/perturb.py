@@ -27,6 +27,7 @@ from sfumato.errors import ParameterError, listing
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
+from sfumato.table.opening import check_there
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
 COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
@@ -130,6 +131,8 @@ def perturb(
     Example: sfumato perturb census.csv -o census.parquet --schema census.toml
     --rho1 0.05 --rho2 0.50
     """
+    if engine is None:
+        check_there(data)
     if engine is None and "://" not in output:
         check_output(Path(output), force, json)
     chosen.guarantee()
@@ -215,9 +218,8 @@ def _note_useless_rounds(first: Mechanism, reader: Reader) -> None:
     from sfumato.plan.rounds import InRounds
 
     if isinstance(first, ItemSet):
-        domain = first.domain
-        planned = InRounds.promising(first.guarantee, domain)
-        print_notes(_useless(planned, rows_about(reader, domain)))
+        planned = InRounds.promising(first.guarantee, first.domain)
+        print_notes(_useless(planned, reader))
 
 
 def _with_spark(
@@ -255,7 +257,8 @@ def chosen_mechanism(
     """
     if not options.planned:
         built = options.build(domain, reader)
-        print_notes(built.remarks(options.given))
+        useless = [] if reader is None else _useless(built, reader)
+        print_notes([*built.remarks(options.given), *useless])
         return built
     guarantee = options.guarantee()
     assert guarantee is not None
@@ -271,7 +274,7 @@ def chosen_mechanism(
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
     if isinstance(best.mechanism, InRounds):
         once = ItemSet.promising(guarantee, domain)
-        print_notes([ONE_SHOT, *_useless(once, rows)])
+        print_notes([ONE_SHOT, *([] if reader is None else _useless(once, reader))])
         return once
     if rows:  # else there is nothing to perturb
         warning = best.warning()
@@ -280,14 +283,15 @@ def chosen_mechanism(
     return best.mechanism
 
 
-def _useless(mechanism: Mechanism, rows: int) -> list[str]:
-    """What is said where reports of so many baskets would tell nothing."""
+def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
+    """What is said where reports of so few baskets would tell nothing."""
     from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan.options import basket_warning
 
-    if not rows or not isinstance(mechanism, ItemSet):
+    if not isinstance(mechanism, ItemSet):
         return []
-    warning = basket_warning(mechanism, rows)
+    rows = rows_about(reader, mechanism.domain)
+    warning = basket_warning(mechanism, rows) if rows else None
     return [warning] if warning else []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.registry import mechanism_class
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.table import Provenance
@@ -133,8 +134,12 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     shown.append(("mechanism", summary["mechanism"]))
     asked, named = summary.get("questions"), summary.get("candidates")
+    called = mechanism_class(summary["mechanism"]).called
     shown += [
-        (name.replace("_", " "), _parameter(named if name == "candidates" and named else value))
+        (
+            called.get(name, name.replace("_", " ")),
+            _parameter(named if name == "candidates" and named else value),
+        )
         for name, value in summary["parameters"].items()
         if asked is None or name != "questions"
     ]

@@ -41,6 +41,7 @@ class Mechanism(ABC):
     name: ClassVar[str]  # as on the command line and in files
     summary: ClassVar[str] = ""  # what it is for, in a few words
     options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
+    called: ClassVar[Mapping[str, str]] = {}  # parameters by what people may call them
     promises: ClassVar[bool] = True  # whether a guarantee can be asked of it
     domain: Domain
 

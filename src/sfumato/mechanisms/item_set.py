@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,12 @@ class ItemSet(Mechanism):
             needed=False,
         ),
     )
+    called: ClassVar[Mapping[str, str]] = {
+        "buckets": "hash values",
+        "seeds": "public hashes",
+        "pool": "hashes of",
+        "tiers": "sizes told from",
+    }
     domain: Domain
     gamma: Gamma
     cap: int
@@ -736,10 +742,14 @@ def read_candidates(path: str | Path, items: Items) -> Candidates:
         names = [word.strip() for word in line.split(",") if word.strip()]
         strange = [name for name in names if name not in codes]
         if strange:
+            words = strange[0].split()
+            known = all(word in codes for word in words)
             raise FileError(
                 f"line {number} of candidates file '{path}': '{strange[0]}' is not in the universe "
                 f"of {items.size} items",
-                hint="name items as the baskets do, parted by commas",
+                hint=f"did you mean {','.join(words)}? Items are parted by commas, not blanks"
+                if known
+                else "name items as the baskets do, parted by commas",
                 line=number,
             )
         if names:

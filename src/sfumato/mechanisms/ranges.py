@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,11 @@ class Ranges(SquareWave):
 
     name = "ranges"
     summary = "one or two columns a person, for ranges of several numbers at once"
+    called: ClassVar[Mapping[str, str]] = {
+        "lengths": "window widths",
+        "starts": "cells begin at",
+        "upper": "upper side from cell",
+    }
     starts: tuple[tuple[int, ...], ...]  # where the cells of each private column begin
     upper: tuple[int, ...]  # the first cell of each column's upper side
     waves: int  # of 2^32, how many are asked about one number

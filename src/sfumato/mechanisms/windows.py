@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class Windows(Mechanism):
     the ratios mixed. ∎
     """
 
+    called: ClassVar[Mapping[str, str]] = {"lengths": "window widths"}
     domain: Domain
     gamma: Gamma
     lengths: tuple[int, ...]  # L of each private column

@@ -171,6 +171,7 @@ def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> s
     if off / at_support <= USELESS:
         return None
     what = "an item" if length == 1 else "two items together"
+    what = "a candidate" if any(len(each) > 1 for each in mechanism.candidates) else what
     below = f" below {_percent(off / USELESS)} of the people" if off < USELESS else ""
     return (
         f"with {rows:,} people the support of {what} is off by {_figures(100 * off)} points"

@@ -98,11 +98,18 @@ def _is_long(reader: RecordReader) -> bool:
     return len(names) == 2 and long_columns(names) is not None
 
 
+def check_there(source: str) -> None:
+    """Refuse a file that is not there; what is there is looked at where it is read."""
+    path = Path(source)
+    if source == STANDARD_STREAM or "://" in source or path.exists():
+        return
+    folder = path.parent
+    known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
+
+
 def _check_readable(path: Path) -> None:
-    if not path.exists():
-        folder = path.parent
-        known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
+    check_there(str(path))
     if not path.is_file():  # a pipe or a device may never end
         raise FileError(f"'{path}' is not a file", hint="give - to read from standard input")
     if not path.stat().st_size:
