@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import write_section
+from bench import error_of, percent, write_section
 from bench.svsm import Baskets, Itemset, Svsm
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
@@ -223,14 +223,14 @@ def coverage(cell: Cell, keep: Path | None) -> list[str]:
     each = np.array(shares)
     last = cell.seeds[-1]
     return [
-        f"{cell.title}, seeds {cell.seeds[0]} to {last}: covered {_share(each[:, 0])} "
-        f"{_verdict(each[:, 0])} (93 to 97), rightly found {_share(each[:, 1])}"
+        f"{cell.title}, seeds {cell.seeds[0]} to {last}: covered {percent(each[:, 0])} "
+        f"{_verdict(each[:, 0])} (93 to 97), rightly found {percent(each[:, 1])}"
     ]
 
 
 def _verdict(covered: np.ndarray) -> str:
     """Missed where the share is outside by more than two of its own errors."""
-    mean, error = float(covered.mean()), _error(covered)
+    mean, error = float(covered.mean()), np.nan_to_num(error_of(covered))
     inside = LEAST_COVERED - 2 * error <= mean <= MOST_COVERED + 2 * error
     return "ok" if inside else "MISSED"
 
@@ -322,17 +322,9 @@ def _told(
         f"(study {study}); × {ratio:.2f} {verdict}",
         f"    squared error {square[0]:.2e}, × {less:.2g} of the peer's better"
         + ("" if epsilon > LN19 + 0.01 else f" {'ok' if less <= MOST_SQUARED else 'MISSED'}")
-        + f"; covered {_share(covered[:, 0])}, rightly found {_share(covered[:, 1])}",
+        + f"; covered {percent(covered[:, 0])}, rightly found {percent(covered[:, 1])}",
     ]
     return lines
-
-
-def _share(covered: np.ndarray) -> str:
-    return f"{100 * covered.mean():.1f} ± {100 * _error(covered):.1f} %"
-
-
-def _error(covered: np.ndarray) -> float:
-    return float(covered.std(ddof=min(1, len(covered) - 1))) / math.sqrt(len(covered))
 
 
 def oracle(repeats: int = 60, people: int = 20_000) -> list[str]:

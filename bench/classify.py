@@ -165,7 +165,7 @@ def frapp(data: Path, seeds: int) -> Iterator[Line]:
 def retention(data: Path, seeds: int) -> Iterator[Line]:
     """Adult with every column kept with probability 0.5, on the parts that UCI publishes."""
     people = read(data / "adult.csv.gz")
-    part = people.column("split") == people.domain["split"].code("train")  # type: ignore[attr-defined]
+    part = people.column("split") == people.domain["split"].code("train")
     train, test = people.take(np.flatnonzero(part)), people.take(np.flatnonzero(~np.asarray(part)))
     without_race = tuple(name for name in EIGHT if name != "race")
     for what, names, public in (

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv
 
+from bench import percent
 from sfumato.domain import Domain, Numeric
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.piecewise import Piecewise
@@ -206,17 +207,12 @@ def _line(
 def _widths(name: str, kind: str, found: Judged) -> str:
     shown = "".join(f"{_short(width):>9}" for width in found.widths.mean(axis=0))
     parts = {"mean": found.held[:, :1], "quartiles": found.held[:, 1:], "shares": found.shares}
-    held = ", ".join(f"{words} {_percent(each.mean(axis=1))}" for words, each in parts.items())
+    held = ", ".join(f"{words} {percent(each.mean(axis=1))}" for words, each in parts.items())
     return f"{name:<15}{kind:<12}{shown}   held: {held}"
 
 
 def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
-
-
-def _percent(parts: np.ndarray) -> str:  # (seeds,)
-    error = parts.std(ddof=1) / math.sqrt(len(parts)) if len(parts) > 1 else math.nan
-    return f"{100 * parts.mean():.1f} ± {100 * error:.1f} %"
 
 
 if __name__ == "__main__":

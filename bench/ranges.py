@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv
 
+from bench import percent
 from bench.hdg import Hybrid
 from sfumato.domain import Domain, Numeric, code_dtype
 from sfumato.mechanisms.square_wave import SquareWave
@@ -218,13 +219,8 @@ def _line(name: str, word: str, k: int, figures: np.ndarray) -> str:  # (4, seed
     peer = f"   HDG {hdg.mean():.4f}   ×{ratio:.2f}{wanted:<14}" if np.isfinite(ratio) else "  "
     return (
         f"{name:<6} ε = {word:<6} k = {k}   ranges {ours.mean():.4f}{peer}"
-        f" held {_percent(many)}, of all {_percent(held)}"
+        f" held {percent(many)}, of all {percent(held)}"
     )
-
-
-def _percent(parts: np.ndarray) -> str:
-    error = parts.std(ddof=1) / math.sqrt(len(parts)) if len(parts) > 1 else math.nan
-    return f"{100 * parts.mean():.1f} ± {100 * error:.1f} %"
 
 
 def _asked() -> argparse.Namespace:

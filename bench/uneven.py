@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import write_section
+from bench import percent, write_section
 from bench.baskets import HEADING, TOP, Baskets, asked_in_rounds, load
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.mine.itemsets import frequent_itemsets
@@ -102,11 +102,10 @@ def told(case: Case, seeds: range) -> list[str]:
         return [f"{case.title}: nothing was found in {len(seeds)} perturbations"]
     shares = np.array([(np.abs(off) < 1.96).mean() for off in some])
     every = np.concatenate(some)
-    error = shares.std(ddof=1) / math.sqrt(len(shares)) if len(shares) > 1 else math.nan
     return [
-        f"{case.title}, seeds {seeds[0]} to {seeds[-1]}: covered {100 * shares.mean():.1f} ± "
-        f"{100 * error:.1f} %, off by {every.mean():+.2f} errors on the mean, at most by "
-        f"{np.abs(every).max():.1f} of {len(every)}"
+        f"{case.title}, seeds {seeds[0]} to {seeds[-1]}: covered {percent(shares)}, off by "
+        f"{every.mean():+.2f} errors on the mean, at most by {np.abs(every).max():.1f} of "
+        f"{len(every)}"
     ]
 
 
