@@ -367,7 +367,7 @@ def test_another_gamma_than_the_one_asked_for_is_explained(shop: Path) -> None:
     assert "rounding" not in run("plan shop.dat --rows 20000 --gamma 19")[1]
     Path("wide.txt").write_text(" ".join(map(str, range(1500))))
     shown = run("plan shop.dat --items wide.txt --rows 20000 --gamma 19")[1]
-    assert "\nmask: a gamma below the one asked for is rounding, always" in shown
+    assert "\nmask: a smaller gamma than asked for is rounding towards privacy" in shown
 
 
 def test_items_beside_a_schema_or_records_are_refused(shop: Path) -> None:

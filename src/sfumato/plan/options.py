@@ -253,10 +253,7 @@ class Plan(Framed):
             return ()
         asked = _figures(rounded_up(self.guarantee.gamma))
         below = [o.name for o in self.options if self._promised(o)[0] != asked]
-        return (
-            f"{listing(below)}: a gamma below the one asked for is rounding, always towards "
-            "privacy; what is drawn for every item or column adds it up",
-        )
+        return (f"{listing(below)}: a smaller gamma than asked for is rounding towards privacy",)
 
     def _once(self) -> tuple[str, ...]:
         """What one question to everyone would tell of baskets, where rounds are listed and it is
