@@ -278,7 +278,7 @@ def test_what_is_no_number_is_refused(make, message):
 def test_a_column_of_one_value_is_no_number():
     frame = pa.table({"x": [7] * 20, "age": list(range(20))})
     domain = sf.propose_schema(frame)
-    with pytest.raises(SchemaError, match=r"x'? is neither"):
+    with pytest.raises(SchemaError, match="'x' has one value only, so there is nothing to ask"):
         SquareWave.promising(ASKED, domain)
 
 

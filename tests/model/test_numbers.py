@@ -240,7 +240,7 @@ BAD = [
     ),
     (
         lambda: Ranges.promising(ASKED, Domain((NUMBERS["age"], Category("c", ("a",))))),
-        "c'? is neither",
+        "'c' has one value only",
     ),
     (lambda: Ranges.at(ASKED, NUMBERS, [(0, 5), (0, 9), (0, 99)]), "'kids' has 2 cells"),
     (lambda: Ranges.at(ASKED, NUMBERS, [(0, 5), (0, 9), (0,)]), "'kids' has 1 cells"),
