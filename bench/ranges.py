@@ -63,8 +63,9 @@ and an interval that begins at nobody holds that. Goals: at most 0.65 times HDG'
 k = 2, on five Gaussian blobs in four dimensions 1.1 times with k = 2 and 0.9 times with 3 and 4;
 93 to 97 % held. How far interactions of two numbers are doubted was chosen on Adult and on these
 and nine other sets of blobs, how far those of three on seven more, all with perturbations of other
-seeds; how errors of several numbers follow from those of fewer, and heaps of single numbers, have
-no constant that was chosen and were looked at on Adult and on three other sets of blobs.
+seeds; how errors of several numbers follow from those of fewer has no constant that was chosen, and
+was looked at on Adult and on three other sets of blobs; how rare heaps of single numbers are was
+chosen on single columns (numbers.md).
 """
 FEW = 0.01  # the share of people below which a range has nearly nobody
 

@@ -18,7 +18,7 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
 from sfumato.estimation import smooth
 from sfumato.estimation.estimate import Answer
-from sfumato.estimation.smooth import GridCounts, fitted
+from sfumato.estimation.smooth import Comb, GridCounts, fitted
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
@@ -76,7 +76,7 @@ def test_the_likeliest_law_is_that_of_a_plain_optimiser():
     truth = np.array([5, 9, 20, 30, 20, 9, 5, 2]) / 100
     counts = np.rint(5000 * shape.matrix @ truth)
     laws = fitted(shape, counts.tobytes())
-    plain = [(weight, law) for weight, law in laws if not law.spikes and not law.heaped]
+    plain = [(weight, law) for weight, law in laws if not law.standing]
     _, fit = max(plain, key=lambda pair: pair[0])
     differences = np.eye(8) - 1 / 8 if fit.order == 0 else np.diff(np.eye(8), fit.order, axis=0)
     found = _Judge(counts, shape.matrix, differences)
@@ -640,6 +640,40 @@ def test_shares_that_end_at_heaps_beyond_doubt_hold() -> None:
             low, high = row[f"s{end}"].interval(0.95)
             held.append(low <= np.count_nonzero(codes < end) <= high)
     assert float(np.mean(held)) > 0.915
+
+
+@pytest.mark.parametrize("unit, share", [(5, 0.3), (10, 0.1)])
+def test_round_numbers_stand_out_all_alike(unit: int, share: float) -> None:
+    """Where three of ten round to five no single heap is seen, and a smooth law was taken: of
+    shares that end at a round number 26 in a hundred held; so of one of ten who round to ten.
+    """
+    rng, number, held = np.random.default_rng(unit), Numeric("age", 1, 99), []
+    ends = range(20, 70, 10)
+    asked = ", ".join(f"COUNT(*) FILTER (WHERE age <= {end}) AS s{end}" for end in ends)
+    for seed in range(8):
+        own = rng.normal(41, 13, 30_000)
+        said = np.where(rng.random(30_000) < share, unit * np.rint(own / unit), np.rint(own))
+        codes = (np.clip(said, 1, 99) - 1).astype(np.uint32)
+        (row,) = sf.query(waves(number, codes, seed), f"SELECT {asked} FROM t")
+        for end in ends:
+            low, high = row[f"s{end}"].interval(0.95)
+            held.append(low <= np.count_nonzero(codes < end) <= high)
+    assert float(np.mean(held)) > 0.85
+
+
+def test_round_numbers_are_where_they_are() -> None:
+    """Whatever the range begins with, and between two values of a grid at both of them."""
+    ages = Comb.all_of(Numeric("age", 17, 90), 74)
+    assert [np.flatnonzero(comb.teeth(74)).tolist()[:3] for comb in ages] == [
+        [3, 8, 13],
+        [3, 13, 23],
+    ]
+    wages = Comb.all_of(Numeric("wage", 0, 500_000), 256)
+    assert [round(comb.period * 500_000 / 255) for comb in wages] == [5000, 10_000, 20_000, 50_000]
+    teeth = wages[0].teeth(256)
+    assert teeth[:4] == pytest.approx([1, 0, 0.45, 0.55]) and not Comb.all_of(
+        Numeric("x", 1, 16), 16
+    )
 
 
 @pytest.mark.parametrize("kind", [Piecewise, SquareWave])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
-from sfumato.domain import Cells
+from sfumato.domain import Cells, Numeric
 
 Floats = NDArray[np.float64]
 
@@ -163,6 +163,7 @@ class Windowed(Channel):
     answers: int = 0  # of the tally's rows, where there are several questions
     share: float = 1.0  # of the people who are asked about this number
     part: Cells | None = None  # what the cells are of, where they may cut between grid values
+    number: Numeric | None = None  # whose range the grid spans
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """Smooth: the distribution of a number behind reports in windows, by penalised likelihood.
 
 log f = θ on the grid; penalty λ/2·|Dθ|² with D no, first or third differences; λ and the order by
-Laplace evidence, so that spikes stay spikes and bells become bells. The value that most have,
-such as the zeros or the forty hours of a column, may stand out of a smooth law; and every value may
-have its own share of people beside it, as round numbers do (40, 45 and 50 hours): log f is smooth
-but for independent normal amounts, whose variance evidence chooses too. Laws of about the same
-evidence are averaged, and how they differ is part of the error.
+Laplace evidence, so that spikes stay spikes and bells become bells. The value that most have, such
+as the zeros or the forty hours of a column, may stand out of a smooth law; so may all round numbers
+alike, as where people round their age to five years; and every value may have its own share of
+people beside it (35, 38 and 40 hours): log f is smooth but for independent normal amounts, whose
+variance evidence chooses too. Laws of about the same evidence are averaged, and how they differ is
+part of the error.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,12 @@ SMOOTHEST, FINE = 1e7, 256
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
+ROUND = 1.5  # and of all round numbers alike: where a third of the people round to 5 it is 1.3
+ROUND_UNITS = 4  # kinds of round numbers that are looked for, the finest that a grid can show
+# The logarithm of the odds that heaps are as large as they like: many to one where round numbers
+# stand out beyond doubt, for no two are alike; one to many elsewhere, for heaps explain as well
+# what is not quite smooth.
+UNLIKE = 8.0
 # The variance of each value's own log f to begin with, where numbers are heaped: beside one spike,
 # and where everyone is in heaps.
 HEAPS, MANY_HEAPS = 0.5, 3.0
@@ -56,6 +64,9 @@ FEW, MOST_HIDDEN = 0.6, 0.15
 # The standard error of a number that may be anywhere as far away as 1. Evenly it were 0.58; ends of
 # ranges are not chosen evenly but where many are, and an interval of 95 % then reaches up to 1.4.
 OPEN = 0.7
+# The same where no law with heaps is likely: numbers that are rounded, as to whole thousands, to
+# less than a grid shows, are still not spread evenly.
+OPEN_SMOOTH = 0.3
 AT_ITSELF = 0.05  # steps from an end of the grid, within which many people alike are just there
 SMOOTH = "a distribution as smooth as the reports show it"
 AT_ENDS = "that people near an end of the range are at that end"
@@ -72,8 +83,12 @@ class GridLaw:
     covariance: Floats  # (values + parts,) squared, of θ and of the shares of those people
     evidence: float
     order: int
-    spikes: tuple[int, ...] = ()
-    heaped: bool = False
+    standing: bool  # whether some values may stand out
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there are nowhere more people than beside it."""
+        return self.order > 0 and not self.standing
 
     @property
     def elsewhere(self) -> Floats:  # (parts,)
@@ -88,6 +103,39 @@ class GridLaw:
         """How the masses move with θ, and with shares of people who are elsewhere."""
         law = np.diag(self.masses) - np.outer(self.masses, self.masses)
         return np.concatenate([law, self.hidden - self.masses[:, None]], axis=1)
+
+
+@dataclass(frozen=True)
+class Comb:
+    """Round numbers, in steps of a grid: the first of them, and from one to the next."""
+
+    first: float
+    period: float
+
+    @classmethod
+    def all_of(cls, number: Numeric, values: int) -> tuple[Comb, ...]:
+        """The multiples of 1, 10, 100, … and of their halves that a grid of so many values over the
+        range of a number can show.
+
+        >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
+        [5.0, 10.0]
+        """
+        span = float(number.max) - float(number.min)
+        step = span / (values - 1)
+        power = math.floor(math.log10(2 * step))
+        units = [half * 10.0**place for place in range(power, power + 4) for half in (1, 2, 5)]
+        shown = [unit for unit in units if 2 * step < unit <= span / 4]
+        return tuple(
+            cls(-float(number.min) % unit / step, unit / step) for unit in shown[:ROUND_UNITS]
+        )
+
+    def teeth(self, values: int) -> Floats:  # (values,)
+        """Which values are round: 1 for one that is, and for one between two values of the grid the
+        part of its people that is rounded to each.
+        """
+        half = self.period / 2
+        away = (np.arange(values) - self.first + half) % self.period - half
+        return np.asarray(np.maximum(1 - abs(away), 0))
 
 
 @dataclass(frozen=True)
@@ -119,14 +167,17 @@ class _Held:
 class _Penalised:
     """The likelihood of a tally of reports under one order of differences; `spikes` are values
     whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e; with
-    `heaps` every value may, by normal amounts.
+    `combs` all round numbers may, by one coefficient; with `heaps` every value, by normal amounts.
     """
 
     counts: Floats  # (reports,)
     shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
+    combs: tuple[Comb, ...] = ()
     heaps: float = 0.0  # the variance to begin with
+    odds: float = 0.0  # their logarithm, beside others, before any report
+    begun: tuple[Floats, _Held] | None = None  # what another fit found, to begin with
 
     @property
     def matrix(self) -> Floats:  # (reports, values)
@@ -138,20 +189,26 @@ class _Penalised:
         return self.shape.values
 
     @cached_property
-    def _places(self) -> NDArray[np.intp]:  # (values + spikes,)
-        """The value whose θ each coefficient adds to."""
-        return np.array([*range(self._values), *self.spikes], dtype=np.intp)
+    def _standing(self) -> Floats:  # (values, spikes + combs)
+        """What each coefficient beside the smooth ones adds to θ."""
+        spikes = np.eye(self._values)[:, list(self.spikes)]
+        teeth = [comb.teeth(self._values) for comb in self.combs]
+        return np.column_stack([spikes, *teeth])
+
+    @property
+    def _sizes(self) -> Floats:  # (spikes + combs,)
+        """How large these coefficients usually are."""
+        return np.array([SPIKE] * len(self.spikes) + [ROUND] * len(self.combs))
 
     @cached_property
-    def _design(self) -> Floats:  # (values, values + spikes)
+    def _design(self) -> Floats:  # (values, coefficients)
         """θ of the coefficients."""
-        return np.eye(self._values)[:, self._places]
+        return np.column_stack([np.eye(self._values), self._standing])
 
     def _prior(self, held: _Held) -> Floats:
         """The precision of the coefficients."""
-        size, values = self._design.shape[1], self._values
-        squares, waves = _waves(values, self.order)
-        found = np.eye(size) / SPIKE**2
+        values, (squares, waves) = self._values, _waves(self._values, self.order)
+        found = np.diag(1 / np.r_[np.ones(values), self._sizes] ** 2)
         found[:values, :values] = (waves * held.precisions(squares)) @ waves.T
         return found
 
@@ -170,7 +227,8 @@ class _Penalised:
         both = np.outer(masses, masses)
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
         told = people * (both * (self.shape.products(1 / chances) - 1) + 1 / values**2)
-        known = told[np.ix_(self._places, self._places)] + prior
+        beside = told @ self._standing
+        known = np.block([[told, beside], [beside.T, self._standing.T @ beside]]) + prior
         # What neither reports nor penalty hold is kept above the rounding of the two.
         known[np.diag_indices_from(known)] += 1e-9 * (1 + people / values) + 1e-11 * weight
         return cho_factor(known, overwrite_a=True, check_finite=False)
@@ -198,14 +256,32 @@ class _Penalised:
                 break
         return found, level, masses, self._curvature(masses, chances, prior, held.weight)
 
+    @property
+    def _start(self) -> tuple[Floats, _Held]:
+        if self.begun is not None:
+            found, held = self.begun
+            return np.r_[found, np.zeros(self._design.shape[1] - len(found))], held
+        rough = 1.0 if self.order == 0 else 1e3 * (self._values / 64) ** (2 * self.order - 1)
+        return np.zeros(self._design.shape[1]), _Held(rough, self.heaps)
+
+    def at_round_numbers(self, combs: Sequence[Comb]) -> list[_Penalised]:
+        """The same with more people at the round numbers of one kind, or of two that follow each
+        other: all such laws together are as likely before any report as this one.
+        """
+        kinds = [*((comb,) for comb in combs), *pairwise(combs)]
+        found, held, _ = self._weighed
+        return [
+            replace(self, combs=kind, odds=-math.log(len(kinds)), begun=(found, held))
+            for kind in kinds
+        ]
+
     @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
         """The coefficients at the λ, and the variance of single values, of largest evidence
         (MacKay's fixed point); both and that evidence.
         """
-        values, found = self._values, np.zeros(self._design.shape[1])
-        weight = 1.0 if self.order == 0 else 1e3 * (values / 64) ** (2 * self.order - 1)
-        held = _Held(weight, self.heaps)
+        values = self._values
+        found, held = self._start
         for _ in range(ROUNDS):
             found, level, _, factor = self._climbed(found, held)
             wanted = self._advised(held, found, factor)
@@ -217,8 +293,8 @@ class _Penalised:
         prior = float(np.log(held.precisions(squares[squares > 0])).sum())
         # A spike has any of the values to stand at; the ends of a range are expected to have one.
         places = [1 if place in (0, values - 1) else values for place in self.spikes]
-        prior -= 2 * float(np.log(SPIKE * np.array(places)).sum())
-        return found, held, level + (prior - sure) / 2
+        prior -= 2 * float(np.log(self._sizes).sum() + np.log(places).sum())
+        return found, held, level + (prior - sure) / 2 + self.odds
 
     def _advised(self, held: _Held, coefficients: Floats, factor: Any) -> _Held:
         """What the coefficients found and their covariance advise: where the evidence is largest,
@@ -258,9 +334,8 @@ class _Penalised:
         hidden, doubt = _hidden(masses, float(self.counts.sum()))
         told = self._design @ spread @ self._design.T
         covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
-        return GridLaw(
-            masses, hidden, covariance, evidence, self.order, self.spikes, self.heaps > 0
-        )
+        standing = bool(self.spikes or self.combs or self.heaps)
+        return GridLaw(masses, hidden, covariance, evidence, self.order, standing)
 
     def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -316,23 +391,35 @@ def _waves(values: int, order: int) -> tuple[Floats, Floats]:  # (values,), (val
     return squares, waves
 
 
+def _best(fits: Sequence[GridLaw]) -> float:
+    """The largest evidence."""
+    return max(fit.evidence for fit in fits)
+
+
 @lru_cache(maxsize=64)
-def fitted(shape: Shape, counts: bytes) -> tuple[tuple[float, GridLaw], ...]:
+def fitted(
+    shape: Shape, counts: bytes, combs: tuple[Comb, ...] = ()
+) -> tuple[tuple[float, GridLaw], ...]:
     """The distributions behind a tally (float64 counts of the reports), with their weights by
-    evidence: of each order, those that are smooth also with a spike where most people are, and the
-    smoothest with heaps beside that spike, for the largest may be no normal amount; where that is
-    not the likeliest, with large heaps and no spike.
+    evidence: of each order, those that are smooth also with a spike where most people are; the
+    smoothest with more people at round numbers, and with heaps beside these and that spike, for the
+    largest may be no normal amount; where that is not the likeliest, with large heaps alone.
     """
     tally, orders = np.frombuffer(counts), [order for order in ORDERS if order < shape.values]
-    fits = [_Penalised(tally, shape, order).fit() for order in orders]
+    smooth = [_Penalised(tally, shape, order) for order in orders]
+    fits = [law.fit() for law in smooth]
     mode = int(np.argmax(max(fits, key=lambda fit: fit.evidence).masses))
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
-        heaped = _Penalised(tally, shape, orders[-1], (mode,), HEAPS)
-        beyond = heaped.fit().evidence - max(fit.evidence for fit in fits)
-        fits.append(heaped.fit(STEEPER if beyond > DECISIVE else 1.0))
-        if max(fits, key=lambda fit: fit.evidence) is not fits[-1]:
-            fits.append(_Penalised(tally, shape, orders[-1], (), MANY_HEAPS).fit())
+        smoothest, before = smooth[-1], _best(fits)
+        fits += [law.fit() for law in smoothest.at_round_numbers(combs)]
+        rounded = _best(fits) - before > DECISIVE
+        odds = UNLIKE if rounded else -UNLIKE
+        heaped = replace(smoothest, spikes=(mode,), combs=combs, heaps=HEAPS, odds=odds)
+        beyond = heaped.fit().evidence - _best(fits) > DECISIVE
+        fits.append(heaped.fit(STEEPER if beyond and not rounded else 1.0))
+        if fits[-1].evidence < _best(fits):
+            fits.append(replace(smoothest, heaps=MANY_HEAPS, odds=-UNLIKE).fit())
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -355,12 +442,16 @@ class GridCounts:
 
     shape: Shape
     counts: Floats  # (reports,)
+    combs: tuple[Comb, ...] = ()
+
+    @cached_property
+    def _laws(self) -> tuple[tuple[float, GridLaw], ...]:
+        return fitted(self.shape, self.counts.tobytes(), self.combs)
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Averaged over the laws; how their means differ is part of the covariance."""
-        laws = fitted(self.shape, self.counts.tobytes())
-        parts = [(weight, *self._with_mean(*self._under(law))) for weight, law in laws]
+        parts = [(weight, *self._with_mean(*self._under(law))) for weight, law in self._laws]
         mean = sum((weight * found for weight, found, _ in parts), np.zeros(self.shape.values))
         total = np.zeros((self.shape.values,) * 2)
         for weight, found, covariance in parts:
@@ -395,6 +486,11 @@ class GridCounts:
         return moved, kept + max(error, 0.0) * np.outer(way, way)
 
     @property
+    def heaped(self) -> float:
+        """How likely it is that more people are at some values than beside them."""
+        return sum(weight for weight, law in self._laws if not law.smooth)
+
+    @property
     def mean(self) -> Floats:  # (values,)
         """The estimated people of each value."""
         return self._moments[0]
@@ -406,9 +502,9 @@ class GridCounts:
 
 
 @lru_cache(maxsize=64)
-def grid_counts(shape: Shape, counts: bytes) -> GridCounts:
+def grid_counts(shape: Shape, counts: bytes, combs: tuple[Comb, ...] = ()) -> GridCounts:
     """What a tally (float64 counts of the reports) says of the grid, worked out once."""
-    return GridCounts(shape, np.frombuffer(counts))
+    return GridCounts(shape, np.frombuffer(counts), combs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,7 +539,7 @@ class SmoothEvidence(Evidence):
             return super().around(number, code)
         place = int(code * number.grid_step / step)
         rough = max(_roughness(mean, place) for mean, _ in self._grids)
-        return step * (1 + rough**2) / 2
+        return step * (1 + rough**2) / 2 * float(self._open_to.max()) / OPEN
 
     def closed(self, weights: NDArray[Any]) -> SmoothEvidence:
         cuts = self.channel.cuts
@@ -453,11 +549,27 @@ class SmoothEvidence(Evidence):
         return replace(self, settled=(flat[:, cuts.after] == flat[:, cuts.before]).all((0, 2)))
 
     @cached_property
+    def _tallies(self) -> list[Floats]:  # (reports,) each
+        """What each group reported."""
+        own = self.channel.own(self.counts)[..., 0].astype(np.float64)
+        return list(map(np.ascontiguousarray, own))
+
+    @cached_property
     def _grids(self) -> list[tuple[Floats, Floats]]:
         """Mean and covariance over the grid, for everyone of each group."""
-        own = self.channel.own(self.counts)[..., 0].astype(np.float64)
-        pairs = zip(own, self.channel.people(self.counts), strict=True)
-        return [self._everyone(np.ascontiguousarray(tally), people) for tally, people in pairs]
+        pairs = zip(self._tallies, self.channel.people(self.counts), strict=True)
+        return [self._everyone(tally, people) for tally, people in pairs]
+
+    @cached_property
+    def _open_to(self) -> Floats:  # (groups,)
+        """How far it is open where people are between values of the grid."""
+        heaped = [self._grid(tally).heaped if tally.any() else 0.0 for tally in self._tallies]
+        return np.array([math.sqrt(h * OPEN**2 + (1 - h) * OPEN_SMOOTH**2) for h in heaped])
+
+    def _grid(self, tally: Floats) -> GridCounts:
+        number, shape = self.channel.number, self.channel.shape
+        combs = () if number is None else Comb.all_of(number, shape.values)
+        return grid_counts(shape, tally.tobytes(), combs)
 
     def _everyone(self, tally: Floats, people: float) -> tuple[Floats, Floats]:
         asked, values = float(tally.sum()), self.channel.shape.values
@@ -468,8 +580,7 @@ class SmoothEvidence(Evidence):
                 "nobody in one of these groups of people was asked about this number",
                 hint="merge small groups, or ask more people",
             )
-        grid = grid_counts(self.channel.shape, tally.tobytes())
-        factor = people / asked
+        grid, factor = self._grid(tally), people / asked
         share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
         drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))
         return factor * grid.mean, factor**2 * (grid.covariance + drawn)
@@ -513,16 +624,14 @@ class SmoothEvidence(Evidence):
             return []
         pairs = zip(self._grids, self._at_ends, strict=True)
         away = np.stack([_away(cuts, *grid, part) for grid, part in pairs])
+        away *= self._open_to[:, None]
         if self.settled is not None:
             away[:, self.settled] = 0
         every = np.arange(len(cuts.codes))
         near = every[:-1][np.diff(cuts.codes) < cuts.step]
         beside = -away[:, near] * away[:, near + 1] / 2
         both = [(near, near + 1, beside), (near + 1, near, beside)]
-        return [
-            (first, second, OPEN**2 * each)
-            for first, second, each in [(every, every, away**2), *both]
-        ]
+        return [(every, every, away**2), *both]
 
     @cached_property
     def _open(self) -> Floats:  # (groups, cells, cells)

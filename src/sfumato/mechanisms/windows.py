@@ -250,7 +250,8 @@ class Windows(Mechanism):
         number = self._private.attributes[0]
         if self._dealt or number.size > self.shapes[0].values:
             return super().private_channel
-        return Windowed(self.shapes[0], np.eye(number.size))
+        assert isinstance(number, Numeric)
+        return Windowed(self.shapes[0], np.eye(number.size), number=number)
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         if len(cells) > 1:
@@ -267,7 +268,8 @@ class Windows(Mechanism):
     def _of_number(self, part: Cells) -> Channel:
         """What the answers say of a number: a law that is as smooth as they make likely."""
         place, weights = self._private.index(part.attribute.name), self._weights
-        shape = self.shapes[place]
+        shape, number = self.shapes[place], part.attribute
+        assert isinstance(number, Numeric)
         return Windowed(
             shape,
             shares_of(part, shape.values),
@@ -276,6 +278,7 @@ class Windows(Mechanism):
             answers=self.private_reports.attributes[-1].size,
             share=weights[place] / ONE,
             part=part,
+            number=number,
         )
 
     def _of_words(self, part: Cells) -> Channel:
