@@ -33,6 +33,7 @@ from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
 from sfumato.engines.rounds import RoundsSource
+from sfumato.estimation.heard import Heard
 from sfumato.estimation.rounds import Rounds
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.mechanisms.item_set import ItemSet, collision_variance
@@ -160,12 +161,19 @@ def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSo
 def said(people: Baskets, epsilon: float, seed: int, kept: Path | None = None) -> AskedSupports:
     """What all rounds say of itemsets; as they said it before, where that was kept."""
     if kept is not None and kept.exists():
-        rounds = Rounds(pickle.loads(kept.read_bytes()), people.universe)
+        rounds = Rounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
     else:
         rounds = asked_in_rounds(people, epsilon, seeded(seed)).rounds
         if kept is not None:
             kept.write_bytes(pickle.dumps(rounds.heard))
     return AskedSupports(tuple(map(str, range(people.universe))), people.rows, rounds)
+
+
+def _afresh(heard: Sequence[Heard]) -> tuple[Heard, ...]:
+    """What was heard, without what was worked out of it when it was kept."""
+    return tuple(
+        replace(each, tiers=None if each.tiers is None else replace(each.tiers)) for each in heard
+    )
 
 
 def found_by_us(

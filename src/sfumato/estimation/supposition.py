@@ -28,7 +28,6 @@ MODELLED = 160  # items that kinds of baskets tell apart; the others are indepen
 # Of what a cap takes away, how far that is open once it is known how uneven the sizes are and how
 # fat their tail is: the rest of the law of sizes.
 DOUBT = 0.4
-TOLD_DOUBT = 0.1  # the same where large baskets tell how much they hold
 # How far candidates then differ in what a cap takes, beside what kinds foretell, as a part of that:
 # where nobody was asked what goes together, and how much less where that was all the asking.
 DIFFERS, FORETELLING = 0.65, 0.45
@@ -217,8 +216,12 @@ class Undone:
         if found.unlike is not None:
             return cls(heard, found.left, np.zeros(len(lost)), found.unlike, found.sized)
         if heard.tiers is not None:
-            unlike = _differ(heard) * (lost + heard.alike(lost)) / 2
-            return cls(heard, found.left, TOLD_DOUBT * lost, unlike, found.sized)
+            # What they differ in is a part of what the cap took, which is open itself.
+            supposed = np.broadcast_to(found.supposed, lost.shape)
+            taken = np.hypot(lost, np.hypot(found.sized, supposed) * found.left)
+            # The more items an itemset has, the more of how they differ averages.
+            unlike = _differ(heard) * (taken + heard.alike(taken)) / 2 / np.sqrt(heard.lengths)
+            return cls(heard, found.left, supposed, unlike, found.sized)
         open_to = np.hypot(DOUBT * lost, OPEN_TAIL * fat_tail(heard, unevenness))
         return cls(heard, found.left, open_to, FORETOLD * unlikeness(unevenness) * lost)
 
