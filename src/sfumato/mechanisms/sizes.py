@@ -175,8 +175,8 @@ class Tiers:
 
     @property
     def _beyond(self) -> tuple[Floats, Floats]:  # (curves,), (curves,)
-        """How many times what a curve says of the last tier there is, since that tier has no end but
-        the most that a basket may hold; and the mean size of those.
+        """How many times what a curve says of the last tier there is, since that has no end but the
+        most that a basket may hold; and the mean size of those.
         """
         start = self.starts[-1] - 0.5
         most = self.most + 0.5 if self.most > start else self._ends[-1][1]
