@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shlex
 import shutil
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.baskets import Baskets, said
 from typer.testing import CliRunner
 
 import sfumato as sf
@@ -208,8 +210,9 @@ def test_without_noise_errors_cover_what_caps_take(
         true = np.array([dense[:, each].all(axis=1).mean() for each in sets])
         off = (known.mean[: len(sets)] - true) / known.stderr[: len(sets)]
         # 5.3 and 5.4 before. Where tiers are told, how items differ in what a cap takes is all that
-        # is open, half a per cent of some.
-        assert np.abs(off).max() < (5 if told else 3.5)
+        # is open, half a per cent of some: 5.5 errors, and 5.0 while a tenth of what the cap took
+        # was open besides. With noise, that tenth made intervals too wide.
+        assert np.abs(off).max() < (6 if told else 3.5)
         assert np.median(known.stderr[: len(sets)] / true) < (0.1 if told else 0.2)
         assert np.median(np.abs(known.mean[: len(sets)] / true - 1)) < (0.07 if told else 0.2)
 
@@ -254,6 +257,59 @@ def test_how_far_candidates_differ_hangs_on_what_was_asked_and_on_large_baskets(
     direct = replace(whole, heard=replace(whole.heard, whole=False))
     alike = together([direct, direct], single).noise[0]
     assert together([whole, direct], single).noise[0] == pytest.approx(alike / 2, rel=1e-3)
+
+
+def test_what_tiers_leave_open_is_stated_once_and_what_candidates_differ_in_grows_with_it() -> None:
+    """A tenth of what the cap took was open besides, alike in all rounds, though the noise of the
+    tiers states that: retail's intervals held 97.4 to 97.7 of a hundred. Where noise hides the
+    tiers, candidates seemed to differ in next to nothing; and as much, the more items they had.
+    """
+    itemsets = ((0,), (1,), (0, 1), (2, 3), (0, 1, 2, 3))
+    tiers = Tiers((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
+    heard = Heard(itemsets, np.full(5, 0.2), np.full(5, 1e-8), 4, 1000, False, tiers)
+
+    def undone(sized: float, supposed: float) -> Undone:
+        each = Survival(*(np.full(5, e) for e in (0.8, sized)), supposed=np.full(5, supposed))
+        return Undone.of(heard, each, 0.6)
+
+    known = undone(0.0, 0.0)
+    assert not known.open_to.any()
+    assert known.unlike[[2, 4]] == pytest.approx(known.unlike[0] / np.sqrt([2, 4]))
+    hidden = undone(0.3, 0.4)
+    assert hidden.sized == pytest.approx(0.3) and hidden.open_to == pytest.approx(0.4)
+    assert hidden.unlike == pytest.approx(known.unlike * np.hypot(0.2, 0.8 * 0.5) / 0.2)
+
+
+def test_what_was_kept_of_people_is_judged_by_todays_code(tmp_path: Path) -> None:
+    """What tiers say was kept with what they told, and estimators were judged by the old of it."""
+    tiers = Tiers((5, 8), np.array([0.03, 0.02]), np.full(2, 1e-4), 12)
+    heard = Heard(((0,), (1,)), np.full(2, 0.2), np.full(2, 1e-4), 4, 1000, False, tiers)
+    vars(tiers)["sizes"] = np.array([1.0, 2.0])
+    kept = tmp_path / "kept"
+    kept.write_bytes(pickle.dumps((heard,)))
+    people = Baskets(np.array([0, 1]), np.array([0]), 2)
+    again = said(people, 1.0, 0, kept).rounds.heard[0].tiers
+    assert again is not None and again.sizes[0] > 5
+
+
+@pytest.mark.parametrize("tail", [1.2, 1.6, 2.5])
+def test_the_last_tier_goes_on_as_the_tiers_before_it(tail: float) -> None:
+    """Its baskets held 1.46 times its start on the mean, however fat the tail: of sizes of Pareto's
+    law with the exponent 1.6, 10,000 people at γ = 300, 90 of a hundred intervals held the truth.
+    """
+    sizes, starts = np.arange(1, 1001), (9, 14, 21, 32, 48, 72)
+    law = (sizes - 0.5) ** -tail - (sizes + 0.5) ** -tail
+    tier = np.searchsorted(starts, sizes, side="right") - 1
+    shares = np.bincount(tier[tier >= 0], law[tier >= 0]) / law.sum()
+    told = Tiers(starts, shares, np.full(6, 1e-9), 1000)
+    last = tier == 5
+    true = float(law[last] @ sizes[last] / law[last].sum())
+    assert told.sizes[-1] == pytest.approx(
+        true, rel=0.25
+    )  # 104 before, where it is 184, 154 and 117
+    assert abs(told.sizes[-1] - true) < 2 * told.spread
+    short = replace(told, most=80)
+    assert 72 < short.sizes[-1] < 80
 
 
 def test_little_gamma_asks_for_candidates_by_hash_and_much_directly() -> None:

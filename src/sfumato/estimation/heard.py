@@ -166,8 +166,9 @@ class Survival:
     """
 
     left: Floats  # (itemsets,)
-    sized: Floats
+    sized: Floats  # by the noise of what was told in this round
     unlike: Floats | None = None  # how far each is open on its own, where that is known
+    supposed: Floats | float = 0.0  # by what nobody tells: how much baskets of the last tier hold
 
     @classmethod
     def whole(cls, number: int) -> Survival:
@@ -221,9 +222,8 @@ def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -
     slopes = large * (parts - left[:, None]) / whole[:, None]
     variance = np.einsum("ij,jk,ik->i", slopes, covariance, slopes)
     sized = np.sqrt(np.maximum(variance, 0)) / left
-    if told.spread:  # what baskets of the last tier hold is open
-        sized = np.hypot(sized, large[:, -1] * shares[-1] / whole * told.spread / told.sizes[-1])
-    return Survival(left, sized)
+    last = large[:, -1] * shares[-1] / whole * told.spread / told.sizes[-1]
+    return Survival(left, sized, supposed=last)
 
 
 def _holders(held: NDArray[np.float32], members: NDArray[np.intp]) -> Floats:  # (itemsets,)

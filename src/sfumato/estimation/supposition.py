@@ -26,11 +26,11 @@ Places = NDArray[np.intp]
 
 MODELLED = 160  # items that kinds of baskets tell apart; the others are independent
 # Of what a cap takes away, how far that is open once it is known how uneven the sizes are and how
-# fat their tail is: the rest of the law of sizes.
+# fat their tail is: the rest of the law of sizes. Where large baskets tell how much they hold, the
+# noise of what they told states it, and how far the sizes of the last tier are open.
 DOUBT = 0.4
-TOLD_DOUBT = 0.1  # the same where large baskets tell how much they hold
-# How far candidates then differ in what a cap takes, beside what kinds foretell, as a part of that:
-# where nobody was asked what goes together, and how much less where that was all the asking.
+# How far single items then differ in what a cap takes, beside what kinds foretell, as a part of
+# that: where nobody was asked what goes together, and how much less where that was all the asking.
 DIFFERS, FORETELLING = 0.65, 0.45
 LARGER = 3.0  # times what a basket holds on the mean, what large ones lose where all that is so
 FORETOLD = 0.6  # of how items differ in what a cap takes, the part that kinds do not foretell
@@ -186,7 +186,7 @@ def fat_tail(heard: Heard, unevenness: float) -> Floats:
 
 
 def _differ(heard: Heard) -> float:
-    """How far candidates differ in what a cap takes, beside what kinds foretell, as a part of that:
+    """How far single items differ in what a cap takes, beside what kinds foretell, as a part of it:
     less where people were asked what goes together, which is what kinds know, and where large
     baskets are hardly larger than others.
     """
@@ -217,8 +217,13 @@ class Undone:
         if found.unlike is not None:
             return cls(heard, found.left, np.zeros(len(lost)), found.unlike, found.sized)
         if heard.tiers is not None:
-            unlike = _differ(heard) * (lost + heard.alike(lost)) / 2
-            return cls(heard, found.left, TOLD_DOUBT * lost, unlike, found.sized)
+            supposed = np.broadcast_to(found.supposed, lost.shape)
+            # They differ in a part of what the cap took, which is open itself: where noise hides
+            # large baskets it seems to be next to nothing.
+            taken = np.hypot(lost, np.hypot(found.sized, supposed) * found.left)
+            # Of an itemset of more items, more of what they differ in averages.
+            unlike = _differ(heard) * (taken + heard.alike(taken)) / 2 / np.sqrt(heard.lengths)
+            return cls(heard, found.left, supposed, unlike, found.sized)
         open_to = np.hypot(DOUBT * lost, OPEN_TAIL * fat_tail(heard, unevenness))
         return cls(heard, found.left, open_to, FORETOLD * unlikeness(unevenness) * lost)
 

@@ -44,6 +44,7 @@ ALONE = 0.9  # of all large baskets, the part of one tier that may well be of a 
 REACH = 1.96  # errors within which the largest size lies, where the end of sizes is open
 # The curves A·exp(−b·j) that shares of tiers may follow: log A and b, all equally probable before.
 _CURVES = np.array([(a, b) for a in np.linspace(-9, -0.1, 40) for b in np.linspace(0, 3, 13)])
+_STEPS = 60  # places beyond the start of the last tier that stand for all its sizes
 
 
 def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
@@ -75,17 +76,24 @@ class Tiers:
     @cached_property
     def sizes(self) -> Floats:  # (tiers,)
         """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²; those of
-        an open end as 1/C, up to all there is.
+        the last as the curves go on that are believed, and those of an open end as 1/C, up to all
+        there is.
         """
         found = np.array([_mean_size(*ends) for ends in self._ends])
         if self.open_end:
             found[-1] = _middle(self.starts[-1], self.most)
+        elif not self.told_apart:
+            found[-1] = self._on_curves[2]
         return found
 
     @property
     def spread(self) -> float:
-        """How far the mean size of the last tier is open: nothing, unless its end is."""
-        return (self.most - float(self.sizes[-1])) / REACH if self.open_end else 0.0
+        """How far the mean size of the last tier is open: by its end, where that is open, else by
+        the curves.
+        """
+        if self.open_end:
+            return (self.most - float(self.sizes[-1])) / REACH
+        return 0.0 if self.told_apart else self._on_curves[3]
 
     @cached_property
     def open_end(self) -> bool:
@@ -120,11 +128,11 @@ class Tiers:
     @cached_property
     def settled(self) -> tuple[Floats, Floats]:  # (tiers,), (tiers, tiers)
         """The shares of the tiers and their covariance, each tier usually being some part of the
-        one below: a curve A·exp(−b·j), of which each share may be off by APART of it. What is
-        believed of the curve is what was told of all tiers. Where that makes light of many large
-        baskets among small ones, which follow no curve, shares are what was told.
+        one below: a curve, of which each share may be off by APART of it. What is believed of the
+        curve is what was told of all tiers. Where that makes light of many large baskets among
+        small ones, which follow no curve, shares are what was told.
         """
-        shares, covariance = self._on_curves
+        shares, covariance = self._on_curves[:2]
         if self.told_apart:
             return np.maximum(self.shares, 0.0), np.diag(self.variance)
         return shares, covariance
@@ -142,8 +150,13 @@ class Tiers:
         return self.stand_apart or bool((np.maximum(above, beyond) > STANDING * error).any())
 
     @cached_property
-    def _on_curves(self) -> tuple[Floats, Floats]:
+    def _on_curves(self) -> tuple[Floats, Floats, float, float]:
+        """The shares and their covariance, and the mean size of the last tier with how far that is
+        open.
+        """
         curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(self.starts)))
+        times, sizes = self._beyond
+        curve[:, -1] *= times
         free = (APART * curve) ** 2
         spread = free + self.variance
         off = self.shares - curve
@@ -154,7 +167,28 @@ class Tiers:
         shares = belief @ each
         inside = np.diag(belief @ (free * self.variance / spread))
         apart = each - shares
-        return shares, inside + (belief[:, None] * apart).T @ apart
+        covariance = inside + (belief[:, None] * apart).T @ apart
+        last = belief * each[:, -1]
+        last /= max(float(last.sum()), 1e-300)
+        size = float(last @ sizes)
+        return shares, covariance, size, math.sqrt(float(last @ (sizes - size) ** 2))
+
+    @property
+    def _beyond(self) -> tuple[Floats, Floats]:  # (curves,), (curves,)
+        """How many times what a curve says of the last tier there is, since that has no end but the
+        most that a basket may hold; and the mean size of those.
+        """
+        start = self.starts[-1] - 0.5
+        most = self.most + 0.5 if self.most > start else self._ends[-1][1]
+        reach = math.log(most / start) / math.log(WIDER)  # in tiers
+        steps = (np.arange(_STEPS) + 0.5) / _STEPS
+
+        def shares(tiers: float) -> Floats:  # (curves, steps)
+            return np.asarray(tiers / _STEPS * np.exp(-_CURVES[:, 1:] * tiers * steps))
+
+        sizes, every = start * WIDER ** (reach * steps), shares(reach)
+        number = every.sum(axis=1)
+        return number / shares(1.0).sum(axis=1), every @ sizes / number
 
     def least_left(self, cap: int) -> float:
         """What a cap leaves of that which large baskets alone hold."""
