@@ -64,7 +64,8 @@ capital_gain has 256 values, 1,961 and 392 apart: reports do not tell whether pe
 them are spread or alike, such as wages in whole thousands. So an interval of a quartile reaches
 a fifth to a half of a step further, up to a whole one where the estimate has heaps, and one of a
 share counts whoever may be on either side of its end: both hold more than 95 % where numbers are as
-smooth as fnlwgt, and 91 to 95 % where all are rounded to 2,000 or 2,500, which nobody can see.
+smooth as fnlwgt. Where everyone rounds to 2,000 or 2,500 they hold 96 %, to 5,000 or 10,000 some
+87 % at just these numbers, of 30,000 people whose reports hardly show it.
 Deciles of hours are where people round to (35, 40, 55): round numbers may stand out all alike, and
 heaps that evidence puts beyond doubt are left as steep as the reports show them (shares of hours by
 square waves held in 81 % before either). The last was found on seeds 0 to 11, which are among these
