@@ -578,8 +578,10 @@ def test_rounds_that_do_not_belong_together_are_not_mined(folder: Path) -> None:
 
 
 def test_a_round_about_numbers_is_not_called_no_round(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "ages.csv").write_text("age\n" + "".join(f"{20 + n % 50}\n" for n in range(400)))
-    schema = '[[attribute]]\nname = "age"\ntype = "numeric"\nmin = 0\nmax = 99\n'
+    lines = "".join(f"{20 + n % 50},{n % 60}\n" for n in range(400))
+    (tmp_path / "ages.csv").write_text(f"age,hours\n{lines}")
+    number = '[[attribute]]\nname = "{}"\ntype = "numeric"\nmin = 0\nmax = 99\n'
+    schema = "".join(map(number.format, ("age", "hours")))
     (tmp_path / "ages.toml").write_text(schema)
     asked = f"--schema {tmp_path}/ages.toml --round 1 --mechanism ranges --gamma 19 --seed 1"
     code, _, said = run(f"perturb {tmp_path}/ages.csv {asked} -o {tmp_path}/n1.parquet")
