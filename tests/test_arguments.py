@@ -276,7 +276,10 @@ def calls(folder: Path) -> dict[str, Call]:
             sf.join,
             {"left": joined("sex"), "right": joined("smoker"), "key": "key"},
         ),
-        "mine": (sf.mine, {"data": BASKETS, "min_support": 0.2, "schema": None, "max_length": 2}),
+        "mine": (
+            sf.mine,
+            {"data": BASKETS, "min_support": 0.2, "schema": None, "names": None, "max_length": 2},
+        ),
         "open": (sf.open, {"path": kept}),
         "open_model": (sf.open_model, {"path": fitted}),
         "open_source": (
@@ -980,6 +983,19 @@ def test_a_wrong_argument_is_told_in_one_line_by_everything_public(
             faults[label] = found
         plt.close("all")
     assert faults == {}
+
+
+def test_too_many_or_too_few_arguments_are_told_in_our_words() -> None:
+    for call, expected in (
+        (lambda: sf.identify(PEOPLE, "sex"), "identify takes data without a name, not 2"),
+        (lambda: sf.plan(PEOPLE, 100, 19), "name the others: gamma=, epsilon=,"),
+        (lambda: sf.query(PEOPLE), "query needs sql, which was not given"),
+        (lambda: sf.seeded(), "seeded needs seed, which was not given"),
+        (lambda: sf.read(PEOPLE, None, 3), "leave the others out"),
+        (lambda: sf.Domain.load(), "load needs path, which was not given"),
+    ):
+        with pytest.raises(sf.SfumatoError, match=expected):
+            call()
 
 
 def test_an_exception_from_inside_is_a_fault() -> None:

@@ -260,3 +260,35 @@ def test_a_mechanism_is_named_as_on_the_command_line() -> None:
     for name in ("retention", "questionnaire", "gamma-diagonal"):
         release = sf.perturb(PEOPLE, mechanism=name, gamma=19)
         assert release.mechanism.name == name and release.mechanism.guarantee.gamma <= 19
+
+
+def test_items_are_called_by_name_as_in_the_shell(tmp_path: Path) -> None:
+    baskets = [[24, 7], [24], [24, 7]]
+    (tmp_path / "names.csv").write_text("24,milk\n7,bread\n")
+    found = sf.mine(baskets, 0.5, names=tmp_path / "names.csv")
+    assert sorted(map(sorted, found.items)) == [["bread"], ["bread", "milk"], ["milk"]]
+    assert sf.mine(baskets, 0.9, names={24: "milk"}).items == [("milk",)]
+    assert sf.association_rules(found, min_confidence=0.9).names == ["bread → milk"]
+    with pytest.raises(sf.SfumatoError, match="names calls none of these items"):
+        sf.mine(baskets, 0.5, names={1: "salt"})
+    with pytest.raises(sf.SfumatoError, match="names is for the items of baskets"):
+        sf.mine({"tea": ["yes", "no"]}, 0.5, names={"tea": "milk"})
+
+
+def test_results_of_true_baskets_read_as_what_they_are() -> None:
+    found = sf.mine([["tea", "milk"], ["tea"]], 0.5)
+    assert "exact" in repr(found) and "0.0000" not in repr(found)
+    told = repr(sf.itemset_errors(found, found)).splitlines()
+    assert told[0].split()[:3] == ["length", "frequent", "found"]
+    assert "LengthErrors" not in "".join(told)
+
+
+def test_the_rounds_that_a_plan_names_can_be_typed_in() -> None:
+    """They were broken in the middle of an option and its file."""
+    basket = sf.Domain((sf.Items("basket", tuple(map(str, range(300)))),))
+    plan = sf.plan(basket, 60_000, gamma=19)
+    lines = repr(plan).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("sfumato"))
+    typed = "\n".join(lines[first:]).replace(" \\\n ", "").replace("&&\n", "&& ")
+    assert typed == plan.commands()[0][1] and len(lines) <= 24
+    assert max(map(len, lines)) <= 80

@@ -26,6 +26,7 @@ from sfumato.errors import LONG_WORD, ParameterError, SfumatoError, listing, nea
 
 T = TypeVar("T", bound=Callable[..., Any])
 
+SELF = ("self", "cls")  # what a method is given before its arguments
 # What makes those of our classes that are asked for most.
 MADE = {
     "Domain": "sf.Domain.load reads one from a file",
@@ -87,6 +88,10 @@ def checked(thing: T) -> T:
     >>> drawn(3, sed=1)
     Traceback (most recent call last):
     sfumato.errors.ParameterError: drawn has no option 'sed' (rows, seed); did you mean 'seed'?
+    >>> drawn(3, 1)
+    Traceback (most recent call last):
+    sfumato.errors.ParameterError: drawn takes rows without a name, not 2 arguments; name the
+    others: seed=
     """
     if not isinstance(thing, type):
         return _checked(thing, thing.__name__)
@@ -151,6 +156,7 @@ class _Asked:
     names: Mapping[str, Allowed]
     more: tuple[str, Allowed]
     free: bool
+    needed: frozenset[str]
 
     def fault(
         self, called: str, given: tuple[Any, ...], named: Mapping[str, Any]
@@ -171,7 +177,26 @@ class _Asked:
                 return ParameterError(f"{called} has no option '{name}' {known}", hint=hint)
             if type(value) not in kind.plain and not kind.takes(value):
                 return _refusal(name, value, kind)
-        return None
+        return self._number(called, len(given), named)
+
+    def _number(self, called: str, given: int, named: Mapping[str, Any]) -> ParameterError | None:
+        """More arguments than there are places, or fewer than are needed, in a line of ours."""
+        places = [name for name, _ in self.places]
+        if given > len(places) and not self.more[0]:
+            own = [name for name in places if name not in SELF]
+            others = [name for name in self.names if name not in places]
+            takes = f"{called} takes {' and '.join(own) or 'nothing'} without a name"
+            return ParameterError(
+                f"{takes}, not {given - len(places) + len(own)} arguments",
+                hint=f"name the others: {listing(f'{name}=' for name in others)}"
+                if others
+                else "leave the others out",
+            )
+        lacking = [name for name in self.needed if name not in {*places[:given], *named}]
+        if not lacking:
+            return None
+        order = [name for name in self.names if name in lacking]
+        return ParameterError(f"{called} needs {' and '.join(order)}, which was not given")
 
 
 def _refusal(name: str, value: Any, kind: Allowed) -> ParameterError:
@@ -200,6 +225,13 @@ def _asked(function: Any) -> _Asked:
         },
         (more[0], kinds[more[0]]) if more else ("", ANYTHING),
         any(each.kind is each.VAR_KEYWORD for each in known),
+        frozenset(
+            each.name
+            for each in known
+            if each.default is each.empty
+            and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            and each.name not in SELF
+        ),
     )
 
 

@@ -46,6 +46,8 @@ class LengthErrors:
 class ErrorsByLength(list[LengthErrors], Framed):
     """The errors of itemsets, one entry a length."""
 
+    __repr__ = Framed.__repr__  # as a table, not as a list
+
     def to_arrow(self) -> Any:
         """A table with one row a length."""
         kinds = dict.fromkeys(("length", "frequent", "found"), "int64")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from textwrap import wrap
 
 REPLACEMENT = "\ufffd"
 # Controls C0 (but tab and newline), DEL and C1; marks that turn the direction of writing; breaks of
@@ -15,6 +16,7 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+VALUED = re.compile(r"(?<= )(--?[a-z][\w-]*) (?=[^- ])")  # an option before its value
 _BREAK = re.compile(r" *[\n\t]\s*")
 
 
@@ -61,3 +63,24 @@ def percent(share: float, decimals: int = 1) -> str:
     ('12.3 %', '5 %')
     """
     return f"{100 * share:.{decimals}f} %"
+
+
+def typed(command: str, room: int | None = None) -> list[str]:
+    """What to type, a line each, that a shell takes as it is: commands that follow each other
+    (`&&`) below one another, one longer than the room in lines that are marked to go on.
+
+    >>> typed("sfumato plan a.csv --rows 40 && sfumato demo", 20)
+    ['sfumato plan a.csv \\\\', '  --rows 40 &&', 'sfumato demo']
+    """
+    each = [_in_lines(part, room) for part in command.split(" && ")]
+    return [line for lines in each[:-1] for line in (*lines[:-1], f"{lines[-1]} &&")] + each[-1]
+
+
+def _in_lines(command: str, room: int | None) -> list[str]:
+    if room is None or set("'\"\\") & set(command):  # quotes hold words together
+        return [command]
+    held = VALUED.sub("\\1\u00a0", command)  # an option and its value stay on a line
+    lines = wrap(held, max(room, 20), break_long_words=False, break_on_hyphens=False)
+    lines = [line.replace("\u00a0", " ") for line in lines]
+    first, *rest = [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    return [first, *(f"  {line}" for line in rest)]

@@ -82,6 +82,7 @@ pre.command span { white-space: nowrap; }
   figure.wide img { max-width: none; }
   table { font-size: 0.85rem; }
   th, td { padding: 0.3rem 0.42rem; }
+  td:first-child:not(.number) { min-width: 7rem; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
@@ -308,7 +309,7 @@ def _with_error(answer: Answer) -> str:
     if not 0 < answer.stderr < float("inf"):
         return f"{shown(answer.value)} ± {answer.stderr:g}"
     digits = max(0, 1 - int(f"{answer.stderr:e}".partition("e")[2]))
-    return f"{answer.value:,.{digits}f} ± {answer.stderr:,.{digits}f}"
+    return f"{answer.value:z,.{digits}f} ± {answer.stderr:,.{digits}f}"
 
 
 def _is_number(entry: Any) -> bool:

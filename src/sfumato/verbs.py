@@ -40,7 +40,7 @@ from sfumato.randomness import Keystream, drawing
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
-from sfumato.table import Table, propose_schema, read
+from sfumato.table import Table, check_named, propose_schema, read, read_names
 from sfumato.table.order import read_order
 from sfumato.table.readers import SUFFIXES
 
@@ -163,20 +163,38 @@ def fit(data: Any, *, order: int = 3) -> Model:
 
 @checked
 def mine(
-    data: Any, min_support: float | None = None, *, schema: Schema = None, **options: Any
+    data: Any,
+    min_support: float | None = None,
+    *,
+    schema: Schema = None,
+    names: str | Path | Mapping[Any, str] | None = None,
+    **options: Any,
 ) -> Itemsets:
     """The frequent itemsets of a release or of true data: a file, a URL, a frame, lists of items or
     a source. Rounds of one series are listed: `mine(["round1.parquet", "round2.parquet"], top=30)`,
-    or the releases themselves. The options are those of `frequent_itemsets`; `association_rules`
-    goes on from here.
+    or the releases themselves. `names` calls items by name: a file of lines such as `24,milk`, or a
+    dictionary. The options are those of `frequent_itemsets`; `association_rules` goes on from here.
 
     >>> found = mine([["tea", "milk"], ["tea"], ["tea", "jam"]], 0.9)
     >>> found.items
     [('tea',)]
+    >>> mine([[24, 7], [24]], 0.9, names={24: "milk"}).items
+    [('milk',)]
     """
     _check_options("mine", frequent_itemsets, options)
     source = as_rounds(data, schema) if _is_listed(data) else as_source(data, schema)
-    return frequent_itemsets(source, min_support, **options)
+    called = None if names is None else _names(names)
+    found = frequent_itemsets(source, min_support, **options)
+    if called is None:
+        return found
+    check_named("names", source.domain, called)
+    return found.named(called)
+
+
+def _names(names: str | Path | Mapping[Any, str]) -> dict[str, str]:
+    if not isinstance(names, Mapping):
+        return read_names(names)
+    return {str(item): str(name) for item, name in names.items()}
 
 
 @checked

@@ -633,6 +633,26 @@ def test_rounds_that_do_not_belong_together_are_not_mined(folder: Path) -> None:
         assert code == 2 and expected in said, said
 
 
+def test_a_round_about_numbers_is_not_called_no_round(folder: Path, tmp_path: Path) -> None:
+    lines = "".join(f"{20 + n % 50},{n % 60}\n" for n in range(400))
+    (tmp_path / "ages.csv").write_text(f"age,hours\n{lines}")
+    number = '[[attribute]]\nname = "{}"\ntype = "numeric"\nmin = 0\nmax = 99\n'
+    schema = "".join(map(number.format, ("age", "hours")))
+    (tmp_path / "ages.toml").write_text(schema)
+    asked = f"--schema {tmp_path}/ages.toml --round 1 --mechanism ranges --gamma 19 --seed 1"
+    code, _, said = run(f"perturb {tmp_path}/ages.csv {asked} -o {tmp_path}/n1.parquet")
+    assert code == 0, said
+    code, _, said = run(f"mine {folder}/r1.parquet {tmp_path}/n1.parquet --top 5")
+    assert code == 2 and "round 1 about numbers" in said and "sfumato fit" in said, said
+
+
+def test_one_round_alone_is_told_to_be_one(folder: Path) -> None:
+    """It said: ask in rounds, to one who had."""
+    code, _, said = run(f"mine {folder}/r2.parquet --top 5")
+    assert code == 0 and "this is round 2 alone" in " ".join(said.split()), said
+    assert "--round 1" not in said
+
+
 def test_a_turn_is_kept_with_its_reports(folder: Path, tmp_path: Path) -> None:
     first = Release.of(_opened(folder / "r1.parquet"))
     assert first.provenance.turn is not None and first.provenance.turn.round == 1

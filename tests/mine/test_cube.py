@@ -19,6 +19,7 @@ from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.counting import is_outside
 from sfumato.mine.cube.numbers import axis_numbers
+from sfumato.mine.cube.result import shown
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -880,3 +881,7 @@ def test_only_sql_is_told_to_be_nested_too_deep(truth, monkeypatch):
     monkeypatch.setitem(query.__globals__, "counted", endless)
     with pytest.raises(RecursionError):
         query(Exact(truth), "SELECT COUNT(*) FROM t")
+
+
+def test_nobody_is_not_told_as_less_than_nobody() -> None:
+    assert shown(Answer(-0.3, 421.0)) == ("0 ± 421", "[-825, 825]")

@@ -152,3 +152,13 @@ def test_the_call_of_the_first_version_still_works() -> None:
     data = Microdata.read(people().drop(["income"]), ["illness"])
     with pytest.warns(DeprecationWarning, match="try_bins"):
         assert identify(data, bins=5) == identify(data, try_bins=5)
+
+
+@pytest.mark.parametrize(("beside", "role"), [((), "confidential"), (("town",), "a weight")])
+def test_a_column_is_not_a_key_and_something_else_as_well(
+    beside: tuple[str, ...], role: str
+) -> None:
+    """It was left out of the keys without a word, and the dossier named it among them no more."""
+    keys = ["age", *(beside or ("illness",))]
+    with pytest.raises(ParameterError, match=f"is named a key and {role}"):
+        Microdata.read(people(), "illness", keys=keys, beside=beside)

@@ -78,12 +78,14 @@ def _release(path: str, engine: str | None) -> Release:
 def model_notes(model: Model) -> list[str]:
     """What a reader of the model's answers should know."""
     assumed = (
-        f"an answer about more than {model.told} columns assumes that no interaction joins more"
+        f"an answer about more than {model.told} columns may assume that no interaction joins "
+        "more; where it does, it says so"
         if model.told > 1
-        else "an answer about columns that no question joined takes them to be independent"
+        else "an answer about columns that no question joined takes them to be independent; it "
+        "says so"
     )
     notes = [
-        f"{assumed}; it says so",
+        assumed,
         "standard errors count the people as a sample",
     ]
     if model.fitted_to["left_out"]:

@@ -45,7 +45,7 @@ from sfumato.report import (
     write_whole,
 )
 from sfumato.source import Exact, Release, Source
-from sfumato.table import read_names
+from sfumato.table import check_named, read_names
 from sfumato.telling import Telling, silent
 
 DRAWN, LISTED = 20, 200  # itemsets or rules on a page: in the picture, and in the table
@@ -238,6 +238,12 @@ def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[st
         return []
     if isinstance(source, Release) and source.mechanism.at_once is not None:
         return [f"itemsets of more than {longest} need a model: add --fit"]
+    turn = source.provenance.turn if isinstance(source, Release) else None
+    if turn is not None:
+        return [
+            f"this is round {turn.round} alone, of a part of the people: mine all rounds together, "
+            "as in sfumato mine ROUND1 ROUND2 ROUND3"
+        ]
     if isinstance(found.supports, SymbolSupports):
         return [
             f"nobody was asked about more than {longest} {'item' if longest == 1 else 'items'} "
@@ -320,16 +326,8 @@ def _mined_truth(
 
 def unnamed_notes(source: Source, called: Mapping[str, str]) -> tuple[str, ...]:
     """A note where items of the source have no name; refused where none has."""
-    if not source.domain.baskets:
-        raise ParameterError("--names is for the items of baskets", hint="leave it out")
-    items = source.domain.attributes[0].labels
-    unnamed = [item for item in items if item not in called]
-    if len(unnamed) == len(items):
-        raise ParameterError(
-            f"--names calls none of these items ({listing(items)}) by name",
-            hint="a line each, the item's id first, as in 24,milk",
-        )
-    return (f"{len(unnamed)} of {len(items)} items have no name there",) if unnamed else ()
+    unnamed, items = check_named("--names", source.domain, called)
+    return (f"{unnamed} of {items} items have no name there",) if unnamed else ()
 
 
 def check_fraction(name: str, value: float) -> None:
@@ -577,7 +575,8 @@ def _rule_blocks(implied: Rules) -> list[Block]:
     if left_out:
         blocks.append(
             Paragraph(
-                f"{left_out} rules are not drawn: their confidence has a standard error above "
+                f"{left_out} {'rule is' if left_out == 1 else 'rules are'} not drawn: a "
+                "confidence with a standard error above "
                 f"{percent(DRAWN_ERROR, 0)}."
             )
         )

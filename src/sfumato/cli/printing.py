@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from sfumato.errors import listing
-from sfumato.printable import escaped, one_line
+from sfumato.printable import escaped, one_line, typed
 from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ SHOWN_ATTRIBUTES = 200
 GAP = 2  # blanks between the columns of a table
 SCREEN, ROOM = 23, 80  # lines of a screen with its prompt, and letters of a line, that we aim at
 LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
-VALUED = re.compile(r"(?<= )(--?[a-z][\w-]*) (?=[^- ])")  # an option before its value
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -59,16 +57,9 @@ def print_notes(notes: Sequence[str]) -> None:
 
 def print_command(command: str) -> None:
     """What to type, on lines of its own that a shell takes as they are."""
-    print("  " + " &&\n  ".join(map(_typed, command.split(" && "))))
-
-
-def _typed(command: str) -> str:
-    """One command, on a terminal in as many lines as it needs, marked to go on."""
-    if not sys.stdout.isatty() or set("'\"\\") & set(command):  # quotes hold words together
-        return command
-    held = VALUED.sub("\\1\u00a0", command)  # an option and its value stay on a line
-    lines = _wrapped(held, get_terminal_size().columns - 6)  # with the marks
-    return " \\\n    ".join(line.replace("\u00a0", " ") for line in lines)
+    room = get_terminal_size().columns - 6 if sys.stdout.isatty() else None  # with the marks
+    lines = "\n".join(typed(command, room)).split("\n")
+    print("\n".join(f"  {line}" for line in lines))
 
 
 def broken(words: str, stream: TextIO) -> str:

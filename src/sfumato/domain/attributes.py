@@ -403,7 +403,8 @@ class Numeric(Attribute):
             raise SchemaError(
                 f"attribute '{self.name}' has no cuts, and this mechanism perturbs cells, not "
                 "numbers",
-                hint="give it cuts = […] in the schema, or use the retention mechanism",
+                hint="give it cuts = […] in the schema, or use a mechanism for numbers (piecewise, "
+                "square-wave, retention)",
             )
         last = (self.max,) if self.cuts[-1] < self.max else (self.max + self.grid_step,)
         edges = (self.min, *self.cuts, *last)

@@ -120,7 +120,13 @@ def _check_numbers(numbers: Sequence[int]) -> None:
 
 def _turn_of(release: Release) -> Turn:
     turn = release.provenance.turn
-    if turn is None or not isinstance(release.mechanism, ItemSet):
+    if turn is not None and not isinstance(release.mechanism, ItemSet):
+        raise ParameterError(
+            f"one of these is round {turn.round} about numbers ({release.mechanism.name}), which "
+            "no basket is mined from",
+            hint="give the rounds of one series; sfumato fit takes those about numbers",
+        )
+    if turn is None:
         raise ParameterError(
             "a release that is no round asked everyone: a further report of the same people would "
             "compose with it",

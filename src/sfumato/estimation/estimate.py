@@ -312,9 +312,15 @@ class Estimate(Framed):
 
     def _repr_html_(self) -> str:
         """The cells as notebooks show them."""
-        pictures = spans(around(self.value.ravel(), self.stderr.ravel()), words="{:,.0f}".format)
+        pictures = spans(around(self.value.ravel(), self.stderr.ravel()), words="{:z,.0f}".format)
         lines = (
-            (*labels.values(), f"{count:,.0f}", f"{error:,.3g}", f"{low:,.0f} to {high:,.0f}", seen)
+            (
+                *labels.values(),
+                f"{count:z,.0f}",
+                f"{error:,.3g}",
+                f"{low:z,.0f} to {high:z,.0f}",
+                seen,
+            )
             for (labels, count, error, low, high), seen in zip(
                 map(_parted, self.to_dicts()), pictures, strict=True
             )

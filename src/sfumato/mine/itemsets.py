@@ -767,7 +767,7 @@ class Itemsets(Framed):
             (
                 ", ".join(row.items),
                 f"{row.support:.4f}",
-                f"{row.stderr:.4f}",
+                f"{row.stderr:.4f}" if row.stderr else "exact",
                 picture,
                 f"{row.probability:.2f}",
                 row.status,

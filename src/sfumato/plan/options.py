@@ -21,12 +21,20 @@ from sfumato.errors import listing
 from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
-from sfumato.notebook import Framed, arrow_table, html_facts, html_table, screen, text_table
+from sfumato.notebook import (
+    LETTERS,
+    Framed,
+    arrow_table,
+    html_facts,
+    html_table,
+    screen,
+    text_table,
+)
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.plan.rounds import InRounds, commands
-from sfumato.printable import json_number
+from sfumato.printable import json_number, typed
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
 USELESS = 0.5  # a relative error above this tells nothing
@@ -429,9 +437,10 @@ class Plan(Framed):
         )
 
     def __repr__(self) -> str:
-        typed = (*self.best.calls(self.guarantee), self.commands()[0][1])
+        command = typed(self.commands()[0][1], LETTERS - len("   \\"))
         table = text_table(self.header(), self.table())
-        return screen([*self.sentences(), "", table, "", *typed])
+        calls = self.best.calls(self.guarantee)
+        return screen([*self.sentences(), "", table, "", *calls, command])
 
     def _repr_html_(self) -> str:
         """The options as notebooks show them, best first, with what is to be said of them."""

@@ -167,6 +167,7 @@ class Microdata:
         if with_secret and not confidential:
             raise ParameterError("no confidential column was named", hint="name one or more")
         apart = {*confidential, *beside}
+        _check_keys(chosen or (), confidential, beside)
         names = [name for name in (chosen or table.column_names) if name not in apart]
         coded = {
             name: _encode(name, table[name], cuts.get(name), nulls)
@@ -341,6 +342,16 @@ def _renumbered(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     ranks = np.cumsum(starts)
     new[order] = ranks
     return new, int(ranks[-1]) + 1 if len(key) else 0
+
+
+def _check_keys(keys: Sequence[str], confidential: Sequence[str], beside: Sequence[str]) -> None:
+    for name in keys:
+        if name in confidential or name in beside:
+            role = "confidential" if name in confidential else "a weight"
+            raise ParameterError(
+                f"'{name}' is named a key and {role}; a column is one of them",
+                hint="leave it out of one",
+            )
 
 
 def _check_names(table: pa.Table, names: Sequence[str]) -> None:

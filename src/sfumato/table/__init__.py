@@ -1,7 +1,7 @@
 """Tables of records or baskets, and the files that carry them together with their mechanism."""
 
 from sfumato.table.baskets import read_items
-from sfumato.table.names import read_names
+from sfumato.table.names import check_named, read_names
 from sfumato.table.opening import FORMS, reader_of
 from sfumato.table.perturbing import Written, perturb_file, perturb_table
 from sfumato.table.proposal import Proposal, propose, propose_schema
@@ -17,6 +17,7 @@ __all__ = [
     "Reader",
     "Table",
     "Written",
+    "check_named",
     "perturb_file",
     "perturb_table",
     "propose",

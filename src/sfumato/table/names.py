@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sfumato.errors import FileError
+from sfumato.domain import Domain
+from sfumato.errors import FileError, ParameterError, listing
 from sfumato.received import read_text
 
 MOST_NAMES_BYTES = 1 << 25  # of a file of names
@@ -34,6 +35,20 @@ def read_names(path: str | Path) -> dict[str, str]:
         raise FileError(f"names file '{path}' names no item", hint="a line each, as in 24,milk")
     times = Counter(found.values())
     return {item: name if times[name] == 1 else f"{name} ({item})" for item, name in found.items()}
+
+
+def check_named(option: str, domain: Domain, called: Mapping[str, str]) -> tuple[int, int]:
+    """How many items have no name, of how many; refused where none has one."""
+    if not domain.baskets:
+        raise ParameterError(f"{option} is for the items of baskets", hint="leave it out")
+    items = domain.attributes[0].labels
+    unnamed = sum(item not in called for item in items)
+    if unnamed == len(items):
+        raise ParameterError(
+            f"{option} calls none of these items ({listing(items)}) by name",
+            hint="a line each, the item's id first, as in 24,milk",
+        )
+    return unnamed, len(items)
 
 
 def _take(found: dict[str, str], row: Sequence[str], number: int, path: str | Path) -> None:

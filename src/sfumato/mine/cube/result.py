@@ -198,5 +198,5 @@ def shown(answer: Answer, level: float = 0.95, *, counts: bool = False) -> tuple
         return f"{answer.value:,.0f} exact" if whole else f"{answer.value:,.12g} exact", ""
     digits = decimals(answer.stderr)
     numbers = (answer.value, answer.stderr, *answer.interval(level))
-    value, error, low, high = (f"{number:,.{digits}f}" for number in numbers)
+    value, error, low, high = (f"{number:z,.{digits}f}" for number in numbers)
     return f"{value} ± {error}", f"[{low}, {high}]"
