@@ -708,3 +708,10 @@ def test_a_median_says_what_it_assumes_as_a_mean_does() -> None:
     release = sf.perturb(people, "square-wave", gamma=19)
     (said,) = sf.query(release, f"SELECT MEDIAN({AGE.name}) AS m FROM t").notes
     assert said == f"model-based: it assumes {smooth.SMOOTH}"
+
+
+def test_round_numbers_are_where_the_grid_has_them():
+    """Steps of ten from 0 to 309 end at 300; as if they ended at 309, fifties were 4.9 apart."""
+    combs = Comb.all_of(Numeric("x", 0, 309, step=10), 31)
+    assert [(comb.first, comb.period) for comb in combs] == [(0, 5)]
+    assert np.flatnonzero(combs[0].teeth(31)).tolist() == [0, 5, 10, 15, 20, 25, 30]

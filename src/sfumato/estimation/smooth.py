@@ -120,7 +120,7 @@ class Comb:
         >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
         [5.0, 10.0]
         """
-        span = float(number.max) - float(number.min)
+        span = (number.size - 1) * number.grid_step  # which may end short of the range
         step = span / (values - 1)
         power = math.floor(math.log10(2 * step))
         units = [half * 10.0**place for place in range(power, power + 4) for half in (1, 2, 5)]
