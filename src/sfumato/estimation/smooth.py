@@ -114,17 +114,17 @@ class Comb:
 
     @classmethod
     def all_of(cls, number: Numeric, values: int) -> tuple[Comb, ...]:
-        """The multiples of 1, 10, 100, … and of their halves that a grid of so many values over the
-        range of a number can show.
+        """The multiples of 1, 2, 5, 10, 20, … that a grid of so many values over the range of a
+        number can show: every other of its values at least.
 
         >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
-        [5.0, 10.0]
+        [2.0, 5.0, 10.0]
         """
         span = (number.size - 1) * number.grid_step  # which may end short of the range
         step = span / (values - 1)
         power = math.floor(math.log10(2 * step))
         units = [half * 10.0**place for place in range(power, power + 4) for half in (1, 2, 5)]
-        shown = [unit for unit in units if 2 * step < unit <= span / 4]
+        shown = [unit for unit in units if 2 * step <= unit * (1 + 1e-9) and unit <= span / 4]
         return tuple(
             cls(-float(number.min) % unit / step, unit / step) for unit in shown[:ROUND_UNITS]
         )
