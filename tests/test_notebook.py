@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
@@ -303,8 +304,9 @@ def test_a_plan_at_the_prompt_says_what_to_type_and_an_offer_what_it_promises() 
 def test_what_a_plan_says_in_python_makes_its_best(wish: dict[str, str]) -> None:
     data = {"smoker": ["no", "yes"] * 50, "sex": ["f", "m", "m", "f"] * 25, "town": ["a"] * 100}
     data["town"][:30] = ["b"] * 30
-    schema = sf.propose_schema(data)
-    plan = sf.plan(data, gamma=19, **wish)
+    smoker, sex, town = sf.propose_schema(data)
+    schema = sf.Domain((smoker, sex, replace(town, public=True)))
+    plan = sf.plan(schema, 100, gamma=19, **wish)
     (call,) = plan.best.calls(plan.guarantee)
     assert " ".join(call.split()) in " ".join(repr(plan).split())
     made = eval(call, {"sf": sf, "data": data, "schema": schema})

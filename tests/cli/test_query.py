@@ -169,3 +169,15 @@ def test_many_answers_have_their_intervals_too(release):
     assert all("±" in line and line[-1].endswith("]") for line in told)
     shown = json.loads(run("query", release, asked, "--json"))
     assert shown["columns"] == ["smoker", "n", "avg_age", "median_age"]
+
+
+def test_two_answers_with_long_names_stand_one_below_the_other(release):
+    quartiles = (f"PERCENTILE_CONT(0.{q}) WITHIN GROUP (ORDER BY age)" for q in (25, 75))
+    lines = run("query", release, f"SELECT {', '.join(quartiles)} FROM t").splitlines()
+    assert [line.split()[0] for line in lines[:3]] == [
+        "answer",
+        "percentile_cont_0.25_age",
+        "percentile_cont_0.75_age",
+    ]
+    (heads, *_) = run("query", release, "SELECT AVG(age), MEDIAN(age) FROM t").splitlines()
+    assert heads.count("± stderr") == 2

@@ -665,15 +665,15 @@ def test_round_numbers_are_where_they_are() -> None:
     """Whatever the range begins with, and between two values of a grid at both of them."""
     ages = Comb.all_of(Numeric("age", 17, 90), 74)
     assert [np.flatnonzero(comb.teeth(74)).tolist()[:3] for comb in ages] == [
+        [1, 3, 5],
         [3, 8, 13],
         [3, 13, 23],
     ]
     wages = Comb.all_of(Numeric("wage", 0, 500_000), 256)
     assert [round(comb.period * 500_000 / 255) for comb in wages] == [5000, 10_000, 20_000, 50_000]
     teeth = wages[0].teeth(256)
-    assert teeth[:4] == pytest.approx([1, 0, 0.45, 0.55]) and not Comb.all_of(
-        Numeric("x", 1, 16), 16
-    )
+    assert teeth[:4] == pytest.approx([1, 0, 0.45, 0.55])
+    assert not Comb.all_of(Numeric("x", 1, 8), 8)
 
 
 @pytest.mark.parametrize("kind", [Piecewise, SquareWave])
@@ -708,3 +708,29 @@ def test_a_median_says_what_it_assumes_as_a_mean_does() -> None:
     release = sf.perturb(people, "square-wave", gamma=19)
     (said,) = sf.query(release, f"SELECT MEDIAN({AGE.name}) AS m FROM t").notes
     assert said == f"model-based: it assumes {smooth.SMOOTH}"
+
+
+def test_round_numbers_are_where_the_grid_has_them():
+    """Steps of ten from 0 to 309 end at 300; as if they ended at 309, fifties were 4.9 apart."""
+    combs = Comb.all_of(Numeric("x", 0, 309, step=10), 31)
+    assert [(comb.first, comb.period) for comb in combs] == [(0, 2), (0, 5)]
+    assert np.flatnonzero(combs[1].teeth(31)).tolist() == [0, 5, 10, 15, 20, 25, 30]
+
+
+@pytest.mark.parametrize("most, unit, first, share", [(60, 2, 0, 0.5), (99, 8, 0, 0.3)])
+def test_a_habit_that_many_share_is_seen(most: int, unit: int, first: int, share: float) -> None:
+    """Where half take even numbers, of shares that end at one 64 in a hundred held; where
+    three of ten take multiples of eight, 25.
+    """
+    rng, number, held = np.random.default_rng(unit), Numeric("x", 0, most), []
+    ends = range(first + unit * (most // 5 // unit), most // 2, unit)
+    asked = ", ".join(f"COUNT(*) FILTER (WHERE x < {end}) AS s{end}" for end in ends)
+    own = rng.gamma(5, most / 13, 20_000)
+    said = np.where(rng.random(20_000) < share, unit * np.rint((own - first) / unit) + first, own)
+    codes = np.clip(np.rint(said), 0, most).astype(np.uint32)
+    for seed in range(4):
+        (row,) = sf.query(waves(number, codes, seed), f"SELECT {asked} FROM t")
+        for end in ends:
+            low, high = row[f"s{end}"].interval(0.95)
+            held.append(low <= np.count_nonzero(codes < end) <= high)
+    assert float(np.mean(held)) > 0.85

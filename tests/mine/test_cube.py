@@ -885,3 +885,13 @@ def test_only_sql_is_told_to_be_nested_too_deep(truth, monkeypatch):
 
 def test_nobody_is_not_told_as_less_than_nobody() -> None:
     assert shown(Answer(-0.3, 421.0)) == ("0 ± 421", "[-825, 825]")
+
+
+def test_a_name_that_is_given_is_kept():
+    """Whatever has none gives way; a number behind a column's own name is not taken for a count of
+    names: AVG(q1) twice was avg_q1 and avg_q_2.
+    """
+    table = Table(Domain((Numeric("q1", 0, 9),)), (np.array([1, 2, 6]),))
+    result = query(Exact(table), "SELECT COUNT(*), AVG(q1), AVG(q1), SUM(q1) AS count FROM t")
+    assert list(result.columns) == ["count_2", "avg_q1", "avg_q1_2", "count"]
+    assert result.rows[0]["count"].value == 9 and result.rows[0]["count_2"].value == 3

@@ -105,11 +105,9 @@ def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left
     the right. Words are broken where there is no room; figures are not, and go on below with the
     words said again.
     """
-    from rich.cells import cell_len
     from rich.table import Table
 
-    cells = [[one_line(cell) for cell in line] for line in (headings, *lines)]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    cells, widths = _measured(headings, lines)
     for number, part in enumerate(_parts(widths, left, console().width)):
         if number:
             print()
@@ -124,6 +122,22 @@ def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left
         for line in cells[1:]:
             table.add_row(*(line[place] for place in part))
         console().print(table)
+
+
+def has_room(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> bool:
+    """Whether all columns of such a table stand side by side."""
+    _, widths = _measured(headings, lines)
+    return len(_parts(widths, left, console().width)) == 1
+
+
+def _measured(
+    headings: Sequence[str], lines: Sequence[Sequence[str]]
+) -> tuple[list[list[str]], list[int]]:
+    """The cells of headings and lines, and how wide each column is."""
+    from rich.cells import cell_len
+
+    cells = [[one_line(cell) for cell in line] for line in (headings, *lines)]
+    return cells, [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
 
 
 def _parts(widths: Sequence[int], left: int, room: int) -> list[list[int]]:

@@ -19,7 +19,14 @@ from sfumato.cli.options import (
     share,
 )
 from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
+from sfumato.cli.printing import (
+    has_room,
+    print_json,
+    print_notes,
+    print_table,
+    print_words,
+    telling,
+)
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult, shown
@@ -153,13 +160,16 @@ def _told(result: CubeResult, row: Row, name: str, level: float) -> tuple[str, s
 
 
 def print_answers(result: CubeResult, level: float) -> None:
-    """The rows as a table; more estimates than stand side by side, one below the other."""
+    """The rows as a table; more estimates than have room side by side, one below the other."""
     if not result.rows:
         print("no group is left")
         return
-    many = len(result.estimates) > SIDE_BY_SIDE
-    headings, lines = (answer_list if many else answer_table)(result, level)
-    print_table(headings, lines, left=len(_labels(result)) + many)
+    left, many = len(_labels(result)), len(result.estimates) > SIDE_BY_SIDE
+    headings, lines = answer_table(result, level)
+    if many or (len(result.estimates) > 1 and not has_room(headings, lines, left=left)):
+        headings, lines = answer_list(result, level)
+        left += 1
+    print_table(headings, lines, left=left)
 
 
 def draw(

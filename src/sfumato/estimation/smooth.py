@@ -42,6 +42,7 @@ GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
 ROUND = 1.5  # and of all round numbers alike: where a third of the people round to 5 it is 1.3
+LONGEST = 15  # steps from one round number to the next, where these may be any
 ROUND_UNITS = 4  # kinds of round numbers that are looked for, the finest that a grid can show
 # The logarithm of the odds that heaps are as large as they like: many to one where round numbers
 # stand out beyond doubt, for no two are alike; one to many elsewhere, for heaps explain as well
@@ -114,19 +115,29 @@ class Comb:
 
     @classmethod
     def all_of(cls, number: Numeric, values: int) -> tuple[Comb, ...]:
-        """The multiples of 1, 10, 100, … and of their halves that a grid of so many values over the
-        range of a number can show.
+        """The multiples of 1, 2, 5, 10, 20, … that a grid of so many values over the range of a
+        number can show: every other of its values at least.
 
         >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
-        [5.0, 10.0]
+        [2.0, 5.0, 10.0]
         """
-        span = float(number.max) - float(number.min)
+        span = (number.size - 1) * number.grid_step  # which may end short of the range
         step = span / (values - 1)
         power = math.floor(math.log10(2 * step))
         units = [half * 10.0**place for place in range(power, power + 4) for half in (1, 2, 5)]
-        shown = [unit for unit in units if 2 * step < unit <= span / 4]
+        shown = [unit for unit in units if 2 * step <= unit * (1 + 1e-9) and unit <= span / 4]
         return tuple(
             cls(-float(number.min) % unit / step, unit / step) for unit in shown[:ROUND_UNITS]
+        )
+
+    @classmethod
+    def every(cls, values: int) -> tuple[Comb, ...]:
+        """All that are some whole steps of the grid apart."""
+        most = min(LONGEST, (values - 1) // 4)
+        return tuple(
+            cls(float(first), float(period))
+            for period in range(2, most + 1)
+            for first in range(period)
         )
 
     def teeth(self, values: int) -> Floats:  # (values,)
@@ -275,6 +286,32 @@ class _Penalised:
             for kind in kinds
         ]
 
+    def at_any_steps(self) -> list[_Penalised]:
+        """The same with more people at values that are equally far apart, whichever the reports
+        speak for most by the score at this law, if they do: all such laws together are as likely
+        before any report as this one.
+        """
+        from scipy.linalg import cho_solve
+
+        combs = Comb.every(self._values)
+        if not combs:
+            return []
+        found, held, _ = self._weighed
+        prior = self._prior(held)
+        _, masses, chances = self._level(found, prior)
+        factor = self._curvature(masses, chances, prior, held.weight)
+        teeth = np.column_stack([comb.teeth(self._values) for comb in combs])
+        score = self.matrix.T @ (self.counts / chances)
+        slope = teeth.T @ (masses * (score - masses @ score))
+        told = self.counts.sum() * np.outer(masses, masses) * (self.shape.products(1 / chances) - 1)
+        beside = told @ teeth
+        known = (teeth * beside).sum(axis=0) - (beside * cho_solve(factor, beside)).sum(axis=0)
+        gains = slope**2 / (known + 1 / ROUND**2) / 2 - np.log(1 + known * ROUND**2) / 2
+        best, odds = int(np.argmax(gains)), -math.log(len(combs))
+        if gains[best] + odds <= 0:
+            return []
+        return [replace(self, combs=(combs[best],), odds=odds, begun=(found, held))]
+
     @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
         """The coefficients at the λ, and the variance of single values, of largest evidence
@@ -413,6 +450,10 @@ def fitted(
     if orders[-1] == ORDERS[-1]:
         smoothest, before = smooth[-1], _best(fits)
         fits += [law.fit() for law in smoothest.at_round_numbers(combs)]
+        for law in smoothest.at_any_steps() if combs else ():
+            fits.append(law.fit())
+            if fits[-1].evidence - before > DECISIVE:
+                combs = (*combs, *law.combs)
         rounded = _best(fits) - before > DECISIVE
         odds = UNLIKE if rounded else -UNLIKE
         heaped = replace(smoothest, spikes=(mode,), combs=combs, heaps=HEAPS, odds=odds)

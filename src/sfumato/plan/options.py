@@ -91,12 +91,14 @@ class Offer:
 
     @checked
     def calls(self, promise: Guarantee | None = None) -> tuple[str, ...]:
-        """The same in Python; nothing for rounds, which are perturbed by the command."""
+        """The same in Python, by the same schema: what is public is not to be asked about; nothing
+        for rounds, which are perturbed by the command.
+        """
         gamma = _decimal((promise or self.guarantee).gamma)
         if isinstance(self.mechanism, InRounds):
             return ()
         if not self.options:
-            return (f'sf.perturb(data, "{self.mechanism.name}", gamma={gamma})',)
+            return (f'sf.perturb(data, "{self.mechanism.name}", gamma={gamma}, schema=schema)',)
         given = "".join(f", {name}={value!r}" for name, value in self.options.items())
         kind = type(self.mechanism).__name__
         made = f"sf.{kind}.promising(sf.Guarantee({gamma}), schema{given})"

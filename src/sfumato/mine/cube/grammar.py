@@ -197,13 +197,16 @@ def _is_result(expression: Any) -> bool:
 
 
 def _outputs(select: exp.Select) -> tuple[Output, ...]:
+    """What is selected, each under a name of its own; what has none leaves others theirs."""
     outputs: list[Output] = []
+    named = {e.alias_or_name for e in select.expressions if isinstance(e, exp.Alias | exp.Column)}
     for entry in select.expressions:
-        name = entry.alias if isinstance(entry, exp.Alias) else _default_name(entry)
-        taken = [output.name for output in outputs]
+        own = entry.alias_or_name if isinstance(entry, exp.Alias | exp.Column) else None
+        name = wanted = _default_name(entry) if own is None else own
+        taken = {output.name for output in outputs} | (named - {own})
         number = 2
         while name in taken:
-            name, number = f"{name.rstrip('0123456789').rstrip('_')}_{number}", number + 1
+            name, number = f"{wanted}_{number}", number + 1
         outputs.append(Output(name, entry.this if isinstance(entry, exp.Alias) else entry))
     return tuple(outputs)
 
