@@ -883,6 +883,16 @@ def test_only_sql_is_told_to_be_nested_too_deep(truth, monkeypatch):
         query(Exact(truth), "SELECT COUNT(*) FROM t")
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_percentile_is_that_which_lies_between_two_numbers(share: float) -> None:
+    """As other engines have it; the parser of DuckDB's SQL knows the longer name alone."""
+    table = Table(Domain((Numeric("x", 0, 9),)), (np.array([1, 2, 6, 9]),))
+    (row,) = query(Exact(table), f"SELECT percentile(x, {share}) AS p FROM t")
+    assert row["p"].value == pytest.approx(np.quantile([1, 2, 6, 9], share))
+    with pytest.raises(QueryError, match="PERCENTILE cannot be answered"):
+        query(Exact(table), "SELECT PERCENTILE(x) FROM t")
+
+
 def test_nobody_is_not_told_as_less_than_nobody() -> None:
     assert shown(Answer(-0.3, 421.0)) == ("0 ± 421", "[-825, 825]")
 

@@ -84,7 +84,12 @@ ACCEPTED: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Anonymous: ("this", "expressions"),
     **{kind: aggregate.arguments for kind, aggregate in AGGREGATES.items()},
 }
-ANONYMOUS = ("MEAN",)  # functions that are known though the parser does not know them
+# Functions that are known though the parser does not know them, with what they stand for and how
+# many arguments it takes.
+ANONYMOUS: dict[str, tuple[type[exp.Expression], int]] = {
+    "MEAN": (exp.Avg, 1),
+    "PERCENTILE": (exp.PercentileCont, 2),
+}
 
 ONE_SELECT = "ask one SELECT of aggregates at a time"
 EXTREME = "an extreme is one person's value; use PERCENTILE_CONT"
@@ -151,9 +156,15 @@ def _name(node: exp.Expression) -> str:
 
 
 def _known_function(node: exp.Expression) -> bool:
-    if not isinstance(node, exp.Anonymous):
-        return True
-    return str(node.this).upper() in ANONYMOUS and len(node.expressions) == 1
+    return not isinstance(node, exp.Anonymous) or known_as(node) is not None
+
+
+def known_as(node: exp.Anonymous) -> exp.Expression | None:
+    """What stands for a function that the parser does not know; None for one that nobody knows."""
+    kind, arguments = ANONYMOUS.get(str(node.this).upper(), (exp.Anonymous, -1))
+    if len(node.expressions) != arguments:
+        return None
+    return kind(**dict(zip(AGGREGATES[kind].arguments, node.expressions, strict=True)))
 
 
 def _is_empty(value: Any) -> bool:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from sfumato.errors import QueryError
-from sfumato.mine.cube.accepted import NAMES, check
+from sfumato.mine.cube.accepted import NAMES, check, known_as
 from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, is_aggregate
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.filters import flattened
@@ -137,14 +137,14 @@ def _nodes(statement: exp.Expression) -> list[Any]:
 
 def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
     """The same SELECT with its columns spelt as the domain spells them, IF written as CASE, and
-    MEAN as AVG.
+    MEAN as AVG or PERCENTILE as PERCENTILE_CONT.
     """
     for node in list(select.find_all(exp.If, exp.Anonymous, exp.Column)):
         if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
             branch = exp.If(this=node.this, true=node.args["true"])
             node.replace(exp.Case(ifs=[branch], default=node.args.get("false")))
-        elif node.name.upper() == "MEAN" and len(node.expressions) == 1:
-            node.replace(exp.Avg(this=node.expressions[0]))
+        elif isinstance(node, exp.Anonymous) and (known := known_as(node)) is not None:
+            node.replace(known)
         elif isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             name = exp.to_identifier(_alike(node.name, names) or node.name, quoted=False)
             node.replace(exp.column(name, copy=False))
