@@ -65,7 +65,8 @@ k = 2, on five Gaussian blobs in four dimensions 1.1 times with k = 2 and 0.9 ti
 and nine other sets of blobs, how far those of three on seven more, all with perturbations of other
 seeds; how errors of several numbers follow from those of fewer has no constant that was chosen, and
 was looked at on Adult and on three other sets of blobs; how rare heaps of single numbers are was
-chosen on single columns (numbers.md).
+chosen on single columns (numbers.md). Since this was run, equal steps of any kind are looked for in
+single numbers, which changes those of Adult by little (numbers.md).
 """
 FEW = 0.01  # the share of people below which a range has nearly nobody
 
