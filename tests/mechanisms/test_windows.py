@@ -17,8 +17,9 @@ from sfumato.channels.window import Cuts, Shape
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
 from sfumato.estimation import smooth
+from sfumato.estimation.comb import Comb
 from sfumato.estimation.estimate import Answer
-from sfumato.estimation.smooth import Comb, GridCounts, fitted
+from sfumato.estimation.smooth import GridCounts, fitted
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave

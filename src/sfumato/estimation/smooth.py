@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sfumato.channels.window import Cuts, Shape, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
+from sfumato.estimation.comb import Comb
 from sfumato.estimation.evidence import Evidence
 
 Floats = NDArray[np.float64]
@@ -42,8 +43,6 @@ GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
 ROUND = 1.5  # and of all round numbers alike: where a third of the people round to 5 it is 1.3
-LONGEST = 15  # steps from one round number to the next, where these may be any
-ROUND_UNITS = 4  # kinds of round numbers that are looked for, the finest that a grid can show
 # The logarithm of the odds that heaps are as large as they like: many to one where round numbers
 # stand out beyond doubt, for no two are alike; one to many elsewhere, for heaps explain as well
 # what is not quite smooth.
@@ -104,49 +103,6 @@ class GridLaw:
         """How the masses move with θ, and with shares of people who are elsewhere."""
         law = np.diag(self.masses) - np.outer(self.masses, self.masses)
         return np.concatenate([law, self.hidden - self.masses[:, None]], axis=1)
-
-
-@dataclass(frozen=True)
-class Comb:
-    """Round numbers, in steps of a grid: the first of them, and from one to the next."""
-
-    first: float
-    period: float
-
-    @classmethod
-    def all_of(cls, number: Numeric, values: int) -> tuple[Comb, ...]:
-        """The multiples of 1, 2, 5, 10, 20, … that a grid of so many values over the range of a
-        number can show: every other of its values at least.
-
-        >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
-        [2.0, 5.0, 10.0]
-        """
-        span = (number.size - 1) * number.grid_step  # which may end short of the range
-        step = span / (values - 1)
-        power = math.floor(math.log10(2 * step))
-        units = [half * 10.0**place for place in range(power, power + 4) for half in (1, 2, 5)]
-        shown = [unit for unit in units if 2 * step <= unit * (1 + 1e-9) and unit <= span / 4]
-        return tuple(
-            cls(-float(number.min) % unit / step, unit / step) for unit in shown[:ROUND_UNITS]
-        )
-
-    @classmethod
-    def every(cls, values: int) -> tuple[Comb, ...]:
-        """All that are some whole steps of the grid apart."""
-        most = min(LONGEST, (values - 1) // 4)
-        return tuple(
-            cls(float(first), float(period))
-            for period in range(2, most + 1)
-            for first in range(period)
-        )
-
-    def teeth(self, values: int) -> Floats:  # (values,)
-        """Which values are round: 1 for one that is, and for one between two values of the grid the
-        part of its people that is rounded to each.
-        """
-        half = self.period / 2
-        away = (np.arange(values) - self.first + half) % self.period - half
-        return np.asarray(np.maximum(1 - abs(away), 0))
 
 
 @dataclass(frozen=True)
