@@ -82,7 +82,7 @@ REFUSED = [
     (
         "perturb {f}/people.csv --schema {f}/people.toml --round 2 --after {f}/two.parquet "
         "-o {f}/y.csv",
-        "no round",
+        "about numbers there are two, the second --after the first",
     ),
     (
         "perturb {f}/people.csv --schema {f}/people.toml --mechanism ranges --gamma 19 "

@@ -123,8 +123,9 @@ def _turn_of(release: Release) -> Turn:
     if turn is not None and not isinstance(release.mechanism, ItemSet):
         raise ParameterError(
             f"one of these is round {turn.round} about numbers ({release.mechanism.name}), which "
-            "no basket is mined from",
-            hint="give the rounds of one series; sfumato fit takes those about numbers",
+            "goes with no round of baskets",
+            hint="give the rounds of one series; about numbers there are two, the second "
+            "--after the first, and sfumato fit takes both",
         )
     if turn is None:
         raise ParameterError(
