@@ -308,7 +308,8 @@ def test_the_last_tier_goes_on_as_the_tiers_before_it(tail: float) -> None:
         true, rel=0.25
     )  # 104 before, where it is 184, 154 and 117
     assert abs(told.sizes[-1] - true) < 2 * told.spread
-    assert replace(told, most=80).spread == 0  # no larger ones
+    short = replace(told, most=80)
+    assert 72 < short.sizes[-1] < 80
 
 
 def test_little_gamma_asks_for_candidates_by_hash_and_much_directly() -> None:

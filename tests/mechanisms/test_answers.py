@@ -167,6 +167,10 @@ def test_the_errors_are_those_of_repeated_perturbation(example: Example) -> None
         hashed = isinstance(mechanism, ItemSet) and mechanism.buckets > 0
         alike = found.evidence.assumes is not None or hashed
         slack = expected[:-1] if alike else 0.0
+        if isinstance(mechanism, ItemSet) and mechanism.tiers:
+            # Of three items one is in nearly all large baskets: a cap leaves .59 of it, of all .79.
+            # While large baskets were said to hold 5.3 of 4 symbols, that made up for it.
+            slack = 1.5 * slack
         assert np.all(np.abs(off) <= 5.5 * spread[:-1] / np.sqrt(repeats) + slack + 1e-6)
 
 

@@ -76,13 +76,13 @@ class Tiers:
     @cached_property
     def sizes(self) -> Floats:  # (tiers,)
         """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²; those of
-        the last as the curves go on that are believed, where there may be larger ones, and those of
-        an open end as 1/C, up to all there is.
+        the last as the curves go on that are believed, and those of an open end as 1/C, up to all
+        there is.
         """
         found = np.array([_mean_size(*ends) for ends in self._ends])
         if self.open_end:
             found[-1] = _middle(self.starts[-1], self.most)
-        elif self._goes_on:
+        elif not self.told_apart:
             found[-1] = self._on_curves[2]
         return found
 
@@ -93,24 +93,14 @@ class Tiers:
         """
         if self.open_end:
             return (self.most - float(self.sizes[-1])) / REACH
-        return self._on_curves[3] if self._goes_on else 0.0
-
-    @property
-    def _has_room(self) -> bool:
-        """Whether baskets may be larger than those of the last tier usually are."""
-        return self.most >= self._ends[-1][1]
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether the last tier follows a curve to all that a basket may hold."""
-        return self._has_room and not self.told_apart
+        return 0.0 if self.told_apart else self._on_curves[3]
 
     @cached_property
     def open_end(self) -> bool:
         """Whether so many baskets are of the last tier, beside the one below, that larger ones are
         not rarer: then nothing tells where their sizes end.
         """
-        if len(self.starts) < 2 or not self._has_room:
+        if len(self.starts) < 2 or self.most < self._ends[-1][1]:
             return False
         before, last = self.shares[-2:]
         error = math.sqrt(self.variance[-1] + HEAVY**2 * self.variance[-2])
@@ -166,7 +156,7 @@ class Tiers:
         """
         curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(self.starts)))
         times, sizes = self._beyond
-        curve[:, -1] *= times if self._has_room else 1.0
+        curve[:, -1] *= times
         free = (APART * curve) ** 2
         spread = free + self.variance
         off = self.shares - curve
@@ -189,7 +179,7 @@ class Tiers:
         most that a basket may hold; and the mean size of those.
         """
         start = self.starts[-1] - 0.5
-        most = max(self.most, self._ends[-1][1]) + 0.5
+        most = self.most + 0.5 if self.most > start else self._ends[-1][1]
         reach = math.log(most / start) / math.log(WIDER)  # in tiers
         steps = (np.arange(_STEPS) + 0.5) / _STEPS
 
