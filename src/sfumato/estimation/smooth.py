@@ -187,13 +187,22 @@ class _Penalised:
         held = float(coefficients @ prior @ coefficients)
         return float(self.counts @ np.log(chances)) - held / 2, masses, chances
 
+    def _slope(self, masses: Floats, chances: Floats) -> Floats:  # (values,)
+        """How the log likelihood rises with θ."""
+        score = self.matrix.T @ (self.counts / chances)
+        return np.asarray(masses * (score - masses @ score))
+
+    def _told(self, masses: Floats, chances: Floats) -> Floats:  # (values, values)
+        """What as many reports as there are tell of θ, by Fisher."""
+        both = np.outer(masses, masses)
+        return np.asarray(self.counts.sum() * both * (self.shape.products(1 / chances) - 1))
+
     def _curvature(self, masses: Floats, chances: Floats, prior: Floats, weight: float) -> Any:
         from scipy.linalg import cho_factor
 
         values, people = self._values, self.counts.sum()
-        both = np.outer(masses, masses)
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
-        told = people * (both * (self.shape.products(1 / chances) - 1) + 1 / values**2)
+        told = self._told(masses, chances) + people / values**2
         beside = told @ self._standing
         known = np.block([[told, beside], [beside.T, self._standing.T @ beside]]) + prior
         # What neither reports nor penalty hold is kept above the rounding of the two.
@@ -208,8 +217,7 @@ class _Penalised:
         level, masses, chances = self._level(found, prior)
         for _ in range(STEPS):
             factor = self._curvature(masses, chances, prior, held.weight)
-            score = self.matrix.T @ (self.counts / chances)
-            gradient = self._design.T @ (masses * (score - masses @ score)) - prior @ found
+            gradient = self._design.T @ self._slope(masses, chances) - prior @ found
             step = cho_solve(factor, gradient)
             size = min(1.0, WIDEST / max(float(np.abs(step).max()), 1e-12))
             moved = self._level(found + size * step, prior)
@@ -257,10 +265,8 @@ class _Penalised:
         _, masses, chances = self._level(found, prior)
         factor = self._curvature(masses, chances, prior, held.weight)
         teeth = np.column_stack([comb.teeth(self._values) for comb in combs])
-        score = self.matrix.T @ (self.counts / chances)
-        slope = teeth.T @ (masses * (score - masses @ score))
-        told = self.counts.sum() * np.outer(masses, masses) * (self.shape.products(1 / chances) - 1)
-        beside = told @ teeth
+        slope = teeth.T @ self._slope(masses, chances)
+        beside = self._told(masses, chances) @ teeth
         known = (teeth * beside).sum(axis=0) - (beside * cho_solve(factor, beside)).sum(axis=0)
         gains = slope**2 / (known + 1 / ROUND**2) / 2 - np.log(1 + known * ROUND**2) / 2
         best, odds = int(np.argmax(gains)), -math.log(len(combs))
@@ -312,13 +318,18 @@ class _Penalised:
             float(np.clip(held.own * times, FLATTEST, STEEPEST)) if self.heaps else 0.0,
         )
 
+    @property
+    def evidence(self) -> float:
+        """That of the best λ, on the scale of the log likelihood."""
+        return self._weighed[2]
+
     def fit(self, steeper: float = 1.0) -> GridLaw:
         """The law of largest evidence, somewhat rougher where it is smooth, and where its heaps are
         beyond doubt with so many times their variance.
         """
         from scipy.linalg import cho_solve
 
-        found, held, evidence = self._weighed
+        found, held, _ = self._weighed
         most = SMOOTHEST * (self._values / FINE) ** 5
         rougher = min(held.weight, most) / ROUGHER if self.order else held.weight
         own = min(held.own * steeper, max(held.own, STEEPEST))
@@ -328,7 +339,7 @@ class _Penalised:
         told = self._design @ spread @ self._design.T
         covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
         standing = bool(self.spikes or self.combs or self.heaps)
-        return GridLaw(masses, hidden, covariance, evidence, self.order, standing)
+        return GridLaw(masses, hidden, covariance, self.evidence, self.order, standing)
 
     def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -413,7 +424,7 @@ def fitted(
         rounded = _best(fits) - before > DECISIVE
         odds = UNLIKE if rounded else -UNLIKE
         heaped = replace(smoothest, spikes=(mode,), combs=combs, heaps=HEAPS, odds=odds)
-        beyond = heaped.fit().evidence - _best(fits) > DECISIVE
+        beyond = heaped.evidence - _best(fits) > DECISIVE
         fits.append(heaped.fit(STEEPER if beyond and not rounded else 1.0))
         if fits[-1].evidence < _best(fits):
             fits.append(replace(smoothest, heaps=MANY_HEAPS, odds=-UNLIKE).fit())
