@@ -31,6 +31,7 @@ SMALL = 46_340  # the largest number whose square has 32 bits
 VIEW = "release"  # what a file is called inside DuckDB
 PATIENCE = 300.0  # seconds that one statement may take
 TOLD_EVERY = 0.2  # seconds
+BATCH_ROWS = 1 << 17  # handed out at a time
 # What has DuckDB say how far a statement is, to us and not to the terminal.
 LISTENED = (
     "enable_progress_bar = true",
@@ -67,6 +68,14 @@ class DuckRelation:
             # Planned once; what is asked for as a table is planned twice.
             (found,) = cursor.execute(statement).fetchall()
             return found
+
+    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
+        """The rows that a SELECT gives, as they are found."""
+        with self._cursor() as cursor, _clear_while_read(self.where):
+            found = cursor.sql(statement)
+            # DuckDB's older versions call it otherwise.
+            reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+            yield from reader(BATCH_ROWS)
 
     @contextmanager
     def _cursor(self) -> Iterator[DuckDBPyConnection]:
@@ -376,3 +385,20 @@ def _clear(where: str) -> Iterator[None]:
     except duckdb.Error as error:
         line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(f"DuckDB cannot read {where}: {line}") from None
+
+
+@contextmanager
+def _clear_while_read(where: str) -> Iterator[None]:
+    """DuckDB's complaints that Arrow hands on as its own, as one line of ours."""
+    import duckdb
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        if "INTERRUPT" in str(error):
+            raise duckdb.InterruptException from None
+        # Its own words quote the value, which may be someone's true one.
+        raise FileError(
+            f"DuckDB cannot read {where}: some row of it cannot be handed out",
+            hint="it was changed after it was perturbed",
+        ) from None

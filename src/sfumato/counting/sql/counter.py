@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.spreads import combined
+from sfumato.counting.sql.handed import HandsOut, handed
 from sfumato.counting.sql.kept import CountedCells, KeptCounts
 from sfumato.counting.sql.partitions import (
     PACKED,
-    bit_of,
     by_value,
     joined,
     merged,
     packed_axes,
+    packed_base,
     rest_of,
     stated_cells,
 )
@@ -86,6 +87,7 @@ class SqlCounter:
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
+    _listed: dict[str, list[str]] = field(default_factory=dict, repr=False)  # words of types
 
     @cached_property
     def rows(self) -> int:
@@ -108,11 +110,30 @@ class SqlCounter:
 
     def _sound_rows(self, columns: Mapping[str, Attribute]) -> int:
         """The number of rows, where all of these columns hold reports only."""
-        kinds = self._fetch(self._writer.kinds(list(columns))).schema if columns else pa.schema([])
-        *strange, rows = self._row(self._writer.strangers(columns, kinds))
+        *strange, rows = self._row(self._writer.strangers(columns, self._kinds))
         for name in (name for name, found in zip(columns, strange, strict=True) if found):
             raise _outside(name)
         return int(rows)
+
+    @cached_property
+    def _kinds(self) -> pa.Schema:
+        """The types of all columns but those of lists."""
+        plain = [a for a in self.domain if self.relation.flags or not _in_lists(a)]
+        names = [name for attribute in plain for name in flat_names(attribute)]
+        return self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
+
+    def kind(self, name: str) -> pa.DataType:
+        """The type of a column."""
+        return self._kinds.field(name).type
+
+    def words(self, name: str) -> Sequence[str]:
+        """The words that the type of a column lists, in the order of their codes; none of an empty
+        table.
+        """
+        if name not in self._listed:
+            found = self._fetch(self._writer.kinds([name], rows=1)).column(0)
+            self._listed[name] = found.chunk(0).dictionary.to_pylist() if len(found) else []
+        return self._listed[name]
 
     @cached_property
     def _writer(self) -> StatementWriter:
@@ -223,6 +244,9 @@ class SqlCounter:
 
     def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
         checked_cells([part.size for part in cells])
+        table = self._handed(cells)
+        if table is not None:
+            return table
         grouped = [axis for axis in range(len(cells)) if axis not in listed]
         sizes = [cells[axis].size for axis in listed]
         statement = self._writer.counted(cells, listed)
@@ -239,6 +263,18 @@ class SqlCounter:
             table = counts.reshape([*(1 for _ in grouped), *sizes])
         _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
         return table.transpose(np.argsort([*grouped, *listed]))
+
+    def _handed(self, cells: Sequence[Cells]) -> NDArray[np.int64] | None:
+        """The table, where its rows are handed out and counted here; None where they are not, or
+        where one lies in no cell: to count them in the engine tells which column is at fault.
+        """
+        if not isinstance(self.relation, HandsOut) or self.relation.flags:
+            return None
+        self._check_rows(self.rows)
+        plan = handed(cells, self._writer, self)
+        if plan is None:
+            return None
+        return plan.table(self.relation.batches(self._text(plan.statement)))
 
     def _spread(
         self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]
@@ -484,9 +520,9 @@ def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
 
 def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
     """The groups with a key for each axis that is a bit of their common key."""
-    bits = found.column(PACKED)
+    bits = pc.bit_wise_xor(found.column(PACKED), pa.scalar(packed_base(len(axes)), pa.uint8()))
     for place, axis in enumerate(axes):
-        flags = pc.bit_wise_and(pc.shift_right(bits, bit_of(place)), 1)
+        flags = pc.bit_wise_and(pc.shift_right(bits, place), 1)
         found = found.append_column(f"k{axis}", flags)
     return found
 

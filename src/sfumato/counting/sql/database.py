@@ -17,6 +17,7 @@ from sfumato.counting.sql.counter import Relation, SqlCounter
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.writing import Tree
 from sfumato.errors import EstimationError, ServerError, SfumatoError, near_miss
+from sfumato.files import OVERWRITE
 from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
 
@@ -223,7 +224,7 @@ class Database(ABC):
         if there and not force:
             raise ServerError(
                 f"{self.where} has a table '{table.key}' already",
-                hint="use --force to overwrite it",
+                hint=OVERWRITE,
             )
         if there:
             self.execute(f"DROP TABLE {self._sql(table.tree)}")

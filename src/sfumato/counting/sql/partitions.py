@@ -5,6 +5,8 @@ joined into a finer one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import xor
 from typing import Any
 
 import numpy as np
@@ -27,13 +29,26 @@ def packed_axes(axes: Mapping[int, Cells], dialect: str) -> list[int]:
     return narrow[:PACKED_AXES] if dialect == "duckdb" and len(narrow) > 1 else []
 
 
-def bit_of(place: int) -> int:
-    """The bit of that byte which stands for a column: the even ones first.
+def packed_base(places: int, first: int = 0) -> int:
+    """The byte of so many columns, from a bit on, none of whose conditions is true: each condition
+    turns the bit of its own, and no other.
 
-    >>> [bit_of(place) for place in range(8)]
-    [0, 2, 4, 6, 1, 3, 5, 7]
+    A condition shifts a number of ones to the right, by which it loses its highest; joined by XOR,
+    they are a byte.
+
+    >>> [bin(packed_base(places)) for places in (1, 2, 3)]
+    ['0b1', '0b10', '0b101']
     """
-    return 2 * place - (7 if place >= PACKED_AXES // 2 else 0)
+    return reduce(xor, (ones(place) for place in range(first, first + places)), 0)
+
+
+def ones(place: int) -> int:
+    """The number whose bits up to a place are all set.
+
+    >>> [ones(place) for place in range(3)]
+    [1, 3, 7]
+    """
+    return (2 << place) - 1
 
 
 def runs_of(part: Cells) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
@@ -69,6 +84,17 @@ def stated_cells(part: Cells) -> list[int]:
     """Every cell but the rest."""
     rest = rest_of(part)
     return [cell for cell in range(part.size) if cell != rest]
+
+
+def stated_run(part: Cells) -> tuple[int, int] | None:
+    """Where the codes of the stated cell of two start and end; None where they are several runs.
+
+    >>> stated_run(Numeric("age", 0, 9).cells_by_values(["3", "4"]))
+    (3, 5)
+    """
+    starts, owners = runs_of(part)
+    (found, *more) = np.flatnonzero(owners == stated_cells(part)[0]).tolist() or [0, 0]
+    return None if more else (int(starts[found]), int([*starts, part.attribute.size][found + 1]))
 
 
 def by_value(part: Cells) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -17,8 +18,8 @@ from sqlglot import exp
 from sfumato.bits import Bits
 from sfumato.counting.sql.partitions import (
     PACKED,
-    bit_of,
     by_value,
+    ones,
     packed_axes,
     rest_of,
     runs_of,
@@ -27,7 +28,8 @@ from sfumato.counting.sql.partitions import (
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
-BYTE = exp.DataType.Type.UTINYINT  # in which two bits are kept for each of four truth values
+BYTE, INT = exp.DataType.Type.UTINYINT, exp.DataType.Type.INT
+CARRY = 1 << 7  # the highest bit of a byte, into which a code of seven bits may carry
 # What is true where a comparison is not; nothing that is looked at is null.
 CONTRARY = {
     exp.GT: exp.LTE,
@@ -146,6 +148,49 @@ class StatementWriter:
         statement = exp.select(*map(_column, keys), *selected, copy=False).from_(rows, copy=False)
         return statement.group_by(*map(_column, keys), copy=False) if keys else statement
 
+    def bits(self, halves: Sequence[Cells], code: Tree | None, first: int) -> exp.Select:
+        """For every row one byte: the code of a column, and from a bit on the truth values of
+        others.
+        """
+        byte = _byte([self.key(part) for part in halves], first) if halves else None
+        both = [part for part in (code, byte) if part is not None]
+        return exp.select(_named(reduce(_xor, both), PACKED)).from_(self.rows_from.copy())
+
+    def code(self, attribute: Attribute, *, listed: bool) -> Tree:
+        """The number of a word: among those that the type of its column lists, else among those of
+        the domain, from 1 on.
+        """
+        column = _column(attribute.name)
+        if listed:
+            return exp.cast(exp.Anonymous(this="ENUM_CODE", expressions=[column]), BYTE)
+        words = exp.Array(expressions=[exp.Literal.string(word) for word in attribute.labels])
+        return exp.cast(exp.Anonymous(this="LIST_POSITION", expressions=[words, column]), BYTE)
+
+    def fields(self, ranges: Sequence[tuple[Numeric, int, int]]) -> exp.Select:
+        """For every row one number of four bytes, each of which has its highest bit, and no other,
+        where the code of a column lies in a range from start to end.
+
+        To the codes of all columns at once is added what carries those from their start on into
+        that bit, and what carries those from their end on: the two sums differ in it where a code
+        lies between. DuckDB knows the extremes of its columns, and adds without a check where no
+        sum can overflow.
+        """
+        codes, sums = list[Tree](), [0, 0]
+        for place, (attribute, *ends) in enumerate(ranges):
+            code: Tree = exp.cast(_column(attribute.name), INT)
+            unit = 1 << 8 * place
+            if attribute.min:
+                code = exp.paren(exp.Sub(this=code, expression=_number(attribute.min)))
+            codes.append(exp.Mul(this=code, expression=_number(unit)) if place else code)
+            # The highest bit of the last byte is the sign: there it stands for what is below 0.
+            carried = 0 if place == len(ranges) - 1 else CARRY
+            sums = [total + unit * (carried - end) for total, end in zip(sums, ends, strict=True)]
+        words = self._inner([_named(reduce(_add, codes), "w")])
+        both = _xor(*(_add(_column("w"), _number(total)) for total in sums))
+        highest = int.from_bytes(bytes([CARRY] * len(ranges)), "little", signed=True)
+        masked = exp.BitwiseAnd(this=both, expression=exp.paren(_number(highest)))
+        return exp.select(_named(masked, PACKED)).from_(words)
+
     def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> exp.Select:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
         half.
@@ -261,9 +306,9 @@ class StatementWriter:
             found = exp.Add(this=found, expression=rows.subquery())
         return found
 
-    def kinds(self, columns: Sequence[str]) -> exp.Select:
-        """No row of these columns, which shows of what type they are."""
-        return exp.select(*map(_column, columns)).from_(self.rows_from.copy()).limit(0)
+    def kinds(self, columns: Sequence[str], rows: int = 0) -> exp.Select:
+        """No row of these columns, which shows of what type they are; or some."""
+        return exp.select(*map(_column, columns)).from_(self.rows_from.copy()).limit(rows)
 
     def values(self, name: str) -> exp.Select:
         """The different values of a column."""
@@ -369,29 +414,27 @@ def _negated(event: Tree) -> Tree:
     return exp.paren(contrary(this=compared.this, expression=compared.expression), copy=False)
 
 
-def _byte(events: Sequence[Tree]) -> Tree:
-    """Truth values as the bits of one byte. DuckDB checks every sum, product and shift to the left
-    for overflow, row by row; a shift of a constant to the right it does not.
+def _byte(events: Sequence[Tree], first: int = 0) -> Tree:
+    """Truth values as the bits of one byte, from a bit on (`packed_base`). DuckDB checks every sum,
+    product and shift to the left for overflow, row by row; a shift of a constant to the right it
+    does not.
     """
-    words: dict[int, Tree] = {}  # by the bits that are looked at: false is the bit beside
-    for place, event in enumerate(events):
-        bit = bit_of(place)
-        # An even bit is shifted to by what is true; from an odd one, the contrary shifts away.
-        start, shifts = (1 << bit, _negated(event)) if bit % 2 else (2 << bit, event)
-        shift = exp.BitwiseRightShift(
-            this=exp.cast(exp.Literal.number(start), BYTE), expression=exp.cast(shifts, BYTE)
+    shifted: list[Tree] = [
+        exp.BitwiseRightShift(
+            this=exp.cast(exp.Literal.number(ones(place)), BYTE),
+            expression=exp.cast(event, BYTE, copy=False),
         )
-        mask = 0b10101010 if bit % 2 else 0b01010101
-        shifted = exp.paren(shift, copy=False)
-        words[mask] = (
-            exp.BitwiseOr(this=words[mask], expression=shifted) if mask in words else shifted
-        )
-    bits = [
-        exp.paren(exp.BitwiseAnd(this=exp.paren(word), expression=exp.Literal.number(mask)))
-        for mask, word in words.items()
+        for place, event in enumerate(events, first)
     ]
-    byte = exp.BitwiseOr(this=bits[0], expression=bits[1]) if len(bits) > 1 else bits[0]
-    return exp.cast(byte, BYTE)
+    return reduce(_xor, shifted)
+
+
+def _add(first: Tree, second: Tree) -> Tree:
+    return exp.Add(this=first, expression=second)
+
+
+def _xor(first: Tree, second: Tree) -> Tree:
+    return exp.BitwiseXor(this=first, expression=second)
 
 
 def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list[Tree]:
