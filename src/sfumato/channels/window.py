@@ -127,6 +127,20 @@ class Cuts:
         """The part of each grid value that stands for codes before the cut."""
         return standing_below(self.codes, self.size, self.values)
 
+    @cached_property
+    def _lower(self) -> NDArray[np.intp]:  # (cuts,)
+        """The last value of the grid before each cut, or at it."""
+        return np.clip(np.floor((self.codes - 0.5) / self.step), 0, self.values - 2).astype(np.intp)
+
+    def between(self, amounts: Floats) -> Floats:  # (values,) -> (cuts,)
+        """What is there at each cut, of amounts at the values of the grid."""
+        along = np.clip((self.codes - 0.5) / self.step - self._lower, 0, 1)
+        return np.asarray((1 - along) * amounts[self._lower] + along * amounts[self._lower + 1])
+
+    def largest(self, amounts: Floats) -> Floats:  # (values,) -> (cuts,)
+        """The larger of the two amounts beside each cut."""
+        return np.maximum(amounts[self._lower], amounts[self._lower + 1])
+
     def bounds(self, counts: Floats, loose: Floats) -> tuple[Floats, Floats]:  # (cuts,) each
         """The fewest and the most people before each cut, however they lie between the values of
         the grid, of whom `loose` may lie elsewhere than at these values.

@@ -5,7 +5,7 @@ standard error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import (
     EstimationError,
@@ -353,4 +353,5 @@ def _cell(cells: Cells, label: Any) -> int:
         match = [place for place, name in enumerate(cells.labels) if name.casefold() in known]
         if match:
             return match[0]
-    return cells.code(str(label))
+    held = isinstance(label, Iterable) and not isinstance(label, str)
+    return cells.code(shown(label) if held else str(label))

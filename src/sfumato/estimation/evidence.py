@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -41,18 +41,6 @@ class Evidence(ABC):
         """How far apart the values are that its reports tell apart; 0 where all are."""
         values = self.told_apart
         return 0.0 if values is None else (number.size - 1) / (values - 1) * number.grid_step
-
-    def around(self, number: Numeric, code: int) -> float:
-        """How far from this value of a number a quantile that seems to be there may be: a value
-        stands for the step around it.
-        """
-        return number.grid_step / 2
-
-    def closed(self, weights: NDArray[Any]) -> Evidence:
-        """The same where numbers that are not told apart count for errors only where these weights
-        change between cells.
-        """
-        return self
 
     @property
     def assumes(self) -> str | None:
@@ -371,12 +359,6 @@ class MergedEvidence(Evidence):
     @property
     def told_apart(self) -> int | None:
         return self.fine.told_apart
-
-    def around(self, number: Numeric, code: int) -> float:
-        return self.fine.around(number, code)
-
-    def closed(self, weights: NDArray[Any]) -> Evidence:
-        return replace(self, fine=self.fine.closed(self.spread(weights)))
 
     @cached_property
     def total(self) -> NDArray[Any]:

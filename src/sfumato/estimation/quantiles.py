@@ -4,7 +4,6 @@ each holds one value, or until what is left of its width is small beside the err
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -122,15 +121,6 @@ class Curve:
         return self.upto - self.share * self.total
 
     @cached_property
-    def _sure(self) -> Estimate:
-        """The estimate by whose errors a quantile is looked for: who is on which side of a value
-        that is not told apart from the next matters where the group ends, but not where it is cut
-        only to look; how far a value may be from the next is told of the quantile itself.
-        """
-        found = self.counted.estimate
-        return replace(found, evidence=found.evidence.closed(self.weights))
-
-    @cached_property
     def _known_errors(self) -> NDArray[Any]:  # (cells,)
         return np.full(len(self.starts), np.nan)  # filled where someone asks
 
@@ -155,7 +145,7 @@ class Curve:
         shape = [1] * self.weights.ndim + [len(cells)]
         shape[self.counted.axis] = len(inside)
         weights = self.weights[..., None] * (inside - self.share).reshape(shape)
-        return np.sqrt(np.maximum(self._sure.variances(weights), 0.0))
+        return np.sqrt(np.maximum(self.counted.estimate.variances(weights), 0.0))
 
 
 @dataclass(frozen=True)
@@ -254,10 +244,8 @@ def quantiles(
         for place, weights in zip(chosen, counted.groups, strict=True):
             curve = Curve(counted, weights, wanted.below, starts, size)
             searches[place] = searches[place].narrowed(curve)
-    evidence = counted.estimate.evidence
-    around = functools.partial(evidence.around, attribute)
-    found = [_answer(attribute, wanted, each, around) for each in searches]
-    return [replace(each, assumes=evidence.assumes) for each in found]
+    assumes = counted.estimate.evidence.assumes
+    return [replace(_answer(attribute, wanted, each), assumes=assumes) for each in searches]
 
 
 def _begun(curve: Curve, wanted: Wanted) -> Search:
@@ -326,9 +314,7 @@ def _between(low: float, high: float, part: float) -> float:
     return float(Fraction(low) * Fraction(1 - part) + Fraction(high * part))
 
 
-def _answer(
-    attribute: Numeric, wanted: Wanted, search: Search, around: Callable[[int], float]
-) -> Answer:
+def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
     if search.records == 0:
         return Answer(math.nan, math.nan)
 
@@ -342,9 +328,9 @@ def _answer(
     spans = search.spans
     lows = [spans[Target(reach=reach)].first for reach in REACHES]
     highs = [spans[Target(reach=-reach)].last for reach in REACHES]
+    half = attribute.grid_step / 2  # a value stands for the step around it
     ends = [
-        (number(low) - around(low), number(high) + around(high))
-        for low, high in zip(lows, highs, strict=True)
+        (number(low) - half, number(high) + half) for low, high in zip(lows, highs, strict=True)
     ]
     middle = (spans[MIDDLE].first + spans[MIDDLE].last) // 2
     inside = min(max(middle, spans[LOWEST].first), spans[HIGHEST].last)

@@ -12,7 +12,7 @@ part of the error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sfumato.channels.window import Cuts, Shape, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
-from sfumato.estimation.comb import Comb
+from sfumato.estimation.comb import Comb, moved_by_rounding
 from sfumato.estimation.evidence import Evidence
 
 Floats = NDArray[np.float64]
@@ -34,19 +34,20 @@ ROUNDS, STEPS = 60, 8  # of λ, and of Fisher scoring for each
 SETTLED = 0.02  # change of log λ at which it stands
 LEAST, MOST = 1e-6, 1e10  # λ
 # The evidence smooths for the least error, and then what it smooths away is as large as the noise;
-# with a smaller λ it is less, and intervals cover.
-ROUGHER = 30.0
+# with a smaller λ it is less, and intervals cover. What is left of it is what is expected at the λ
+# of the evidence, or so many times as much, for no law is as even as its prior.
+ROUGHER, UNEVEN = 30.0, 5.0
 # Few reports do not tell a curved law from a bell, and evidence is then as large for any λ beyond;
 # waves of log f of height 1 and of a third of a grid of 256 values are such, for third differences.
 SMOOTHEST, FINE = 1e7, 256
 GAIN = 1e-3  # of the log likelihood, at which Fisher scoring stands
 WIDEST = 3.0  # the longest step of any log f
 SPIKE = 3.0  # the usual size of a spike, in units of log f
-ROUND = 1.5  # and of all round numbers alike: where a third of the people round to 5 it is 1.3
+ROUND = 1.5  # of the logarithm of how many times as many people round as do not
 # The logarithm of the odds that heaps are as large as they like: many to one where round numbers
 # stand out beyond doubt, for no two are alike; one to many elsewhere, for heaps explain as well
 # what is not quite smooth.
-UNLIKE = 8.0
+UNLIKE, RARE = 12.0, 8.0
 # The variance of each value's own log f to begin with, where numbers are heaped: beside one spike,
 # and where everyone is in heaps.
 HEAPS, MANY_HEAPS = 0.5, 3.0
@@ -54,7 +55,7 @@ FLATTEST, STEEPEST = 1e-3, 9.0  # that variance
 # Where heaps are beyond doubt, by so much evidence, it draws them together for the least error too:
 # with more variance they stand as the reports show them, and intervals cover.
 DECISIVE, STEEPER = 5.0, 8.0
-LEVEL = 1 / 3  # of what it began with: from there on there are no such heaps
+LEVEL = 1 / 20  # of what it began with: from there on there are no such heaps
 STEADY = 0.1  # change of its logarithm at which it stands
 HIDDEN = 0.03  # the usual share of people who may be in a part of the grid, whatever the law says
 PARTS = 8  # of the grid, in each of which people may be hidden
@@ -64,9 +65,10 @@ FEW, MOST_HIDDEN = 0.6, 0.15
 # The standard error of a number that may be anywhere as far away as 1. Evenly it were 0.58; ends of
 # ranges are not chosen evenly but where many are, and an interval of 95 % then reaches up to 1.4.
 OPEN = 0.7
-# The same where no law with heaps is likely: numbers that are rounded, as to whole thousands, to
-# less than a grid shows, are still not spread evenly.
-OPEN_SMOOTH = 0.3
+# Nor are numbers spread evenly that are rounded to less than a grid shows, as to whole thousands:
+# the standard error for each such unit, as a part of what it were if everyone rounded to it, so
+# that an interval of 95 % reaches just as far.
+ROUNDED = 0.5
 AT_ITSELF = 0.05  # steps from an end of the grid, within which many people alike are just there
 SMOOTH = "a distribution as smooth as the reports show it"
 AT_ENDS = "that people near an end of the range are at that end"
@@ -83,12 +85,8 @@ class GridLaw:
     covariance: Floats  # (values + parts,) squared, of θ and of the shares of those people
     evidence: float
     order: int
-    standing: bool  # whether some values may stand out
-
-    @property
-    def smooth(self) -> bool:
-        """Whether there are nowhere more people than beside it."""
-        return self.order > 0 and not self.standing
+    lumps: Floats  # (values,): which part of the people may stand out of those beside them
+    rounded: dict[Comb, Floats]  # (values,) each: which part of them is at its round numbers
 
     @property
     def elsewhere(self) -> Floats:  # (parts,)
@@ -133,8 +131,10 @@ class _Held:
 @dataclass(frozen=True, eq=False)
 class _Penalised:
     """The likelihood of a tally of reports under one order of differences; `spikes` are values
-    whose log f may stand out, by a coefficient each beside the smooth ones: θ = φ + Σ c·e; with
-    `combs` all round numbers may, by one coefficient; with `heaps` every value, by normal amounts.
+    whose log f may stand out, by a coefficient each beside the smooth ones; of each of `combs` a
+    share s of the people rounds to its numbers, by a coefficient z = log(s/(1−s)): θ = φ + Σ c·e +
+    log(1 − Σ s + Σ s·t), t being how many times as many round to a value as are there; with `heaps`
+    every value may stand out, by normal amounts.
     """
 
     counts: Floats  # (reports,)
@@ -156,21 +156,48 @@ class _Penalised:
         return self.shape.values
 
     @cached_property
-    def _standing(self) -> Floats:  # (values, spikes + combs)
-        """What each coefficient beside the smooth ones adds to θ."""
-        spikes = np.eye(self._values)[:, list(self.spikes)]
-        teeth = [comb.teeth(self._values) for comb in self.combs]
-        return np.column_stack([spikes, *teeth])
+    def _spiking(self) -> Floats:  # (values, spikes)
+        """What the coefficient of each spike adds to θ."""
+        return np.eye(self._values)[:, list(self.spikes)]
+
+    @cached_property
+    def _rounding(self) -> Floats:  # (values, combs)
+        """How many times as many people are at each value once all have rounded to one kind."""
+        return self._for_combs(Comb.rounding)
+
+    def _for_combs(self, of: Callable[[Comb, int], NDArray[Any]]) -> Floats:  # (values, combs)
+        every = [of(comb, self._values) for comb in self.combs]
+        return np.column_stack([np.zeros((self._values, 0)), *every])
 
     @property
     def _sizes(self) -> Floats:  # (spikes + combs,)
         """How large these coefficients usually are."""
         return np.array([SPIKE] * len(self.spikes) + [ROUND] * len(self.combs))
 
-    @cached_property
-    def _design(self) -> Floats:  # (values, coefficients)
-        """θ of the coefficients."""
-        return np.column_stack([np.eye(self._values), self._standing])
+    def _shares(self, coefficients: Floats) -> Floats:  # (combs,)
+        """The share of people who round to numbers of each kind: half in all, usually."""
+        own = coefficients[self._values + len(self.spikes) :]
+        times = np.exp(own) / max(len(own), 1)
+        return np.asarray(times / (1 + times.sum()))
+
+    def _times(self, shares: Floats) -> Floats:  # (values,)
+        """How many times as many people each value has as it would if nobody rounded."""
+        return np.asarray(1 - shares.sum() + self._rounding @ shares)
+
+    def _theta(self, coefficients: Floats) -> Floats:  # (values,)
+        smooth, rest = np.split(coefficients, [self._values])
+        rounded = np.log(self._times(self._shares(coefficients)))
+        return np.asarray(smooth + self._spiking @ rest[: len(self.spikes)] + rounded)
+
+    def _beside(self, coefficients: Floats) -> Floats:  # (values, spikes + combs)
+        """How θ moves with each coefficient beside the smooth ones."""
+        shares = self._shares(coefficients)
+        times = self._times(shares)[:, None]
+        return np.column_stack([self._spiking, shares * (self._rounding - times) / times])
+
+    def _design(self, coefficients: Floats) -> Floats:  # (values, coefficients)
+        """How θ moves with every coefficient."""
+        return np.column_stack([np.eye(self._values), self._beside(coefficients)])
 
     def _prior(self, held: _Held) -> Floats:
         """The precision of the coefficients."""
@@ -180,7 +207,7 @@ class _Penalised:
         return found
 
     def _level(self, coefficients: Floats, prior: Floats) -> tuple[float, Floats, Floats]:
-        theta = self._design @ coefficients
+        theta = self._theta(coefficients)
         masses = np.exp(theta - theta.max())
         masses /= masses.sum()
         chances = self.matrix @ masses
@@ -197,14 +224,17 @@ class _Penalised:
         both = np.outer(masses, masses)
         return np.asarray(self.counts.sum() * both * (self.shape.products(1 / chances) - 1))
 
-    def _curvature(self, masses: Floats, chances: Floats, prior: Floats, weight: float) -> Any:
+    def _curvature(
+        self, coefficients: Floats, masses: Floats, chances: Floats, prior: Floats, weight: float
+    ) -> Any:
         from scipy.linalg import cho_factor
 
         values, people = self._values, self.counts.sum()
         # A constant in θ changes nothing: it is held, so that the matrix can be undone.
         told = self._told(masses, chances) + people / values**2
-        beside = told @ self._standing
-        known = np.block([[told, beside], [beside.T, self._standing.T @ beside]]) + prior
+        standing = self._beside(coefficients)
+        beside = told @ standing
+        known = np.block([[told, beside], [beside.T, standing.T @ beside]]) + prior
         # What neither reports nor penalty hold is kept above the rounding of the two.
         known[np.diag_indices_from(known)] += 1e-9 * (1 + people / values) + 1e-11 * weight
         return cho_factor(known, overwrite_a=True, check_finite=False)
@@ -216,8 +246,8 @@ class _Penalised:
         found, prior = start, self._prior(held)
         level, masses, chances = self._level(found, prior)
         for _ in range(STEPS):
-            factor = self._curvature(masses, chances, prior, held.weight)
-            gradient = self._design.T @ self._slope(masses, chances) - prior @ found
+            factor = self._curvature(found, masses, chances, prior, held.weight)
+            gradient = self._design(found).T @ self._slope(masses, chances) - prior @ found
             step = cho_solve(factor, gradient)
             size = min(1.0, WIDEST / max(float(np.abs(step).max()), 1e-12))
             moved = self._level(found + size * step, prior)
@@ -229,15 +259,15 @@ class _Penalised:
             found[: self._values] -= found[: self._values].mean()
             if gain < GAIN:
                 break
-        return found, level, masses, self._curvature(masses, chances, prior, held.weight)
+        return found, level, masses, self._curvature(found, masses, chances, prior, held.weight)
 
     @property
     def _start(self) -> tuple[Floats, _Held]:
         if self.begun is not None:
             found, held = self.begun
-            return np.r_[found, np.zeros(self._design.shape[1] - len(found))], held
+            return np.r_[found, np.zeros(len(self._sizes) + self._values - len(found))], held
         rough = 1.0 if self.order == 0 else 1e3 * (self._values / 64) ** (2 * self.order - 1)
-        return np.zeros(self._design.shape[1]), _Held(rough, self.heaps)
+        return np.zeros(self._values + len(self._sizes)), _Held(rough, self.heaps)
 
     def at_round_numbers(self, combs: Sequence[Comb]) -> list[_Penalised]:
         """The same with more people at the round numbers of one kind, or of two that follow each
@@ -250,20 +280,20 @@ class _Penalised:
             for kind in kinds
         ]
 
-    def at_any_steps(self) -> list[_Penalised]:
-        """The same with more people at values that are equally far apart, whichever the reports
-        speak for most by the score at this law, if they do: all such laws together are as likely
-        before any report as this one.
+    def at_any_steps(self, others: Sequence[Comb]) -> list[_Penalised]:
+        """The same with more people at values that are equally far apart, whichever but for these
+        others the reports speak for most by the score at this law, if they do: all such laws
+        together are as likely before any report as this one.
         """
         from scipy.linalg import cho_solve
 
-        combs = Comb.every(self._values)
+        combs = Comb.every(self._values, others)
         if not combs:
             return []
         found, held, _ = self._weighed
         prior = self._prior(held)
         _, masses, chances = self._level(found, prior)
-        factor = self._curvature(masses, chances, prior, held.weight)
+        factor = self._curvature(found, masses, chances, prior, held.weight)
         teeth = np.column_stack([comb.teeth(self._values) for comb in combs])
         slope = teeth.T @ self._slope(masses, chances)
         beside = self._told(masses, chances) @ teeth
@@ -333,15 +363,55 @@ class _Penalised:
         most = SMOOTHEST * (self._values / FINE) ** 5
         rougher = min(held.weight, most) / ROUGHER if self.order else held.weight
         own = min(held.own * steeper, max(held.own, STEEPEST))
-        _, _, masses, factor = self._climbed(found, _Held(rougher, own))
-        spread = cho_solve(factor, np.eye(self._design.shape[1]))
+        taken = _Held(rougher, own)
+        found, _, masses, factor = self._climbed(found, taken)
+        spread, design = cho_solve(factor, np.eye(len(found))), self._design(found)
         hidden, doubt = _hidden(masses, float(self.counts.sum()))
-        told = self._design @ spread @ self._design.T
-        covariance = self._beside(masses, told, hidden - masses[:, None], doubt)
-        standing = bool(self.spikes or self.combs or self.heaps)
-        return GridLaw(masses, hidden, covariance, self.evidence, self.order, standing)
+        told = design @ self._rougher(spread, taken) @ design.T
+        covariance = self._doubted(masses, told, hidden - masses[:, None], doubt)
+        errors = np.sqrt(np.diag(spread))
+        lumps, rounded = self._lumps(found, errors, taken), self._rounded(found)
+        return GridLaw(masses, hidden, covariance, self.evidence, self.order, lumps, rounded)
 
-    def _beside(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
+    def _rougher(self, spread: Floats, taken: _Held) -> Floats:
+        """The covariance of coefficients of which less was smoothed away than their prior expects:
+        H⁻¹(I + P·Σ·P)H⁻¹ and not H⁻¹, for H = I + P, a prior of precision P and coefficients of
+        covariance Σ.
+        """
+        if not self.order:
+            return spread
+        squares, waves = _waves(self._values, self.order)
+        expected = replace(taken, weight=taken.weight * ROUGHER / UNEVEN).precisions(squares)
+        precision = taken.precisions(squares)
+        part = np.divide(precision, expected, out=np.ones_like(squares), where=squares > 0)
+        along = spread[:, : self._values] @ waves
+        return np.asarray(spread - (along * (precision * (1 - part))) @ along.T)
+
+    def _lumps(self, coefficients: Floats, errors: Floats, taken: _Held) -> Floats:  # (values,)
+        """Which part of the people of each value may be anywhere near it, all alike: of heaps two
+        standard deviations, all of a spike, and of round numbers as many more as their error
+        allows, or all where just these numbers are not known.
+        """
+        own = taken.own if self.order else 1 / taken.weight
+        found, each = self._at_combs(coefficients), [self._spiking]
+        for place, comb in enumerate(self.combs):
+            more, at = coefficients.copy(), self._values + len(self.spikes) + place
+            more[at] += errors[at]
+            each.append(self._at_combs(more)[:, place] - comb.exact * found[:, place])
+        return np.column_stack(each).max(axis=1, initial=1 - math.exp(-2 * math.sqrt(own)))
+
+    def _at_combs(self, coefficients: Floats) -> Floats:  # (values, combs)
+        """Which part of the people of each value rounded to it."""
+        shares = self._shares(coefficients)
+        here = self._for_combs(Comb.inside) * self._rounding
+        return np.asarray(here * shares / self._times(shares)[:, None])
+
+    def _rounded(self, coefficients: Floats) -> dict[Comb, Floats]:  # (values,) each
+        """Which part of the people of each value is at round numbers, kind by kind."""
+        pairs = zip(self.combs, self._at_combs(coefficients).T, strict=True)
+        return {comb: part for comb, part in pairs if comb.exact}
+
+    def _doubted(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
         like this and of whom nothing is known but their usual size, by blocks.
         """
@@ -417,17 +487,17 @@ def fitted(
     if orders[-1] == ORDERS[-1]:
         smoothest, before = smooth[-1], _best(fits)
         fits += [law.fit() for law in smoothest.at_round_numbers(combs)]
-        for law in smoothest.at_any_steps() if combs else ():
+        for law in smoothest.at_any_steps(combs) if combs else ():
             fits.append(law.fit())
             if fits[-1].evidence - before > DECISIVE:
                 combs = (*combs, *law.combs)
         rounded = _best(fits) - before > DECISIVE
-        odds = UNLIKE if rounded else -UNLIKE
+        odds = UNLIKE if rounded else -RARE
         heaped = replace(smoothest, spikes=(mode,), combs=combs, heaps=HEAPS, odds=odds)
         beyond = heaped.evidence - _best(fits) > DECISIVE
         fits.append(heaped.fit(STEEPER if beyond and not rounded else 1.0))
         if fits[-1].evidence < _best(fits):
-            fits.append(replace(smoothest, heaps=MANY_HEAPS, odds=-UNLIKE).fit())
+            fits.append(replace(smoothest, heaps=MANY_HEAPS, odds=-RARE).fit())
     evidence = np.array([fit.evidence for fit in fits])
     if not np.isfinite(evidence.max()):
         raise EstimationError("no distribution could be fitted to these reports")
@@ -493,10 +563,32 @@ class GridCounts:
         kept = covariance - np.outer(along, along) / spread_out
         return moved, kept + max(error, 0.0) * np.outer(way, way)
 
-    @property
-    def heaped(self) -> float:
-        """How likely it is that more people are at some values than beside them."""
-        return sum(weight for weight, law in self._laws if not law.smooth)
+    @cached_property
+    def rounded(self) -> dict[Comb, Floats]:  # (values,) each
+        """Which part of the people of each value is at round numbers, kind by kind."""
+        found = {comb: np.zeros(self.shape.values) for comb in self.combs}
+        for weight, law in self._laws:
+            for comb, part in law.rounded.items():
+                found[comb] += weight * part
+        return found
+
+    @cached_property
+    def lumps(self) -> Floats:  # (values,)
+        """Which part of the people of each value may be anywhere near it, all alike, or at round
+        numbers or not, as a root mean square over the laws.
+        """
+        nobody = np.zeros(self.shape.values)
+        known, squares = sum(self.rounded.values(), nobody), nobody
+        for weight, law in self._laws:
+            apart = sum(law.rounded.values(), nobody) - known
+            squares = squares + weight * (law.lumps**2 + apart**2)
+        return np.sqrt(squares)
+
+    @cached_property
+    def alike(self) -> Floats:  # (values,)
+        """How likely it is that the people of each value are all alike."""
+        nobody = np.zeros(self.shape.values)
+        return sum((weight * law.lumps for weight, law in self._laws), nobody)
 
     @property
     def mean(self) -> Floats:  # (values,)
@@ -521,7 +613,6 @@ class SmoothEvidence(Evidence):
 
     counts: NDArray[Any]  # outputs of the channel
     channel: Windowed
-    settled: NDArray[np.bool_] | None = None  # (cuts,): at which nothing is open; None for nowhere
 
     @property
     def assumes(self) -> str | None:
@@ -538,24 +629,6 @@ class SmoothEvidence(Evidence):
     def told_apart(self) -> int | None:
         return self.channel.shape.values
 
-    def around(self, number: Numeric, code: int) -> float:
-        """A value of the grid stands for half a step on either side. Where many are alike they lie
-        on both sides of it, rounded up and down by chance, and the quantile may be a step away.
-        """
-        step = self.step_of(number)
-        if step <= number.grid_step * (1 + 1e-9):
-            return super().around(number, code)
-        place = int(code * number.grid_step / step)
-        rough = max(_roughness(mean, place) for mean, _ in self._grids)
-        return step * (1 + rough**2) / 2 * float(self._open_to.max()) / OPEN
-
-    def closed(self, weights: NDArray[Any]) -> SmoothEvidence:
-        cuts = self.channel.cuts
-        if cuts is None:
-            return self
-        flat = self._flat(weights[..., None])
-        return replace(self, settled=(flat[:, cuts.after] == flat[:, cuts.before]).all((0, 2)))
-
     @cached_property
     def _tallies(self) -> list[Floats]:  # (reports,) each
         """What each group reported."""
@@ -567,12 +640,6 @@ class SmoothEvidence(Evidence):
         """Mean and covariance over the grid, for everyone of each group."""
         pairs = zip(self._tallies, self.channel.people(self.counts), strict=True)
         return [self._everyone(tally, people) for tally, people in pairs]
-
-    @cached_property
-    def _open_to(self) -> Floats:  # (groups,)
-        """How far it is open where people are between values of the grid."""
-        heaped = [self._grid(tally).heaped if tally.any() else 0.0 for tally in self._tallies]
-        return np.array([math.sqrt(h * OPEN**2 + (1 - h) * OPEN_SMOOTH**2) for h in heaped])
 
     def _grid(self, tally: Floats) -> GridCounts:
         number, shape = self.channel.number, self.channel.shape
@@ -598,7 +665,27 @@ class SmoothEvidence(Evidence):
         """Of each grid value the part that lies just there, group by group: none but at ends."""
         if self.channel.cuts is None:
             return [np.zeros(len(mean)) for mean, _ in self._grids]
+        pairs = zip(self._standing_at_ends, self._alike, strict=True)
+        return [standing * alike for standing, alike in pairs]
+
+    @cached_property
+    def _standing_at_ends(self) -> list[Floats]:  # (values,) each
+        """The same if people of one value are all alike."""
         return [_at_ends(mean, _errors(covariance)) for mean, covariance in self._grids]
+
+    @cached_property
+    def _alike(self) -> list[Floats]:  # (values,) each
+        """How likely it is that the people of each value are all alike, group by group."""
+        nobody = np.zeros(self.channel.shape.values)
+        return [self._grid(tally).alike if tally.any() else nobody for tally in self._tallies]
+
+    @cached_property
+    def _rounded(self) -> list[dict[Comb, Floats]]:  # (values,) each
+        """Which part of each grid value, where it is not at an end, is at round numbers, group by
+        group.
+        """
+        nobody: dict[Comb, Floats] = {}
+        return [self._grid(tally).rounded if tally.any() else nobody for tally in self._tallies]
 
     @cached_property
     def merges(self) -> Floats:  # (groups, cells, values)
@@ -608,7 +695,19 @@ class SmoothEvidence(Evidence):
             return np.broadcast_to(merge, (len(self._grids), *merge.shape))
         points = np.zeros_like(merge)
         points[self.channel.ends, (0, -1)] = 1
-        return np.stack([merge * (1 - part) + points * part for part in self._at_ends])
+        pairs = zip(self._at_ends, self._rounded, strict=True)
+        return np.stack([self._placed(rounded) * (1 - e) + points * e for e, rounded in pairs])
+
+    def _placed(self, rounded: dict[Comb, Floats]) -> Floats:  # (cells, values)
+        """Which part of each grid value lies in each cell, people at round numbers being there."""
+        cuts, part = self.channel.cuts, self.channel.part
+        assert cuts is not None and part is not None
+        every = np.arange(cuts.values)
+        found = self.channel.merge * (1 - sum(rounded.values(), np.zeros(cuts.values)))
+        for comb, share in rounded.items():
+            codes = np.rint(comb.nearest(cuts.values) * cuts.step).astype(np.int64)
+            found[part.assign(codes).astype(np.intp), every] += share
+        return found
 
     @cached_property
     def total(self) -> NDArray[Any]:
@@ -630,16 +729,43 @@ class SmoothEvidence(Evidence):
         cuts = self.channel.cuts
         if cuts is None:
             return []
-        pairs = zip(self._grids, self._at_ends, strict=True)
-        away = np.stack([_away(cuts, *grid, part) for grid, part in pairs])
-        away *= self._open_to[:, None]
-        if self.settled is not None:
-            away[:, self.settled] = 0
+        away = np.stack([self._away(cuts, group) for group in range(len(self._grids))])
         every = np.arange(len(cuts.codes))
         near = every[:-1][np.diff(cuts.codes) < cuts.step]
         beside = -away[:, near] * away[:, near + 1] / 2
         both = [(near, near + 1, beside), (near + 1, near, beside)]
         return [(every, every, away**2), *both]
+
+    def _away(self, cuts: Cuts, group: int) -> Floats:  # (cuts,)
+        """How far the people of a group before each cut may be from as many as stand for it, as a
+        standard error: where many may be alike however they lie between the values of the grid,
+        elsewhere as they would if they rounded.
+        """
+        (mean, covariance), part = self._grids[group], self._at_ends[group]
+        tally, number = self._tallies[group], self.channel.number
+        nobody = np.zeros(len(mean))
+        loose = np.maximum(mean, 0) * (1 - part) * (1 - sum(self._rounded[group].values(), nobody))
+        lumps = self._grid(tally).lumps if tally.any() else nobody
+        alike = cuts.largest(np.maximum(lumps, _roughness(loose)))
+        anywhere = OPEN * alike * _farthest(cuts, mean, covariance, part)
+        anywhere = np.hypot(anywhere, cuts.largest(self._at_ends_or_not(group)))
+        if number is None:
+            return anywhere
+        moves = moved_by_rounding(number, cuts.values, cuts.codes)
+        moved = cuts.between(loose) * np.sqrt((moves**2).sum(axis=0))
+        return np.hypot(anywhere, ROUNDED * moved)
+
+    def _at_ends_or_not(self, group: int) -> Floats:  # (values,)
+        """The standard error of how many of a group are just at an end, beside what the grid leaves
+        open: they may not be alike, and half of those who have one of two values beside it may be
+        there, for a smooth law does not fall as steeply as numbers may.
+        """
+        (mean, _), likely = self._grids[group], self._alike[group]
+        there = self._standing_at_ends[group]
+        unsure = there * np.sqrt(likely * (1 - likely)) * mean
+        beside = np.zeros(len(mean))
+        beside[[0, -1]] = np.maximum([mean[1:3].sum(), mean[-3:-1].sum()], 0)
+        return np.hypot(unsure, (there > 0) * beside / 2)
 
     @cached_property
     def _open(self) -> Floats:  # (groups, cells, cells)
@@ -750,15 +876,13 @@ def _errors(covariance: Floats) -> Floats:  # (values,)
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0)))
 
 
-def _roughness(mean: Floats, place: int) -> float:
-    """How far the people of the values around a place are from a line, as a part of them: 0 where
-    they are spread evenly, 1 at a value that alone has any.
+def _roughness(counts: Floats) -> Floats:  # (values,)
+    """How far the people around each value, or one beside it, are from a line, as a part of them: 0
+    where they are spread evenly, 1 beside a value that alone has any.
     """
-    near = np.arange(place - 2, place + 4).clip(0, len(mean) - 1)
-    left, own, right = (
-        np.maximum(mean, 0)[near][part] for part in (np.s_[:-2], np.s_[1:-1], np.s_[2:])
-    )
-    return float((abs(left - 2 * own + right) / np.maximum(left + 2 * own + right, 1e-9)).max())
+    left, right = np.pad(counts, 1)[:-2], np.pad(counts, 1)[2:]
+    own = abs(left - 2 * counts + right) / np.maximum(left + 2 * counts + right, 1e-9)
+    return np.maximum.reduce([own, np.pad(own, 1)[:-2], np.pad(own, 1)[2:]])
 
 
 def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
@@ -775,7 +899,7 @@ def _at_ends(mean: Floats, stderr: Floats) -> Floats:  # (values,)
     return found
 
 
-def _away(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
+def _farthest(cuts: Cuts, mean: Floats, covariance: Floats, at_ends: Floats) -> Floats:  # (cuts,)
     """How far the people before each cut may be from as many as stand for it, however they lie
     between the values of the grid. Of each value there may be a standard error more than there seem
     to be, or as many as seem to have the one beside it: many alike between the two are told from

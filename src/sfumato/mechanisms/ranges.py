@@ -66,7 +66,8 @@ class Ranges(SquareWave):
     called: ClassVar[Mapping[str, str]] = {
         "lengths": "window widths",
         "starts": "cells begin at",
-        "upper": "upper side from cell",
+        "upper": "upper side from",
+        "waves": "asked about",
     }
     starts: tuple[tuple[int, ...], ...]  # where the cells of each private column begin
     upper: tuple[int, ...]  # the first cell of each column's upper side
@@ -210,8 +211,12 @@ class Ranges(SquareWave):
         return True
 
     def described(self) -> dict[str, Any]:
-        names = self._private.names
-        return {
+        names, private = self._private.names, self._private
+        begin = {a.name: _begins(a, each) for a, each in zip(private, self.starts, strict=True)}
+        upper = zip(begin.items(), self.upper, strict=True)
+        return super().described() | {
+            "starts_at": begin,
+            "upper_from": {name: starts[place] for (name, starts), place in upper},
             "asked": {
                 "one column": self.waves / ONE,
                 "two columns": 1 - self.waves / ONE,
@@ -379,6 +384,13 @@ def starts_at(number: Numeric, cuts: Sequence[float]) -> tuple[int, ...]:
     """
     inner = {number.first_code(cut) for cut in cuts} - {0, number.size}
     return (0, *sorted(inner))
+
+
+def _begins(column: Attribute, starts: Sequence[int]) -> list[Any]:
+    """The numbers, or words, at which cells begin."""
+    if isinstance(column, Numeric):
+        return [*column.numbers(np.asarray(starts, dtype=np.int64)).tolist()]
+    return [column.labels[each] for each in starts]
 
 
 def cells_from(number: Numeric, starts: Sequence[int]) -> Cells:

@@ -111,6 +111,17 @@ class Windows(Mechanism):
             raise SchemaError(f"{self.name} takes at most {MOST_NUMBERS} columns")
         return tuple(self._private)
 
+    def described(self) -> dict[str, Any]:
+        """How wide the windows are, in the numbers of each column."""
+        wide = zip(self._columns, self.lengths, strict=True)
+        return {
+            "window_widths": {
+                a.name: _rounded(length * (a.max - a.min) / max(1, values_of(a) - 1))
+                for a, length in wide
+                if isinstance(a, Numeric)
+            }
+        }
+
     @cached_property
     def _private(self) -> Domain:
         return self.domain.private
@@ -372,6 +383,11 @@ def _is_asked(column: Attribute) -> bool:
     return isinstance(column, Numeric) or (
         isinstance(column, Category) and 2 <= column.size <= MOST_WORDS
     )
+
+
+def _rounded(width: float) -> float:
+    """A width to six figures, whole from a thousand on."""
+    return round(width) if width >= 1000 else float(f"{width:.6g}")
 
 
 def _holds_numbers(column: Attribute) -> bool:
