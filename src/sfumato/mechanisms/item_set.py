@@ -229,6 +229,14 @@ class ItemSet(Mechanism):
             f"supports are put right by {sizes}, and their errors count how far that is open",
         )
 
+    @property
+    def unforeseen(self) -> tuple[str, ...]:
+        if self._keeps_all:
+            return ()
+        return (
+            f"where most baskets hold more than {self.cap} items, errors are about twice as large",
+        )
+
     def parameters(self) -> dict[str, Any]:
         stated: dict[str, Any] = {"gamma": str(Fraction(self.gamma)), "cap": self.cap}
         if self.buckets:

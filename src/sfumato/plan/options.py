@@ -33,7 +33,7 @@ from sfumato.notebook import (
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.questions import ASSUMPTIONS
-from sfumato.plan.rounds import InRounds, commands
+from sfumato.plan.rounds import InRounds, calls, commands
 from sfumato.printable import json_number, typed
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
@@ -91,12 +91,12 @@ class Offer:
 
     @checked
     def calls(self, promise: Guarantee | None = None) -> tuple[str, ...]:
-        """The same in Python, by the same schema: what is public is not to be asked about; nothing
-        for rounds, which are perturbed by the command.
+        """The same in Python, by the same schema: what is public is not to be asked about; rounds
+        one after the other.
         """
         gamma = _decimal((promise or self.guarantee).gamma)
         if isinstance(self.mechanism, InRounds):
-            return ()
+            return calls("data, schema=schema", f"gamma={gamma}")
         if not self.options:
             return (f'sf.perturb(data, "{self.mechanism.name}", gamma={gamma}, schema=schema)',)
         given = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -224,6 +224,7 @@ class Plan(Framed):
     outlook: Outlook | None = None  # where a questionnaire is best
     once: Offer | None = None  # one question to everyone, of single items, where rounds are best
     aside: Aside | None = None  # where numbers are asked about and nothing is usable
+    file: str | None = None  # the data or the schema that was planned for, where it is a file
 
     @property
     def best(self) -> Offer:
@@ -253,7 +254,8 @@ class Plan(Framed):
             f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        rough = (f"roughly: {said}" for said in best.mechanism.unforeseen)
+        unforeseen = () if self.once else best.mechanism.unforeseen  # of rounds it is foreseen
+        rough = (f"roughly: {said}" for said in unforeseen)
         said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
         return (*lines, *said, *self._rounded(), *rough)
 
@@ -271,9 +273,10 @@ class Plan(Framed):
         """
         if self.once is None:
             return ()
+        rough = "".join(f"; {said}" for said in self.once.mechanism.unforeseen)
         return (
-            f"asked once instead ({self.once.name}), the same people tell single items to within "
-            f"{_percent(self.once.error)}, and nothing of two together",
+            f"asked once instead ({self.once.name}): single items to within "
+            f"{_percent(self.once.error)}, and no pairs{rough}",
         )
 
     def _modelled(self) -> tuple[str, ...]:
@@ -322,11 +325,14 @@ class Plan(Framed):
         schema: str | Path | None = "SCHEMA",
         items: str | Path | None = None,
     ) -> list[tuple[str, str]]:
-        """What to type for each option."""
-        return [
-            (option.name, option.command(self.guarantee, data=data, schema=schema, items=items))
-            for option in self.options
-        ]
+        """What to type for each option, with the file that was planned for unless another is
+        named.
+        """
+        named: dict[str, Any] = {"data": data, "schema": schema, "items": items}
+        if self.file is not None and named == {"data": "DATA", "schema": "SCHEMA", "items": None}:
+            own = self.file.endswith(".toml")
+            named |= {"schema": self.file} if own else {"data": self.file, "schema": None}
+        return [(option.name, option.command(self.guarantee, **named)) for option in self.options]
 
     def _verdict(self) -> tuple[str, ...]:
         if not self.accuracy_asked:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.domain import Domain, Items, Numeric
 from sfumato.errors import (
     EstimationError,
@@ -448,7 +448,7 @@ def _check_pairs(pairs: Any) -> None:
     listed = isinstance(pairs, list | tuple)
     if not listed or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise ParameterError(
-            f"pairs={pairs!r} is no list of pairs of columns",
+            f"pairs={shown(pairs)} is no list of pairs of columns",
             hint='as in pairs=[("age", "smoker")]',
         )
 
@@ -469,7 +469,8 @@ def _check(
         check_strictly_between("wanted_error", wanted_error)
     if not isinstance(purpose, str) or purpose not in PURPOSES:
         raise ParameterError(
-            f"cannot plan for '{purpose}' ({listing(PURPOSES)})", hint=near_miss(purpose, PURPOSES)
+            f"cannot plan for {shown(purpose)} ({listing(PURPOSES)})",
+            hint=near_miss(purpose, PURPOSES),
         )
     if guarantee is None and wanted_error is None:
         raise ParameterError(

@@ -53,3 +53,12 @@ def commands(data: str, read: str, promise: str) -> str:
         f"{start} 2 --after round1.parquet -o round2.parquet && "
         f"{start} 3 --after round1.parquet --after round2.parquet -o round3.parquet"
     )
+
+
+def calls(data: str, promise: str) -> tuple[str, ...]:
+    """The same in Python."""
+    return (
+        f"one = sf.perturb({data}, round=1, {promise})",
+        f"two = sf.perturb({data}, round=2, after=one)",
+        f"three = sf.perturb({data}, round=3, after=[one, two])",
+    )
