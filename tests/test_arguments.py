@@ -16,6 +16,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -33,6 +34,7 @@ from sfumato.mechanisms.base import Mechanism
 
 matplotlib.use("Agg")
 
+SECRET = "zanzibar"
 WRONG: dict[str, Any] = {
     "None": None,
     "no letters": "",
@@ -299,6 +301,10 @@ def calls(folder: Path) -> dict[str, Call]:
                 "target": None,
                 "copies": 1,
                 "keep_order": False,
+                "items": None,
+                "round": None,
+                "after": (),
+                "find": None,
             },
         ),
         "plan": (
@@ -849,6 +855,10 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Itemsets.named": (found.named, {"names": {"tea": "green tea"}}),
         "Itemsets.order": (found.order, {"by": "support"}),
         "Itemsets.plot": (found.plot, {"truth": None, "top": 3}),
+        **{
+            f"Itemsets.{name}": (getattr(found, name), {"by": "support"})
+            for name in ("to_arrow", "to_csv", "to_dicts", "to_json")
+        },
         "Itemsets.top": (found.top, {"number": 2}),
         "Itemsets.where": (found.where, {"mask": np.ones(len(found), bool)}),
         "Offer.calls": (offer.calls, {"promise": thing("guarantee")}),
@@ -985,6 +995,35 @@ def test_a_wrong_argument_is_told_in_one_line_by_everything_public(
     assert faults == {}
 
 
+def test_no_record_stands_in_a_message(
+    named: dict[str, Call], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A frame in the wrong place was printed, its first and last records with it. Where data are
+    read by a schema, the value that it does not list is told with its row.
+    """
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"sex": [SECRET, "f"], "ill": ["no", SECRET]})
+    held, places = (frame, sf.read(frame), frame.to_dict("list")), {}
+    for place, (function, given) in named.items():
+        for parameter, wrong in product({*given} - {*FREE}, held):
+            told = told_of(function, {**given, parameter: wrong})
+            if SECRET in told and not told.startswith("row "):
+                places[f"{place}({parameter}={type(wrong).__name__})"] = told
+        plt.close("all")
+    assert places == {}
+
+
+def told_of(function: Callable[..., Any], given: dict[str, Any]) -> str:
+    """What the refusal of these arguments says, if they are refused."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(**given)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
 def test_too_many_or_too_few_arguments_are_told_in_our_words() -> None:
     for call, expected in (
         (lambda: sf.identify(PEOPLE, "sex"), "identify takes data without a name, not 2"),
@@ -1023,7 +1062,7 @@ def test_kinds_that_other_libraries_make_will_do() -> None:
 REFUSED = {
     "no schema file 's.toml'": lambda: sf.read(PEOPLE, "s.toml"),
     "stderr='small' will not do; give a number": lambda: sf.Answer(1.0, "small"),
-    "right=a DataFrame will not do; give a Release (what sf.perturb and sf.open return)": (
+    "right=a DataFrame of 2 × 1 will not do; give a Release (what sf.perturb and sf.open return)": (
         lambda: sf.join(joined("sex"), WRONG["a frame"], "key")
     ),
     "rng=3 will not do; give a Keystream (sf.secure() for secure noise, sf.seeded(1) for an "

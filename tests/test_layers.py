@@ -33,6 +33,7 @@ LAYERS = (
     ("engines",),
     ("engine", "spark"),  # what 0.1.0 called it
     ("model",),
+    ("rounds",),
     ("mine",),
     ("publish",),
     ("evaluate",),

@@ -8,14 +8,16 @@ import sys
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.cells import cell_len
 
 import sfumato as sf
 from sfumato.glance import around, spans
-from sfumato.notebook import MOST_LINES, SCREEN, html_table, screen, text_table
+from sfumato.notebook import CELL, MOST_LINES, SCREEN, html_table, screen, text_table
 from sfumato.randomness import seeded
 from sfumato.table import Table
 
@@ -110,6 +112,11 @@ def test_sources_and_domains_say_what_they_are(release: sf.Release) -> None:
     assert {"retention", "4,000"} <= set(shown(release).cells)
     assert "4,000" in shown(sf.Exact(TRUTH)).cells
     assert {"smoker", "age", "100"} <= set(shown(PEOPLE).cells)
+    numbers = (sf.Numeric("age", 15, 95, cuts=(35, 55)), sf.Numeric("bmi", 12.5, 60, step=0.5))
+    assert {"15 to 95 by 1, cut at 35, 55", "12.5 to 60 by 0.5"} <= set(
+        shown(sf.Domain(numbers)).cells
+    )
+    assert "12.5 to 60 by 0.5" in repr(sf.Domain(numbers))
 
 
 def test_what_is_mined_shows_its_numbers(release: sf.Release) -> None:
@@ -284,6 +291,16 @@ def test_a_result_at_the_prompt_is_one_screen_with_the_figures_of_the_notebook(n
         assert figures and all(figure in told for figure in figures)
 
 
+def test_a_sentence_at_the_prompt_is_there_whole_or_not_at_all() -> None:
+    """An audit broke off in the middle of one."""
+    table, long = [f"line {n}" for n in range(SCREEN - 3)], "what is told at length " * 10
+    rest = "the rest: to_dict(), and in a notebook"
+    assert screen([table, "short", long]).splitlines() == [*table, "short", rest]
+    assert screen([table, "short", "also short"]).splitlines() == [*table, "short", "also short"]
+    full = screen([table, "one", "two", "three", "four"]).splitlines()
+    assert full == [*table, "one", "two", rest]
+
+
 def test_a_long_answer_at_the_prompt_is_cut_and_says_where_the_rest_is() -> None:
     ages = {"age": [*range(60)] * 20}
     told = repr(sf.query(ages, "SELECT age, COUNT(*) AS n FROM t GROUP BY age")).splitlines()
@@ -300,6 +317,18 @@ def test_a_plan_at_the_prompt_says_what_to_type_and_an_offer_what_it_promises() 
     assert repr(plan.best).startswith(f"{plan.best.name} for 100 people: gamma 19 (epsilon 2.944)")
 
 
+def test_a_plan_names_the_file_it_was_made_for(tmp_path: Path) -> None:
+    """It said DATA --schema SCHEMA, where the shell's names the file."""
+    (tmp_path / "d.csv").write_text("smoker,sex\n" + "no,f\nyes,m\n" * 50)
+    PEOPLE.save(tmp_path / "people.toml")
+    told = sf.plan(str(tmp_path / "d.csv"), gamma=19).commands()[0][1]
+    assert f"perturb {tmp_path / 'd.csv'} " in told and "--schema" not in told
+    schema = sf.plan(tmp_path / "people.toml", 100, gamma=19)
+    assert f"perturb DATA --schema {tmp_path / 'people.toml'} " in schema.commands()[0][1]
+    assert "perturb mine.csv " in schema.commands(data="mine.csv", schema=None)[0][1]
+    assert "perturb DATA --schema SCHEMA" in sf.plan(PEOPLE, 100, gamma=19).commands()[0][1]
+
+
 @pytest.mark.parametrize("wish", [{}, {"target": "sex"}, {"purpose": "counts"}])
 def test_what_a_plan_says_in_python_makes_its_best(wish: dict[str, str]) -> None:
     data = {"smoker": ["no", "yes"] * 50, "sex": ["f", "m", "m", "f"] * 25, "town": ["a"] * 100}
@@ -313,9 +342,17 @@ def test_what_a_plan_says_in_python_makes_its_best(wish: dict[str, str]) -> None
     assert made.mechanism == plan.best.mechanism
 
 
-def test_rounds_are_not_said_to_be_had_in_python() -> None:
-    plan = sf.plan([["tea", "milk"], *([[f"i{n}" for n in range(40)]] * 40)], gamma=19)
-    assert plan.best.name == "item-set in rounds" and plan.best.calls() == ()
+def test_what_a_plan_says_of_rounds_in_python_asks_them() -> None:
+    data = [["tea", "milk"], *([[f"i{n}" for n in range(40)]] * 40)]
+    plan = sf.plan(data, gamma=19)
+    calls = plan.best.calls(plan.guarantee)
+    assert plan.best.name == "item-set in rounds" and len(calls) == 3
+    known = {"sf": sf, "data": data, "schema": sf.perturb(data, gamma=19).domain}
+    for call in calls:
+        assert call in " ".join(repr(plan).split())
+        exec(call, known)
+    found = sf.mine([known[name] for name in ("one", "two", "three")], top=1)
+    assert found.rows == 41
 
 
 def test_a_mechanism_at_the_prompt_says_what_it_promises() -> None:
@@ -502,3 +539,12 @@ def test_labels_that_begin_alike_and_empty_ones_are_seen_at_the_prompt() -> None
     assert lines[0].split() == ["c", "a", "b"]
     assert lines[1].endswith("…") and len(lines[1]) <= 50
     assert screen([["x"] * 3, "…", ["…"]]).count("…") == 0
+
+
+def test_wide_letters_and_marks_on_letters_leave_a_table_straight() -> None:
+    """Two places for an East Asian letter, none for an accent: the figures end at one place."""
+    labels = ["tea", "お茶", "te\u0301", "🍵", "茶" * 60, "e\u0301" * 60]
+    head, *lines = text_table(["item", "count"], [[label, "7"] for label in labels])
+    ends = {cell_len(line) for line in (head, *lines)}
+    assert ends == {CELL + len("  count")} and all(line.endswith("7") for line in lines)
+    assert [line.count("…") for line in lines] == [0, 0, 0, 0, 1, 1]

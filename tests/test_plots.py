@@ -72,7 +72,24 @@ def test_rules_are_dots_coloured_by_lift() -> None:
     assert dots.get_offsets().tolist() == [[0.2, 0.5], [0.1, 0.9]]
     assert dots.get_array().tolist() == [1, 3]
     assert [text.get_text() for text in axes.texts] == ["1"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1  a → b"]
+    (below,) = axes.figure.legends
+    assert [text.get_text() for text in below.get_texts()] == ["1  a → b"]
+
+
+def test_long_names_of_rules_are_read_whole_and_leave_the_dots_their_room() -> None:
+    """One long name cut the picture to a third of its width, and ran over its edge itself."""
+    long = "fnlwgt=[100000,200000), hours_per_week=[40,60), race=White → sex=Male, class=<=50K"
+    short, wide = (
+        rendered(plots.rules([0.1, 0.9], [0.9, 0.5], [3.0, 1.0], names=["a → b", name]))
+        for name in ("b → a", long)
+    )
+    assert wide.get_window_extent().width > 0.97 * short.get_window_extent().width
+    _, name = wide.figure.legends[0].get_texts()
+    assert " ".join(name.get_text().split()) == f"2 {long}"
+    assert name.get_window_extent().x1 < wide.figure.bbox.x1
+    given = wide.figure.__class__().add_subplot()
+    plots.rules([0.1], [0.9], [3.0], names=[long], axes=given)
+    assert given.get_legend() is not None and not given.figure.legends  # others' figures stay
 
 
 def test_numbers_of_rules_cover_neither_each_other_nor_a_dot() -> None:

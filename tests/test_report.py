@@ -83,12 +83,21 @@ def test_table_puts_numbers_to_the_right_and_shows_errors() -> None:
         [["men", Answer(32650.12, 41.3), "[32,569, 32,731]"], ["women", 16192, "[-3, 1.5e+04]"]],
         "Sex",
     ).html()
-    assert '<td class="number">32,650 ± 41</td>' in html
+    assert '<td class="number">32,650 ±\N{NO-BREAK SPACE}41</td>' in html
     assert '<td class="number">16,192</td>' in html
     assert '<td class="number">[32,569, 32,731]</td>' in html
     assert "95\N{NO-BREAK SPACE}% interval" in html
     assert "<td>men</td>" in html
     assert '<th scope="col" class="number">count</th>' in html
+
+
+def test_a_marked_number_is_a_number_and_only_long_words_take_room_on_a_phone() -> None:
+    """One confidence above 1 put its whole column to the left, where it broke behind the ±."""
+    rows = [["sex=Male → race=White", "* 1.190 ± 0.382"], ["b", "0.5 ± 0.1"]]
+    html = Listing(["rule", "confidence"], rows).html()
+    assert html.count('<td class="number">') == 2 and html.count('<td class="long">') == 2
+    assert "*\N{NO-BREAK SPACE}1.190 ±\N{NO-BREAK SPACE}0.382" in html
+    assert "long" not in Listing(["sex", "count"], [["female", "3"]]).html()
 
 
 def test_what_stands_for_a_number_stands_to_the_right_and_stays_with_its_sign() -> None:

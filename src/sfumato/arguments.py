@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from functools import cache, wraps
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -358,10 +358,28 @@ def _several(wanted: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """An argument in a message: plain values as they are typed, anything else by its kind."""
+    """An argument in a message: plain values as they are typed, anything else by its kind and size,
+    for what it holds may be somebody's.
+
+    >>> shown("nonsense"), shown(["age", 3]), shown({"age": [41, 17]}), shown(np.zeros((4, 2)))
+    ("'nonsense'", "['age', 3]", 'a dict', 'a ndarray of 4 × 2')
+    """
     if isinstance(value, str) and len(value) > LONG_WORD:
         return f"'{value[:LONG_WORD]}…'"
     if isinstance(value, list | tuple | dict) and len(value) <= 3:
-        text = repr(value)
-        return text if len(text) <= LONG_WORD else _named(type(value))
-    return repr(value) if isinstance(value, str | int | float | None) else _named(type(value))
+        inside = value.values() if isinstance(value, dict) else value
+        text = repr(value) if all(map(_is_plain, inside)) else ""
+        return text if 0 < len(text) <= LONG_WORD else _named(type(value))
+    return repr(value) if _is_plain(value) else f"{_named(type(value))}{_size(value)}"
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | Number | np.generic | os.PathLike | None)
+
+
+def _size(value: Any) -> str:
+    """How large a frame, an array, a table or a source is, in words."""
+    shape, rows = getattr(value, "shape", None), getattr(value, "rows", None)
+    if isinstance(shape, tuple) and shape:
+        return f" of {' × '.join(map(str, shape))}"
+    return f" of {rows:,} rows" if isinstance(rows, int) else ""

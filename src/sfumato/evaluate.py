@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -104,16 +104,14 @@ def itemset_errors(found: Itemsets, truth: Itemsets) -> ErrorsByLength:
     return ErrorsByLength(_errors_at(length, reported, frequent) for length in lengths)
 
 
-def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:
-    """The true support of every itemset that was found, frequent or not; items are matched by
-    name.
-    """
+def beside_truth(found: Itemsets, truth: Source) -> Itemsets:
+    """The same itemsets, each with its true support, frequent or not; items are matched by name."""
     supports = truth.supports()
     places = {name: place for place, name in enumerate(supports.names)}
     _check_known(found, places)
     mapped = np.array([places[name] for name in found.supports.names], dtype=np.int32)
-    shorter, counts, below = supports.empty(), [], np.zeros(1, dtype=np.int64)
-    for tier, chosen in zip(found.tiers, found.chosen, strict=True):
+    shorter, true, below = supports.empty(), [], np.zeros(1, dtype=np.int64)
+    for tier in found.tiers:
         items = mapped[tier.itemsets]
         turn = items.argsort(axis=1)
         items = np.take_along_axis(items, turn, axis=1)
@@ -121,8 +119,15 @@ def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:
         subsets = below[np.take_along_axis(tier.subsets, turn, axis=1)][order]
         shorter = supports.measure(items[order], subsets.astype(np.int32), shorter)
         below = order.argsort()
-        counts.append(shorter.count[below][chosen])
-    return np.concatenate([*counts, np.zeros(0)]) / max(supports.rows, 1)
+        true.append(shorter.count[below] / max(supports.rows, 1))
+    return replace(found, true=tuple(true))
+
+
+def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:
+    """The true support of every itemset that was found."""
+    known = beside_truth(found, truth).true_support
+    assert known is not None
+    return known
 
 
 def _check_known(found: Itemsets, known: Container[str]) -> None:

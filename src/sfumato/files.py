@@ -17,6 +17,7 @@ from typing import BinaryIO
 from sfumato.errors import FileError, SfumatoError
 
 STALE_SECONDS = 24 * 3600  # a temporary file that nobody wrote to for so long was left by a kill
+OVERWRITE = "use --force, in Python force=True, to overwrite it"
 LONGEST_NAME = 255  # bytes of a file's name, on the file systems in use
 # What a file system says that has no hard links, or cannot sync a folder.
 CANNOT = {errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
@@ -61,7 +62,7 @@ def write_whole(path: Path, content: bytes, *, force: bool = True) -> None:
 
 def in_the_way(path: Path) -> FileError:
     """The refusal to overwrite a file."""
-    return FileError(f"'{path}' exists already", hint="use --force to overwrite it")
+    return FileError(f"'{path}' exists already", hint=OVERWRITE)
 
 
 @contextmanager

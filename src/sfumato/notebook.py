@@ -71,10 +71,12 @@ def text_table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> list[str
     for column in columns:
         if PICTURE in column or not (labels or any(column[1:])):
             continue
-        width = max(map(len, column))
+        width = max(map(width_of, column))
         figures = any(column[1:]) and all(cell[:1] in "0123456789-–±*" for cell in column[1:])
         labels = labels and not figures
-        aligned.append([cell.rjust(width) if figures else cell.ljust(width) for cell in column])
+        room = [" " * (width - width_of(cell)) for cell in column]
+        sides = zip(room, column, strict=True) if figures else zip(column, room, strict=True)
+        aligned.append(["".join(pair) for pair in sides])
     shown = ["  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
     return [*shown[not any(heads) :], *(["…"] if len(rows) > TABLE else [])]
 
@@ -82,20 +84,40 @@ def text_table(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> list[str
 def _short(cell: Any) -> str:
     """A cell as one line; what is left out of it is marked.
 
-    >>> _short("one\\ntwo"), _short("a" * 50)[-3:]
-    ('one two', 'aa…')
+    >>> _short("one\\ntwo"), _short("a" * 50)[-3:], len(_short("茶" * 50))
+    ('one two', 'aa…', 20)
     """
+    from rich.cells import set_cell_size
+
     words = " ".join(plain(str(cell)).split())
-    return words if len(words) <= CELL else words[: CELL - 1] + "…"
+    return words if width_of(words) <= CELL else f"{set_cell_size(words, CELL - 1).rstrip()}…"
+
+
+def width_of(words: str) -> int:
+    """How many places of a terminal the words take: East Asian letters two each, a mark on a letter
+    none.
+
+    >>> width_of("tea"), width_of("お茶"), width_of("te\u0301")
+    (3, 4, 2)
+    """
+    from rich.cells import cell_len  # here, so that what shows nothing does not load it
+
+    return cell_len(words)
 
 
 def screen(parts: Iterable[str | Sequence[str]]) -> str:
-    """Sentences and tables as one screen of text; what does not fit is said to be elsewhere."""
-    lines: list[str] = []
+    """Sentences and tables as one screen of text; what does not fit is said to be elsewhere. Tables
+    may end anywhere, a sentence is there whole or not at all.
+    """
+    shown, whole = list[str](), True
     for part in parts:
-        lines += (wrap(part, LETTERS) or [""]) if isinstance(part, str) else part
-    shown = [line for line in lines if line != "…"]
-    if len(lines) > SCREEN or len(shown) < len(lines):
+        lines = (wrap(part, LETTERS) or [""]) if isinstance(part, str) else part
+        if len(shown) + len(lines) > SCREEN and isinstance(part, str):
+            whole = False
+            break
+        shown += [line for line in lines if line != "…"]
+        whole = whole and "…" not in lines
+    if len(shown) > SCREEN or not whole:
         shown = [*shown[: SCREEN - 1], "the rest: to_dict(), and in a notebook"]
     return "\n".join(shown)
 

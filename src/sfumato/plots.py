@@ -38,6 +38,7 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
 MARKERS = "osD^vPX<>"  # as many as the colours and half again, so that both never repeat together
 DASHES = ("-", "--", ":")
 INTERVAL = 1.959964  # standard errors in half a 95 % interval
+NAMED = 56  # letters of a rule's name on a line below its picture
 WIDTH = 5.0  # inches of a picture: its letters can then be read on a phone without scrolling
 UPRIGHT = 3  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
@@ -200,9 +201,10 @@ def rules(
     """
     across = np.asarray(support, dtype=float)
     up, colour = _column("confidence", confidence, across), _column("lift", lift, across)
-    named = [_shortened(name, 66) for name in (names or [])[:top]]
+    named = [_folded(name, NAMED) for name in (names or [])[:top]]
+    lines = sum(1 + name.count("\n") for name in named)
     with _style():
-        axes, _ = _on(axes, WIDTH, 4.0 + 0.2 * len(named))
+        axes, own = _on(axes, WIDTH, 4.0 + 0.2 * lines)
         axes.set_xlabel("support")
         axes.set_ylabel("confidence")
         axes.xaxis.set_major_formatter(_percent())
@@ -228,7 +230,7 @@ def rules(
         bar = axes.get_figure().colorbar(dots, ax=axes, pad=0.02, aspect=30)  # type: ignore[union-attr]
         bar.set_label("lift")
         bar.outline.set_visible(False)
-        _number_dots(axes, across, up, named)
+        _number_dots(axes, across, up, named, own)
     return axes
 
 
@@ -766,8 +768,10 @@ def _slanted(labels: Sequence[str], inches: float) -> bool:
     return max(map(len, labels), default=0) * len(labels) > LETTERS * inches
 
 
-def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -> None:
-    """A ring and a number at each named dot; the names in a list below, where they cover none."""
+def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str], own: bool) -> None:
+    """A ring and a number at each named dot; the names in a list below, where they cover none and,
+    below a whole figure of our own, take no width from the dots.
+    """
     if not names:
         return
     taken = axes.transData.transform(np.column_stack([across, up]))
@@ -786,10 +790,15 @@ def _number_dots(axes: Axes, across: Floats, up: Floats, names: Sequence[str]) -
             va="center",
             zorder=5,
         )
-        axes.plot([], [], " ", label=f"{number}  {name}")
-    axes.legend(
-        loc="upper left", bbox_to_anchor=(0, -0.14), fontsize=8, handlelength=0, handletextpad=0
-    )
+        hanging = name.replace("\n", "\n    ")  # below the name, not below its number
+        axes.plot([], [], " ", label=f"{number}  {hanging}")
+    look: dict[str, Any] = {"fontsize": 9, "handlelength": 0, "handletextpad": 0}
+    if own:
+        handles, labels = axes.get_legend_handles_labels()
+        figure: Any = axes.get_figure()
+        figure.legend(handles, labels, loc="outside lower left", **look)
+    else:
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), **look)
 
 
 def _roomiest(dot: Floats, taken: Floats, points: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 
 CHUNK = (
@@ -225,7 +225,7 @@ def drawing(rng: Keystream | None) -> Keystream:
         return secure()
     if not isinstance(rng, Keystream):
         raise ParameterError(
-            f"rng={rng!r} is no source of randomness",
+            f"rng={shown(rng)} is no source of randomness",
             hint="leave it out for secure noise, or use sf.seeded(1) for an experiment",
         )
     return rng

@@ -29,8 +29,10 @@ Drawing: TypeAlias = (
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
 _BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
-_FIGURE = re.compile(rf"–|∞|exact|{_NUMBER}( (± {_NUMBER}|exact|\(model\)))?|± {_NUMBER}|{_BOTH}")
+_ONE = rf"(\* )?{_NUMBER}( (± {_NUMBER}|exact|\(model\)))?"  # a mark may stand before it
+_FIGURE = re.compile(rf"–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
 _OPTION = re.compile(r"(?<= )-[^ ]+")
+LONG = 12  # letters from which on the first column's words need room on a phone
 NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -82,7 +84,8 @@ pre.command span { white-space: nowrap; }
   figure.wide img { max-width: none; }
   table { font-size: 0.85rem; }
   th, td { padding: 0.3rem 0.42rem; }
-  td:first-child:not(.number) { min-width: 7rem; }
+  td.number { white-space: normal; }
+  td.long { min-width: 7rem; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
@@ -167,8 +170,12 @@ class Listing:
         head = "".join(
             _cell("th", name, right) for name, right in zip(self.columns, numeric, strict=True)
         )
+        long = not numeric[0] and any(len(shown(row[0])) > LONG for row in self.rows)
         lines = (
-            "".join(_cell("td", *pair) for pair in zip(row, numeric, strict=True))
+            "".join(
+                _cell("td", *pair, long and not place)
+                for place, pair in enumerate(zip(row, numeric, strict=True))
+            )
             for row in self.rows
         )
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
@@ -318,9 +325,13 @@ def _is_number(entry: Any) -> bool:
     return entry is None or (isinstance(entry, Real | Answer) and not isinstance(entry, bool))
 
 
-def _cell(tag: str, entry: Any, right: bool) -> str:
-    look = (' scope="col"' if tag == "th" else "") + (' class="number"' if right else "")
-    return f"<{tag}{look}>{_words(shown(entry))}</{tag}>"
+def _cell(tag: str, entry: Any, right: bool, long: bool = False) -> str:
+    named = ' class="number"' if right else ' class="long"' if long else ""
+    look = (' scope="col"' if tag == "th" else "") + named
+    words = _words(shown(entry))
+    if right and tag == "td":  # where a phone breaks it, it breaks before the error
+        words = words.replace("± ", "±\N{NO-BREAK SPACE}").replace("* ", "*\N{NO-BREAK SPACE}")
+    return f"<{tag}{look}>{words}</{tag}>"
 
 
 def _words(text: str) -> str:

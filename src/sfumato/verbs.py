@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit
 from sfumato.domain import Domain
@@ -29,7 +30,7 @@ from sfumato.mine.cube.result import CubeResult
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.tree import DecisionTree
 from sfumato.model.files import open_model
-from sfumato.model.fitted import fit_release
+from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.format import is_model
 from sfumato.model.model import Model
 from sfumato.plan.options import Plan
@@ -37,12 +38,24 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
 from sfumato.randomness import Keystream, drawing
+from sfumato.rounds import LaterRound, People, RoundWanted, Tongue
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
-from sfumato.table import Table, check_named, propose_schema, read, read_names
+from sfumato.table import (
+    Table,
+    check_named,
+    perturb_table,
+    propose_schema,
+    read,
+    read_items,
+    read_names,
+    reader_of,
+)
+from sfumato.table.followers import check_unasked
 from sfumato.table.order import read_order
-from sfumato.table.readers import SUFFIXES
+from sfumato.table.readers import SUFFIXES, BasketReader
+from sfumato.table.turns import Turn
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
@@ -79,7 +92,7 @@ def plan(
         if isinstance(data, Domain) or _is_schema(data):
             raise ParameterError("a schema does not say how many people report", hint="give rows")
         rows = as_truth(data, domain).rows
-    return plan_release(
+    found = plan_release(
         domain,
         rows,
         guarantee=promised(gamma, epsilon, rho1, rho2),
@@ -91,6 +104,7 @@ def plan(
         pairs=pairs,
         rho1=0.05 if rho1 is None else rho1,
     )
+    return replace(found, file=str(data)) if isinstance(data, str | Path) else found
 
 
 @checked
@@ -108,12 +122,22 @@ def perturb(
     target: str | None = None,
     copies: int = 1,
     keep_order: bool = False,
+    items: str | Path | None = None,
+    round: int | None = None,
+    after: Any = (),
+    find: int | None = None,
 ) -> Release:
     """A release of records (a file, a frame or a table), perturbed by a mechanism, by one that is
     named and given a guarantee or, where only a guarantee is given, by the plan's best for the
-    purpose: itemsets, or classes where a target to be predicted is given.
+    purpose: itemsets, or classes where a target to be predicted is given. `items` is a file of the
+    items that baskets may hold.
 
     The noise is drawn once, from secure randomness unless `rng` is given.
+
+    With `round=1` 40 % of the people are asked, for any item of their baskets, or by `"ranges"`
+    about one number; `round=2, after=` the release of round 1, best its file, asks others by what
+    those said, and `round=3, after=[…, …]` the rest of the baskets' people. `find` is how many
+    itemsets of largest support the rounds look for.
 
     >>> from sfumato.randomness import seeded
     >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
@@ -123,6 +147,11 @@ def perturb(
     'square-wave'
     """
     guarantee = promised(gamma, epsilon, rho1, rho2)
+    wanted = _wanted_round(round, after, find, mechanism, guarantee, copies)
+    if wanted is not None:
+        _check_unplanned(purpose, target)
+        truth = as_truth(_given(records, schema, items)).table
+        return _perturb_round(truth, wanted, _where(records), drawing(rng), keep_order)
     _check_mechanism(mechanism, guarantee)
     if mechanism is not None and target is not None:
         raise ParameterError(
@@ -131,9 +160,7 @@ def perturb(
         )
     purpose = _purpose(purpose, target)
     rng = drawing(rng)
-    given: Any = records.table if isinstance(records, Exact) else as_frame(records)
-    if schema is not None and not isinstance(given, Table):
-        given = read(given, _domain(schema))
+    given = _given(records, schema, items)
     if not isinstance(mechanism, Mechanism):
         assert guarantee is not None
         guarantee.check_finite()
@@ -149,15 +176,98 @@ def perturb(
     return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
 
 
+def _given(records: Any, schema: Schema, items: str | Path | None) -> Any:
+    """The records, read where a schema or their items are named."""
+    given: Any = records.table if isinstance(records, Exact) else as_frame(records)
+    if schema is not None and items is not None:
+        raise ParameterError(
+            "schema and items both say what baskets may hold", hint="give one of them"
+        )
+    if isinstance(given, Table) or (schema is None and items is None):
+        return given
+    return read(given, _domain(schema) if items is None else _universe(given, items))
+
+
+def _universe(records: Any, items: str | Path) -> Domain:
+    """The items that a file names, for baskets in a file."""
+    reader = reader_of(records) if isinstance(records, str | Path) else None
+    if reader is None or not reader.baskets:
+        raise ParameterError("items is for basket files", hint="use schema for other records")
+    return read_items(items, named=not isinstance(reader, BasketReader))
+
+
+def _wanted_round(
+    number: int | None,
+    after: Any,
+    find: int | None,
+    mechanism: Any,
+    guarantee: Guarantee | None,
+    copies: int,
+) -> RoundWanted | None:
+    """The round that is asked for, if any."""
+    if number is not None and isinstance(mechanism, Mechanism):
+        raise ParameterError(
+            f"rounds make their own mechanisms, and {mechanism.name} is given",
+            hint="name it, as in mechanism='ranges', or leave it out for baskets; give gamma=19",
+        )
+    return RoundWanted.of(
+        number,
+        after=tuple(after) if isinstance(after, list | tuple) else (after,),
+        find=find,
+        mechanism=mechanism,
+        guarantee=guarantee,
+        copies=copies,
+        tongue=Tongue(),
+    )
+
+
+def _check_unplanned(purpose: str | None, target: str | None) -> None:
+    if purpose is not None or target is not None:
+        raise ParameterError(
+            "what a round asks is for itemsets, or for ranges: no plan is asked",
+            hint="leave the purpose and the target out",
+        )
+
+
+def _perturb_round(
+    truth: Table, wanted: RoundWanted, where: str, rng: Keystream, keep_order: bool
+) -> Release:
+    """One round: what its people are asked follows from those before it."""
+    marked = wanted.marked
+
+    def unasked(turn: Turn) -> None:
+        if marked is not None:
+            check_unasked(marked, turn)
+
+    if wanted.number == 1:
+        mechanism, turn = wanted.first(truth.domain, rng)
+    else:
+        people = People(truth.domain, lambda: truth.rows, where, unasked)
+        mechanism, turn = wanted.following(people)
+    made = perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn)
+    release = Release.of(made)
+    if marked is None:
+        return release
+    return LaterRound(release.counter, release.provenance, marked)
+
+
+def _where(records: Any) -> str:
+    """How messages call these records."""
+    return f"'{records}'" if isinstance(records, str | Path) else "this table"
+
+
 @checked
 def fit(data: Any, *, order: int = 3) -> Model:
-    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed.
+    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed. Both
+    rounds of ranges are listed: `fit(["round1.parquet", "round2.parquet"])`, or the releases.
 
     >>> from sfumato.randomness import seeded
     >>> people = {"smoker": ["no", "no", "yes", "no"] * 50, "sex": ["f", "m"] * 100}
     >>> fit(perturb(people, gamma=19, rng=seeded(1))).marginal(["smoker", "sex"]).value.shape
     (2, 2)
     """
+    if _are_several(data):
+        return fit_rounds([as_release(each) for each in data])
     return fit_release(as_release(data), order)
 
 
@@ -182,7 +292,7 @@ def mine(
     [('milk',)]
     """
     _check_options("mine", frequent_itemsets, options)
-    source = as_rounds(data, schema) if _is_listed(data) else as_source(data, schema)
+    source = as_rounds(data, schema) if _are_several(data) else as_source(data, schema)
     called = None if names is None else _names(names)
     found = frequent_itemsets(source, min_support, **options)
     if called is None:
@@ -233,7 +343,7 @@ def classify(
     """
     if not isinstance(model, str) or model not in MODELS:
         raise ParameterError(
-            f"no model '{model}' ({listing(MODELS)})", hint=near_miss(model, MODELS)
+            f"no model {shown(model)} ({listing(MODELS)})", hint=near_miss(model, MODELS)
         )
     _check_options("classify", MODELS[model], options)
     return MODELS[model](target, features=features, **options).fit(as_source(data, schema))
@@ -259,6 +369,7 @@ def audit(
     >>> audit(perturb(people, gamma=19, rng=seeded(1)), people, rng=seeded(1)).violations
     ()
     """
+    release = _only(release)
     reports = open_release(release) if _is_file(release) else as_release(release)
     records = truth if isinstance(truth, Table | Exact) else as_truth(truth, reports.domain)
     table = reports.table
@@ -287,8 +398,9 @@ def promised(
 
 def as_source(data: Any, schema: Schema = None) -> Source:
     """What is asked: a source as it is, a model's or a release's file or address, else true data,
-    read by the schema or a proposed one.
+    read by the schema or a proposed one. A list of one of these is that one.
     """
+    data = _only(data)
     if isinstance(data, Source):
         return data
     if isinstance(data, Table):
@@ -307,19 +419,42 @@ def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundsSource:
     return RoundsSource.of([as_release(each) for each in releases])
 
 
+def _only(data: Any) -> Any:
+    """The one source that a list holds; several are refused where one is asked, and anything else
+    is as it is.
+    """
+    if not _is_listed(data):
+        return data
+    if len(data) > 1:
+        raise ParameterError(
+            f"{len(data)} releases are listed, and one is asked at a time",
+            hint="rounds go together: sf.mine takes those of baskets, sf.fit those of ranges",
+        )
+    return data[0]
+
+
+def _are_several(data: Any) -> bool:
+    return _is_listed(data) and len(data) > 1
+
+
 def _is_listed(data: Any) -> bool:
-    """Whether releases are listed, not the items of baskets."""
-    return isinstance(data, list | tuple) and bool(data) and all(map(_names_release, data))
+    """Whether sources are listed, not the items of baskets."""
+    return isinstance(data, list | tuple) and bool(data) and all(map(_names_source, data))
 
 
-def _names_release(each: Any) -> bool:
-    """Whether this is a release or the name of a file or table that may hold one."""
+def _names_source(each: Any) -> bool:
+    """Whether this is a source or the name of a file or table that may hold one."""
     named = isinstance(each, str) and ("://" in each or each.endswith(SUFFIXES))
-    return named or isinstance(each, Release | Path)
+    return named or isinstance(each, Source | Table | Path)
 
 
 def as_release(data: Any) -> Release:
     """The release that a file, an address, a table or a frame is; truth is refused."""
+    if isinstance(data, list | tuple) and not data:
+        raise ParameterError(
+            "the list is empty, so there is no release",
+            hint="give a perturbed file, or what sf.perturb returned",
+        )
     found = as_source(data)
     if not isinstance(found, Release):
         raise ParameterError(
@@ -352,7 +487,7 @@ def _purpose(purpose: str | None, target: str | None) -> str:
         return "itemsets" if purpose is None else purpose
     if purpose not in (None, "classes"):
         raise ParameterError(
-            f"target={target!r} is for classes, and purpose={purpose!r} predicts none",
+            f"target={shown(target)} is for classes, and purpose={shown(purpose)} predicts none",
             hint="leave one of them out",
         )
     return "classes"
@@ -378,7 +513,7 @@ def _check_mechanism(mechanism: Any, guarantee: Guarantee | None) -> None:
         )
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise ParameterError(
-            f"{mechanism!r} is no mechanism",
+            f"{shown(mechanism)} is no mechanism",
             hint="as in sf.Retention(schema, 0.5), or give gamma=19",
         )
 

@@ -132,7 +132,7 @@ CASES = {
         "perturb census.csv -o o.csv --gamma 19 --schema typo.toml",
         "did you mean 'values'?",
     ),
-    "no TOML": ("perturb census.csv -o o.csv --gamma 19 --schema census.csv", "is not valid TOML"),
+    "no TOML": ("perturb census.csv -o o.csv --gamma 19 --schema items.txt", "is not valid TOML"),
     "unknown column": (
         "perturb census.csv -o o.csv --gamma 19 --schema column.toml",
         "no column 'agge' in 'census.csv' (age, sex)",
@@ -224,7 +224,11 @@ CASES = {
     # outputs
     "output exists": (
         "perturb census.csv -o there.csv --gamma 19",
-        "'there.csv' exists already; use --force",
+        "'there.csv' exists already; use --force, in Python force=True",
+    ),
+    "records as a schema": (
+        "perturb census.csv -o o.csv --schema census.csv --gamma 19",
+        "'census.csv' is a file of records (.csv), and a schema is TOML; sfumato schema census.csv",
     ),
     "schema exists": ("schema census.csv -o s.toml", "'s.toml' exists already; use --force"),
     "data exists": ("generate survey -o there.csv", "'there.csv' exists already"),

@@ -1,8 +1,10 @@
 """`sfumato mine` as a person calls it."""
 
 import json
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.mine.test_rules import baskets, flipped, mined
 from typer.testing import CliRunner
@@ -100,6 +102,37 @@ def test_baskets_against_their_truth(folder):
     assert "against the truth" in output and "± " in output and "rules" in output
 
 
+def test_the_truth_stands_beside_every_itemset_and_rule(folder, tmp_path):
+    """In every form; the true supports are those of the same itemsets, mined in the truth."""
+    mined = ("mine", folder / "baskets.parquet", "--min-support", 0.05)
+    beside = (*mined, "--truth", folder / "baskets.dat")
+    names = tmp_path / "names.csv"
+    names.write_text("".join(f"{item},thing {item}\n" for item in range(100)))
+    exact = json.loads(run("mine", folder / "baskets.dat", "--min-count", 1, "--json"))["itemsets"]
+    true = {frozenset(each["items"]): each["support"] for each in exact}
+    found = json.loads(run(*beside, "--json"))["itemsets"]
+    assert max(each["length"] for each in found) > 1
+    for each in found:
+        assert each["true_support"] == pytest.approx(true.get(frozenset(each["items"]), 0))
+    told = [each["true_support"] for each in found]
+    run(*beside, "--names", names, "--maximal", "-o", tmp_path / "few.json")
+    few = json.loads((tmp_path / "few.json").read_text())["itemsets"]
+    assert 0 < len(few) < len(found) and {each["true_support"] for each in few} <= {*told}
+    for name, reader in (("all.csv", pd.read_csv), ("all.parquet", pd.read_parquet)):
+        run(*beside, "-o", tmp_path / name)
+        assert reader(tmp_path / name)["true_support"].tolist() == pytest.approx(told)
+    assert " true " in run(*beside) and "true" not in run(*mined)
+    assert "true_support" not in json.loads(run(*mined, "--json"))["itemsets"][0]
+
+    ruled = (*beside, "--rules", "--min-confidence", 0.2)
+    for each in json.loads(run(*ruled, "--json"))["rules"]:
+        both, begin = (frozenset(each["if"] + more) for more in (each["then"], []))
+        assert each["true_support"] == pytest.approx(true.get(both, 0))
+        assert each["true_confidence"] == pytest.approx(true.get(both, 0) / true[begin])
+    run(*ruled, "-o", tmp_path / "rules.csv")
+    assert {"true_support", "true_confidence"} <= {*pd.read_csv(tmp_path / "rules.csv")}
+
+
 def test_fewer_itemsets(folder, tmp_path):
     (tmp_path / "pairs.dat").write_text("1 2\n" * 8 + "3\n" * 2)  # 1 and 2 always together
     mined = ("mine", tmp_path / "pairs.dat", "--min-support", 0.1)
@@ -135,6 +168,31 @@ def test_pictures_and_files(folder, tmp_path):
     for name in ("m.csv", "m.json", "m.parquet"):
         run("mine", folder / "release.parquet", "--min-support", 0.1, "-o", tmp_path / name)
         assert (tmp_path / name).stat().st_size > 100
+
+
+def test_files_are_in_the_order_that_was_asked_for(folder, tmp_path):
+    """They were in that of the search, whatever --sort said."""
+    mined = ("mine", folder / "baskets.dat", "--top", 60)
+    ruled = (*mined, "--rules", "--min-confidence", 0.05)
+    for by in ("lift", "support"):
+        asked, files = (*ruled, "--sort", by), {}
+        run(*asked, "-o", tmp_path / f"{by}.csv")
+        run(*asked, "-o", tmp_path / f"{by}.json")
+        run(*asked, "-o", tmp_path / f"{by}.parquet")
+        files["csv"] = pd.read_csv(tmp_path / f"{by}.csv")[by]
+        files["parquet"] = pd.read_parquet(tmp_path / f"{by}.parquet")[by]
+        for told in ((tmp_path / f"{by}.json").read_text(), run(*asked, "--json")):
+            files[told] = pd.Series([rule[by] for rule in json.loads(told)["rules"]])
+        assert all(len(each) > 3 and each.is_monotonic_decreasing for each in files.values())
+    unsorted = json.loads(run(*mined, "--json"))["itemsets"]
+    supports = sorted((each["support"] for each in unsorted), reverse=True)
+    assert supports != [each["support"] for each in unsorted]
+    for name, reader in (("i.csv", pd.read_csv), ("i.parquet", pd.read_parquet)):
+        run(*mined, "--sort", "support", "-o", tmp_path / name)
+        assert reader(tmp_path / name)["support"].tolist() == supports
+    run(*mined, "--sort", "support", "-o", tmp_path / "i.json")
+    for told in ((tmp_path / "i.json").read_text(), run(*mined, "--sort", "support", "--json")):
+        assert [each["support"] for each in json.loads(told)["itemsets"]] == supports
 
 
 @pytest.mark.parametrize(
@@ -252,6 +310,7 @@ def test_a_page_carries_numbers_truth_and_origin(folder, tmp_path):
         assert words in text
     for fact in ("release.parquet", "3,000", "gamma 40", "seeded", "Sfumato 0."):
         assert fact in text
+    assert re.search(r'<td class="number">0\.\d{4} ±\xa00\.\d{4}</td>', text)
     assert 'alt="Supports ± standard error, drawn with 95 % intervals: ' in text
 
 

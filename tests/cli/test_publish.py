@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -389,6 +390,35 @@ def test_hiding_has_a_dossier_a_margin_and_wall_time(folder, tmp_path):
     assert sum({"10", "11"} <= basket for basket in baskets) < 60 - 6
     text = run("hide", folder / "baskets.dat", *arguments, "--margin", "soon", code=2)
     assert "exists" in text or "no margin" in text
+
+
+def test_a_dossier_speaks_as_the_shell_does(folder, people, tmp_path):
+    """Shares are per cent in both; the dossier of hiding had 0.01235 where the shell had 1.24 %."""
+    options = ("--min-count", 60, "--min-confidence", 0.4, "--seconds", 1)
+    arguments = ("-o", tmp_path / "out.dat", "--patterns", folder / "secret.txt", *options)
+    page = tmp_path / "trade.html"
+    files = ("--dossier", tmp_path / "hidden", "--plot", page)
+    text = run("hide", folder / "baskets.dat", *arguments, *files)
+    dossier = words_of(tmp_path / "hidden.html")
+    said = [line for line in text.splitlines() if "%" in line]
+    assert len(said) >= 4
+    for line in said:
+        name, figure = re.split("  +", line.strip(), maxsplit=1)
+        assert f"{name} {figure}" in dossier
+    assert re.search(r"ψ (iga|.*), misses cost .* 0.1 [0-9.]+ % ", words_of(page))
+    swapped = (*KEYS, "--proportion", 0.2, "--drift", "any", "--classifier", "bayes")
+    run("swap", people, "-o", tmp_path / "s.csv", *swapped, "--dossier", tmp_path / "swapped")
+    error = r"classification error, (trained on the truth|on the release) [0-9.]+ % "
+    assert len(re.findall(error, words_of(tmp_path / "swapped.html"))) == 2
+    seen = ("--confidential", "ill", "--keys", "age,town,shoe", "--population", 50_000)
+    run("identify", people, *seen, "--dossier", tmp_path / "seen")
+    assert "sampling fraction 4.000 %" in words_of(tmp_path / "seen.html")
+
+
+def words_of(page):
+    """The words of a page, without its marks."""
+    text = unescape(re.sub("<[^>]+>", " ", page.read_text(encoding="utf-8")))
+    return " ".join(text.split())
 
 
 def test_suppress_writes_what_it_says(people, tmp_path):

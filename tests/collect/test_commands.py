@@ -81,6 +81,38 @@ def test_a_schema_becomes_a_campaign_that_checks_and_works(folder):
     run("campaign init survey.toml -o made.toml --force --epsilon 2")
 
 
+NUMBERS = """\
+[[attribute]]
+name = "age"
+type = "numeric"
+min = 18
+max = 99
+
+[[attribute]]
+name = "smoker"
+type = "category"
+values = ["no", "yes"]
+"""
+
+
+def test_what_init_recommends_for_numbers_can_be_typed(folder: Path) -> None:
+    """It named mechanisms, and had no option to name one by."""
+    (folder / "numbers.toml").write_text(NUMBERS, encoding="utf-8")
+    for more in ("", " --mechanism ranges"):
+        said = " ".join(complaint(f"campaign init numbers.toml -o made.toml{more}").split())
+        assert "'age' has no cuts" in said and "init --mechanism NAME" in said
+        assert "--round 1" not in said
+        for name in ("square-wave", "piecewise"):
+            assert name in said
+            run(f"campaign init numbers.toml -o made.toml --force --mechanism {name}")
+            assert run_json("campaign check made.toml")["mechanism"] == name
+        (folder / "made.toml").unlink()
+    run("campaign init numbers.toml -o made.toml --mechanism square-wave")
+    assert (folder / "made.toml").read_text(encoding="utf-8").count("# decline") == 1  # smoker's
+    refused = complaint("campaign init numbers.toml -o x.toml --rounds 900 --mechanism mask")
+    assert "asked by item-set" in " ".join(refused.split())
+
+
 def test_check_says_how_often_a_report_is_true_by_what_is_asked(folder):
     """A questionnaire's answers of two cells are true more often than those of six."""
     (folder / "q.toml").write_text(CAMPAIGN.replace("gamma-diagonal", "questionnaire"))

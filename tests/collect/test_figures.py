@@ -15,7 +15,7 @@ from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.checking import check
-from sfumato.collect.figures import alarms, figures_of, question
+from sfumato.collect.figures import LEAST_SHOWN, TOO_FEW, alarms, figures_of, question
 from sfumato.collect.leverage import _most_of_itemsets, leverage
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, estimate
@@ -363,3 +363,18 @@ def test_a_crowd_of_one_is_one_and_of_none_is_refused() -> None:
     assert people(pets, 1, seeded(1)).rows == 1
     with pytest.raises(ParameterError, match="at least one person, found 0"):
         people(pets, 0, seeded(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_few_reports_no_share_is_shown(kind: str) -> None:
+    """One report of a questionnaire said 127.8 % ± 0.0."""
+    mechanism = mechanism_of(kind)
+    for seed in range(8):
+        tally = CampaignTally(mechanism)
+        tally.add(reports_of(mechanism, 1, seed))
+        asked = [question(each, *tally.snapshot()) for each in tally.singles]
+        assert all(each.too_few and not each.bars and each.limit for each in asked)
+        tally.add(reports_of(mechanism, LEAST_SHOWN, seed))
+        bars = [bar for each in tally.singles for bar in question(each, *tally.snapshot()).bars]
+        assert bars and max(bars, key=lambda bar: bar.share.value).share.stderr > 0
+    assert TOO_FEW in {each.limit for each in asked}

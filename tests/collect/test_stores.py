@@ -225,6 +225,21 @@ def test_what_is_no_store_is_refused(tmp_path):
         open_store("mysql://host/db")
 
 
+def test_beside_what_is_no_store_nothing_is_left(tmp_path):
+    """A lock was, and a database of someone else was set to another kind of log."""
+    import sqlite3
+
+    (tmp_path / "text.parquet").write_text("PAR1, not a database at all " * 40)
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE t(x)")
+    other.close()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for path in before:
+        with pytest.raises(StoreError):
+            open_store(str(path), create=True, serve=True)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_two_servers_on_one_file_are_refused(tmp_path):
     place = str(tmp_path / "c.db")
     first = open_store(place, create=True, serve=True)

@@ -165,3 +165,19 @@ def test_adult_keeps_its_counts(data_dir: Path) -> None:
     assert 0.5 < report.kept < 0.95
     for count in report.counts:
         assert abs(count.shown - count.true) < 6 * count.stderr
+
+
+def test_many_values_are_refused_before_their_matrix_is_made() -> None:
+    """28,523 of them took minutes and gigabytes."""
+    people = pa.table({"pay": list(range(2_001)), "name": [f"person {n}" for n in range(2_001)]})
+    with pytest.raises(ParameterError, match=r"'pay' has 2,001 values.*--bin pay=frequency:20"):
+        pram(people, "pay", gamma=19)
+    with pytest.raises(ParameterError, match=r"'name' has 2,001 values.*merge rare values"):
+        pram(people, "name", keep=0.5)
+    with pytest.raises(ParameterError, match="not jointly"):
+        pram(people, ["pay", "name"], keep=0.5, jointly=True)
+    release = pram(people, "pay", gamma=19, bins={"pay": "frequency:20"}, rng=seeded(1))
+    assert len(release.reports[0].counts) == 20
+    strata = {"pay": [*range(900)] * 20, "group": np.repeat(np.arange(20), 900)}
+    with pytest.raises(ParameterError, match="20 strata of 'pay' have 16,200,000 entries"):
+        pram(pa.table(strata), "pay", keep=0.5, within="group")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.channels import Channel
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
@@ -254,7 +255,7 @@ def _of_people(order: NDArray[np.int64], people: int, copies: int) -> NDArray[np
     """The record behind each person of the release, from one entry a person or one a report."""
     if not isinstance(order, np.ndarray) or order.ndim != 1:
         raise ParameterError(
-            f"order={order!r} is no order of records", hint="give the file that --order wrote"
+            f"order={shown(order)} is no order of records", hint="give the file that --order wrote"
         )
     each = order[::copies] if len(order) == people * copies else order
     if len(each) != people or not np.array_equal(np.sort(each), np.arange(people)):

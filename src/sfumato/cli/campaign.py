@@ -18,21 +18,27 @@ from sfumato.cli.options import (
     Output,
     Rho1,
     Rho2,
+    among,
     check_drawing_target,
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
 from sfumato.collect.campaign_file import CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
-from sfumato.collect.choosing import best_mechanism, first_round
+from sfumato.collect.choosing import best_mechanism, first_round, named_mechanism
 from sfumato.collect.drafting import draft
 from sfumato.collect.form import single_file
 from sfumato.collect.rounds import begin_next
 from sfumato.collect.store import open_store
 from sfumato.collect.verifying import verify as verify_server
 from sfumato.domain import Domain
+from sfumato.errors import ParameterError
 from sfumato.files import write_whole
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.printable import percent
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.turns import ROUNDS
 
 campaign = typer.Typer(
@@ -51,6 +57,14 @@ def init(
     epsilon: Epsilon = None,
     rho1: Rho1 = None,
     rho2: Rho2 = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The mechanism, such as square-wave for numbers; the plan's best unless stated.",
+            autocompletion=among(MECHANISMS),
+        ),
+    ] = None,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -73,20 +87,36 @@ def init(
     ).guarantee()
     assert asked is not None
     domain = Domain.load(schema)
-    mechanism = best_mechanism(domain, asked) if rounds is None else first_round(domain, asked)
+    name = _chosen(domain, asked, mechanism, rounds).name
     turns = None if rounds is None else (rounds, once(asked))
-    text = draft(domain, schema, output, stated, mechanism.name, turns)
+    text = draft(domain, schema, output, stated, name, turns)
     write_whole(output, text.encode(), force=force)
     if json:
-        print_json({"output": str(output), "mechanism": mechanism.name, "promise": stated})
+        print_json({"output": str(output), "mechanism": name, "promise": stated})
         return
     print_facts(
         [
             ("written", str(output)),
-            ("mechanism", mechanism.name),
+            ("mechanism", name),
             ("next", f"edit its texts, then sfumato campaign check {output}"),
         ]
     )
+
+
+def _chosen(domain: Domain, asked: Guarantee, named: str | None, rounds: int | None) -> Mechanism:
+    """The mechanism of a campaign: that of rounds, the one that is named, or the plan's best."""
+    if rounds is None:
+        return (
+            best_mechanism(domain, asked)
+            if named is None
+            else named_mechanism(named, domain, asked)
+        )
+    if named not in (None, ItemSet.name):
+        raise ParameterError(
+            f"a campaign's rounds are asked by {ItemSet.name}, not by {named}",
+            hint="leave --mechanism or --rounds out",
+        )
+    return first_round(domain, asked)
 
 
 @campaign.command()
@@ -118,7 +148,7 @@ def _print_check(found: CampaignCheck) -> None:
                 "promises",
                 f"who believed {percent(rho1, 0)} before believes at most {percent(rho2)} after",
             ),
-            ("as it was", f"a report equals the truth in {_shares(found)} of cases"),
+            ("as it was", f"a report is true of its sender in {_shares(found)} of cases"),
         ]
     )
     print()

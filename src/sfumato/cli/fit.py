@@ -15,7 +15,7 @@ from sfumato.cli.reading import read_source
 from sfumato.cli.summary import model_facts
 from sfumato.errors import FileError
 from sfumato.model.files import save_model
-from sfumato.model.fitted import fit_release, fit_rounds
+from sfumato.model.fitted import alone, fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.source import Release
 from sfumato.telling import Telling
@@ -56,7 +56,7 @@ def fit(
         print_json(described)
         return
     print_facts(model_facts(described))
-    print_notes(model_notes(model))
+    print_notes([*(alone(sources[0]) if len(sources) == 1 else []), *model_notes(model)])
 
 
 def _fitted(sources: Sequence[Release], order: int, tell: Telling) -> Model:

@@ -29,7 +29,7 @@ from sfumato.cli.printing import (
 from sfumato.errors import ParameterError
 from sfumato.printable import percent
 from sfumato.publish.baskets import baskets_of
-from sfumato.publish.dossier import hiding_dossier
+from sfumato.publish.dossier import PATTERN_HEADS, hiding_dossier, hiding_facts, pattern_lines
 from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.records import write_json
@@ -38,7 +38,6 @@ from sfumato.table import reader_of
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 SHOWN = 10
-PATTERN_HEADS = ("pattern", "count", "after", "confidence", "reverse", "company", "")
 
 
 def hide(
@@ -163,7 +162,7 @@ def print_hiding(report: HideReport, output: Path) -> None:
     """What was hidden and what it cost."""
     print_words(f"written: {output}")
     print_facts(_facts(report))
-    print_table(PATTERN_HEADS, _pattern_lines(report), left=1)
+    print_table(PATTERN_HEADS, pattern_lines(report), left=1)
     if report.lost:
         shown = "; ".join(" ".join(items) for items in report.lost[:SHOWN])
         rest = (
@@ -174,43 +173,9 @@ def print_hiding(report: HideReport, output: Path) -> None:
         print_words(f"lost: {shown}{rest}")
 
 
-def _pattern_lines(report: HideReport) -> list[tuple[str, ...]]:
-    """One row a pattern: how often it was there before and after, and whether it is still found."""
-    return [
-        (
-            hidden.pattern,
-            str(hidden.count_before),
-            str(hidden.count_after),
-            _change(hidden.confidence_before, hidden.confidence_after),
-            _change(hidden.reverse_before, hidden.reverse_after),
-            "" if hidden.company is None else f"{hidden.company:,}",
-            "found" if hidden.found_after else "hidden",
-        )
-        for hidden in report.patterns
-    ]
-
-
 def _facts(report: HideReport) -> list[tuple[str, str]]:
-    return [
-        ("hiding failure", percent(report.hiding_failure)),
-        ("misses cost", f"{percent(report.misses_cost, 2)} of {report.lawful:,} lawful itemsets"),
-        ("artifactual", percent(report.artifactual, 2)),
-        (
-            "dissimilarity",
-            f"{percent(report.dissimilarity, 3)} ({report.removed:,} items removed, "
-            f"{report.added:,} added)",
-        ),
-        ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
-        (
-            "frequent itemsets",
-            f"{report.frequent_before:,} before, {report.frequent_after:,} after",
-        ),
-        ("time", f"{report.seconds:.2f} s ({report.hiding_seconds:.2f} s of it for the choice)"),
-    ]
-
-
-def _change(before: float | None, after: float | None) -> str:
-    return "" if before is None else f"{before:.3f} → {after or 0:.3f}"
+    time = f"{report.seconds:.2f} s ({report.hiding_seconds:.2f} s of it for the choice)"
+    return [*hiding_facts(report), ("time", time)]
 
 
 def draw_hiding(
@@ -222,13 +187,11 @@ def draw_hiding(
         save_figure(axes, path)
         return
     measures = {
-        "misses cost": {name: [one.misses_cost for one in many] for name, many in tried.items()},
-        "hiding failure": {
-            name: [one.hiding_failure for one in many] for name, many in tried.items()
-        },
+        title: {name: [100 * getattr(one, what) for one in many] for name, many in tried.items()}
+        for title, what in (("misses cost", "misses_cost"), ("hiding failure", "hiding_failure"))
     }
     panels = {
-        title: [plots.Series(name, values) for name, values in lines.items()]
+        f"{title}, %": [plots.Series(name, values) for name, values in lines.items()]
         for title, lines in measures.items()
     }
     drawn = plots.trade_off(DISCLOSURES, panels, across="disclosure threshold ψ")
@@ -239,13 +202,15 @@ def draw_hiding(
         [hidden.count_after for hidden in report.patterns],
     )
     columns = [f"{name}, {title}" for title, lines in measures.items() for name in lines]
-    values = [line for lines in measures.values() for line in lines.values()]
+    values = [
+        [percent(each / 100, 2) for each in line]
+        for lines in measures.values()
+        for line in lines.values()
+    ]
     caption = "What other ψ cost and hide; lines that run together lie on one another, wider below"
     blocks: list[Block] = [
         Picture.of(axes, "Baskets with each pattern, before and after", alt=alt),
-        Listing(
-            PATTERN_HEADS, [[cell or None for cell in line] for line in _pattern_lines(report)]
-        ),
+        Listing(PATTERN_HEADS, [[cell or None for cell in line] for line in pattern_lines(report)]),
         Facts(_facts(report)),
         Picture.of(drawn[0], caption, alt=f"{caption}. {plots.told(drawn)}"),
         Listing(("ψ", *columns), list(zip(DISCLOSURES, *values, strict=True))),

@@ -6,7 +6,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,7 @@ from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
-from sfumato.evaluate import OF_WHAT, LengthErrors, itemset_errors, true_supports
+from sfumato.evaluate import OF_WHAT, LengthErrors, beside_truth, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules, marked
 from sfumato.printable import percent
@@ -185,21 +184,21 @@ def mine(
             **wanted,
         )
     wanted = {"min_confidence": min_confidence, "max_consequents": max_consequents}
-    implied = association_rules(found, **wanted) if rules else None
     errors = None
     if exact is not None:
+        found = beside_truth(found, exact)
         errors = itemset_errors(found, _mined_truth(exact, found, top, max_length, max_candidates))
     if called is not None:
         print_notes(unnamed_notes(source, called))
         found = found.named(called)
-        implied = None if implied is None else replace(implied, itemsets=found)
+    implied = association_rules(found, **wanted) if rules else None
     shown = found.maximal() if maximal else found.closed() if closed else found
     if output is not None:
-        write_result(implied if implied is not None else shown, output)
+        write_result(implied if implied is not None else shown, output, sort)
     if plot is not None:
-        draw(shown, implied, errors, exact, origin_of(files[0], source), plot)
+        draw(shown, implied, errors, origin_of(files[0], source), plot)
     if json:
-        print_json(result_dict(source.rows, shown, implied, errors))
+        print_json(result_dict(source.rows, shown, implied, errors, sort))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
     print_notes([*_supposed_notes(shown), *_length_notes(source, found, max_length)])
@@ -351,37 +350,46 @@ def levels(tell: Telling) -> Callable[[Level], None] | None:
 
 
 def result_dict(
-    rows: int, found: Itemsets, implied: Rules | None, errors: list[LengthErrors] | None
+    rows: int,
+    found: Itemsets,
+    implied: Rules | None,
+    errors: list[LengthErrors] | None,
+    by: str | None = None,
 ) -> dict[str, Any]:
-    """The JSON shape of the command."""
+    """The JSON shape of the command, in the order that was asked for."""
     result: dict[str, Any] = {
         "rows": rows,
         "min_support": found.min_support,
         "false_discovery_rate": found.false_discoveries,
-        "itemsets": found.to_dicts(),
+        "itemsets": found.to_dicts(by="support" if by == "support" else None),
     }
     if found.untold is not None:
         result["untold"] = found.untold
     if implied is not None:
-        result["rules"] = implied.to_dicts()
+        result["rules"] = (implied if by is None else implied.strongest(by)).to_dicts()
     if errors is not None:
         result["errors"] = [error.to_dict() for error in errors]
     return result
 
 
-def write_result(result: Itemsets | Rules, path: Path) -> None:
-    """The whole result as a file, in the form its name says."""
+def write_result(result: Itemsets | Rules, path: Path, by: str | None = None) -> None:
+    """The whole result as a file, in the form its name says and the order that was asked for."""
+    ordered: dict[str, Any] = {}
+    if isinstance(result, Rules):
+        result = result if by is None else result.strongest(by)
+    else:
+        ordered = {"by": by}
     if path.suffix == ".csv":
-        write_whole(path, result.to_csv().encode())
+        write_whole(path, result.to_csv(**ordered).encode())
     elif path.suffix == ".json":
-        write_whole(path, result.to_json().encode())
+        write_whole(path, result.to_json(**ordered).encode())
     elif path.suffix == ".parquet":
         import io
 
         import pyarrow.parquet as pq
 
         buffer = io.BytesIO()
-        pq.write_table(result.to_arrow(), buffer)
+        pq.write_table(result.to_arrow(**ordered), buffer)
         write_whole(path, buffer.getvalue())
     else:
         raise ParameterError(f"'{path}' should end in .csv, .json or .parquet")
@@ -399,27 +407,29 @@ def print_result(
     or what was asked for; errors by length.
     """
     by_length = (
-        ", ".join(f"{number} of length {length}" for length, number in found.by_length().items())
+        ", ".join(f"{number:,} of length {length}" for length, number in found.by_length().items())
         or "none"
     )
     print_words(
-        f"{len(found)} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}"
+        f"{len(found):,} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}"
     )
     _print_trust(found)
-    listed = list(found)
-    ordered = [listed[place] for place in found.order(by if by == "support" else "length")[:show]]
-    if ordered:
+    listed, true = list(found), found.true_support
+    order = found.order(by if by == "support" else "length")[:show]
+    if len(order):
         lines = [
             (
                 ", ".join(row.items),
                 f"{row.support:.4f}",
                 _error(row.stderr),
+                *(() if true is None else (f"{true[place]:.4f}",)),
                 f"{row.probability:.2f}",
                 row.status,
             )
-            for row in ordered
+            for place, row in ((place, listed[place]) for place in order)
         ]
-        print_table(("itemset", "support", "± stderr", "P(frequent)", ""), lines, left=1)
+        told = () if true is None else ("true",)
+        print_table(("itemset", "support", "± stderr", *told, "P(frequent)", ""), lines, left=1)
         _print_rest(len(found), show, "itemsets")
     if implied is not None:
         _print_rules(implied, show, by or "confidence")
@@ -459,7 +469,7 @@ def _print_errors(errors: list[LengthErrors]) -> None:
 
 def _print_rules(implied: Rules, show: int, by: str) -> None:
 
-    print(f"\n{len(implied)} rules")
+    print(f"\n{len(implied):,} rules")
     lines, shown = [], implied.strongest(by).take(slice(show))
     for rule in shown.to_dicts():
         name = f"{', '.join(rule['if'])} → {', '.join(rule['then'])}"
@@ -473,17 +483,17 @@ def _print_rules(implied: Rules, show: int, by: str) -> None:
 
 def _with_errors(rule: Mapping[str, Any]) -> list[str]:
     """Support, confidence and lift of a rule, each with its error where it has one."""
-    error = rule["stderr"]
+    error, digits = rule["stderr"], {"support": 4, "confidence": 3, "lift": 3}
     return [
-        f"{marked(name, rule[name])}{rule[name]:.3f}"
-        + (f" ± {error[name]:.3f}" if error[name] else "")
-        for name in ("support", "confidence", "lift")
+        f"{marked(name, rule[name])}{rule[name]:.{places}f}"
+        + (f" ± {error[name]:.{places}f}" if error[name] else "")
+        for name, places in digits.items()
     ]
 
 
 def _print_rest(number: int, shown: int, what: str) -> None:
     if number > shown:
-        print(f"… and {number - shown} more {what} (--show, -o or --json for all)")
+        print(f"… and {number - shown:,} more {what} (--show, -o or --json for all)")
 
 
 def _error(stderr: float) -> str:
@@ -498,33 +508,31 @@ def draw(
     found: Itemsets,
     implied: Rules | None,
     errors: list[LengthErrors] | None,
-    exact: Exact | None,
     origin: list[tuple[str, str]],
     path: Path,
 ) -> None:
     """Pictures of the result: one page with its numbers, or one image: the rules if they were asked
     for, else the supports.
     """
-    truth = None if exact is None else true_supports(found, exact)
     if path.suffix != ".html":
-        drawn = found.plot(truth) if implied is None else implied.plot()
+        drawn = found.plot() if implied is None else implied.plot()
         save_figure(drawn, path)
         return
-    words = f"{len(found)} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
+    words = f"{len(found):,} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
     ruled = [] if implied is None or not len(implied) else _rule_blocks(implied)
     blocks: list[Block] = [
         Paragraph(words),
         *ruled,
         *([Heading("Itemsets")] if ruled else []),
-        *_itemset_blocks(found, truth),
+        *_itemset_blocks(found),
         *(_error_blocks(errors) if errors else []),
     ]
     save_page("Rules" if ruled else "Frequent itemsets", blocks, origin, path)
 
 
-def _itemset_blocks(found: Itemsets, truth: Any) -> list[Block]:
+def _itemset_blocks(found: Itemsets) -> list[Block]:
     """The itemsets of largest support as a picture and as a table, the truth beside them."""
-    rows, order = list(found), found.order("support")[:DRAWN]
+    rows, order, truth = list(found), found.order("support")[:DRAWN], found.true_support
     names = [", ".join(rows[place].items) for place in order]
     lines = [
         (
@@ -542,7 +550,7 @@ def _itemset_blocks(found: Itemsets, truth: Any) -> list[Block]:
     caption += "" if truth is None else "; the truth as bars"
     alt = points_told("Supports", names, found.support[order], found.stderr[order])
     return [
-        Picture.of(found.plot(truth, top=DRAWN), caption, alt=alt),
+        Picture.of(found.plot(top=DRAWN), caption, alt=alt),
         Listing(heads, lines),
         *([Paragraph(f"… and {rest:,} more itemsets.")] if rest > 0 else []),
     ]
@@ -575,7 +583,7 @@ def _rule_blocks(implied: Rules) -> list[Block]:
     if left_out:
         blocks.append(
             Paragraph(
-                f"{left_out} {'rule is' if left_out == 1 else 'rules are'} not drawn: a "
+                f"{left_out:,} {'rule is' if left_out == 1 else 'rules are'} not drawn: a "
                 "confidence with a standard error above "
                 f"{percent(DRAWN_ERROR, 0)}."
             )

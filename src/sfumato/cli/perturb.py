@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,9 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 from sfumato.table.opening import check_there
+
+if TYPE_CHECKING:
+    from sfumato.rounds import RoundWanted
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
 COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
@@ -144,12 +147,13 @@ def perturb(
         "force": force,
     }
     rounds = RoundOptions(turn, tuple(after or ()), find, output, force)
-    rounds.check(chosen, output, copies, engine)
+    wanted = rounds.wanted(chosen, copies, engine)
     if engine is not None and form is not None:
         raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
         reader = reader_of(data, form)
-        written = _in_batches(reader, output, chosen, schema, items, rng, rounds, **how)
+        round_of = None if wanted is None else (rounds, wanted)
+        written = _in_batches(reader, output, chosen, schema, items, rng, round_of, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -171,13 +175,13 @@ def _in_batches(
     schema: Path | None,
     items: Path | None,
     rng: Keystream,
-    rounds: RoundOptions,
+    round_of: tuple[RoundOptions, RoundWanted] | None,
     **how: Any,
 ) -> Written:
     with reading(reader):
         domain = read_domain(reader, schema, items)
-    if rounds.asked:
-        return _round(reader, output, options, domain, rng, rounds, **how)
+    if round_of is not None:
+        return _round(reader, output, domain, rng, *round_of, **how)
     mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         from sfumato.engines import perturb_into
@@ -191,23 +195,21 @@ def _in_batches(
 def _round(
     reader: Reader,
     output: str,
-    options: MechanismOptions,
     domain: Domain,
     rng: Keystream,
     rounds: RoundOptions,
+    wanted: RoundWanted,
     **how: Any,
 ) -> Written:
     """One round: what its people are asked follows from those before it."""
-    if rounds.round == 1:
-        mechanism, turn = rounds.first(options, domain, rng)
+    mechanism, turn = rounds.asked(wanted, reader, domain, rng)
+    if turn.round == 1:
         _note_useless_rounds(mechanism, reader)
-    else:
-        mechanism, turn = rounds.following(options, reader, domain)
     with progress_bar("perturbing") as progress:
         written = perturb_file(
             reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
         )
-    rounds.keep(turn)
+    rounds.keep(wanted, turn, written.provenance.release)
     tell(mechanism, turn, output)
     return written
 

@@ -15,6 +15,7 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
+from sfumato.table.turns import Turn
 from sfumato.telling import Telling, silent
 
 
@@ -44,10 +45,11 @@ def read_source(
     found = _counted_source(file, schema, items, engine, in_place, cache, form, tell)
     if not fit or not isinstance(found, Release):
         return found
-    from sfumato.model.fitted import fit_release
+    from sfumato.model.fitted import alone, fit_release
 
     model = fit_release(found, tell=tell)
-    print_notes([f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"])
+    fitted = f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"
+    print_notes([fitted, *alone(found)])
     return model
 
 
@@ -96,8 +98,8 @@ def _engine_source(
 def read_truth(
     truth: str, release: Source, form: str | None = None, *, tell: Telling = silent
 ) -> Exact:
-    """The true records of a release, read by the release's own domain; of one round, those of the
-    people whom it asked.
+    """The true records of a release, read by the release's own domain; of rounds, those of the
+    people whom they asked.
     """
     reader = reader_of(truth, form)
     reader.tell = tell
@@ -106,9 +108,10 @@ def read_truth(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
         )
     table = reader.table(release.domain)
-    turn = release.provenance.turn if isinstance(release, Release) else None
-    if turn is not None and turn.people(table.rows) == release.rows:
-        table = table.take(np.flatnonzero(turn.asked(0, table.rows)))
+    turns = _turns(release)
+    if turns and sum(turn.people(table.rows) for turn in turns) == release.rows:
+        asked = np.logical_or.reduce([turn.asked(0, table.rows) for turn in turns])
+        table = table.take(np.flatnonzero(asked))
     if table.rows != release.rows:
         raise DataError(
             f"--truth '{truth}' holds {table.rows:,} records, but the release was made from "
@@ -116,3 +119,13 @@ def read_truth(
             hint="give the true records of this very release",
         )
     return Exact(table)
+
+
+def _turns(source: Source) -> tuple[Turn, ...]:
+    """The rounds that a source is made of, if any."""
+    from sfumato.engines.rounds import RoundsSource
+
+    if isinstance(source, RoundsSource):
+        return source.turns
+    turn = source.provenance.turn if isinstance(source, Release) else None
+    return () if turn is None else (turn,)

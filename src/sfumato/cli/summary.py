@@ -133,12 +133,12 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         )
     ]
     shown.append(("mechanism", summary["mechanism"]))
-    asked, named = summary.get("questions"), summary.get("candidates")
+    asked = summary.get("questions")
     called = mechanism_class(summary["mechanism"]).called
     shown += [
         (
             called.get(name, name.replace("_", " ")),
-            _parameter(named if name == "candidates" and named else value),
+            _parameter(_as_read(summary, name) or value),
         )
         for name, value in summary["parameters"].items()
         if asked is None or name != "questions"
@@ -157,6 +157,24 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     shown.append(("order", "shuffled" if summary["shuffled"] else "that of the records"))
     shown += [("caveat", caveat) for caveat in summary["caveats"]]
     return shown + [("not covered", words) for words in summary["not_covered"]]
+
+
+# Parameters that are codes in the file, by what says them in the columns' own words and numbers.
+READ_AS = {
+    "candidates": "candidates",
+    "lengths": "window_widths",
+    "starts": "starts_at",
+    "upper": "upper_from",
+    "waves": "asked",
+}
+
+
+def _as_read(summary: dict[str, Any], name: str) -> Any:
+    """A parameter as people read it, where its mechanism says it; None elsewhere."""
+    found = summary.get(READ_AS.get(name, ""))
+    if name == "waves" and found:
+        return {what: f"{100 * share:.3g} %" for what, share in found.items()}
+    return found
 
 
 def _gamma(guarantee: Guarantee) -> float | None:

@@ -44,6 +44,7 @@ from sfumato.report import Block, Facts, Heading, Listing, Paragraph, Picture, s
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ANY = "any"
+GUESSED = "guessed right"  # a share; the other quantities have units of their own
 MEASURED = (
     "The objective is how much less probable the values shown are, given the keys, than the true "
     "ones, summed over the records; two-way tables are those of the column with each key, and "
@@ -292,14 +293,17 @@ def _trade_off(report: SwapReport, tried: Sequence[SwapReport | None]) -> list[B
     traced = {
         "objective": {report.method: _traced(tried, lambda one: one.objective)},
         "two-way tables": {report.method: _traced(tried, lambda one: one.cost.mean_two_way)},
-        "guessed right": {
+        GUESSED: {
             "informed": _traced(tried, lambda one: one.cost.intruder.informed),
             "believing": _traced(tried, lambda one: one.cost.intruder.believing),
             "no release": _traced(tried, lambda one: one.cost.intruder.baseline),
         },
     }
     panels = {
-        title: [plots.Series(name, values) for name, values in lines.items()]
+        f"{title}, %" if title == GUESSED else title: [
+            plots.Series(name, [(100 if title == GUESSED else 1) * value for value in values])
+            for name, values in lines.items()
+        ]
         for title, lines in traced.items()
     }
     drawn = plots.trade_off(PROPORTIONS, panels, across="proportion p of the unique records")
@@ -308,10 +312,10 @@ def _trade_off(report: SwapReport, tried: Sequence[SwapReport | None]) -> list[B
         for title, lines in traced.items()
         for name in lines
     ]
-    values = [line for lines in traced.values() for line in lines.values()]
-    tried_lines = [
-        (p, *(None if math.isnan(v) else v for v in each))
-        for p, *each in zip(PROPORTIONS, *values, strict=True)
+    values = [
+        [None if math.isnan(v) else percent(v) if title == GUESSED else v for v in line]
+        for title, lines in traced.items()
+        for line in lines.values()
     ]
     caption = (
         f"What other proportions cost and buy for {report.confidential}; a gap where one cannot "
@@ -320,7 +324,7 @@ def _trade_off(report: SwapReport, tried: Sequence[SwapReport | None]) -> list[B
     return [
         Heading("Other proportions"),
         Picture.of(drawn[0], caption, alt=f"{caption} {plots.told(drawn)}"),
-        Listing(("proportion", *columns), tried_lines),
+        Listing(("proportion", *columns), list(zip(PROPORTIONS, *values, strict=True))),
     ]
 
 

@@ -112,8 +112,8 @@ def _expect(standing: Standing, counts: dict[Any, NDArray[Any]]) -> None:
 
 
 def truthful(campaign: Campaign) -> list[float]:
-    """The chance that a report equals the truth, for a few records; where a question is dealt, for
-    every question.
+    """The chance that a report is true of who sends it, for a few records; where a question is
+    dealt, for every question.
     """
     program = campaign.program
     questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sfumato.domain import Domain
-from sfumato.errors import CampaignError, SfumatoError
+from sfumato.domain import Domain, Numeric
+from sfumato.errors import CampaignError, SchemaError, SfumatoError, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
@@ -17,6 +17,7 @@ def best_mechanism(domain: Domain, promise: Guarantee) -> Mechanism:
     """The planner's best mechanism under this promise that a respondent can run alone, and that
     its name and the promise say in full.
     """
+    _check_cut(domain, "mechanisms are compared by cells")
     refused = ""
     for option in plan_release(domain, PEOPLE, guarantee=promise).options:
         try:
@@ -31,6 +32,30 @@ def best_mechanism(domain: Domain, promise: Guarantee) -> Mechanism:
         f"no mechanism can be run by a respondent alone under {promise}: {refused}",
         hint="name one under [mechanism], or promise less (a larger gamma)",
     )
+
+
+def _check_cut(domain: Domain, why: str) -> None:
+    """Refuse numbers without cuts where there must be cells, and say what a campaign can have."""
+    whole = [a.name for a in domain.private if isinstance(a, Numeric) and not a.cuts]
+    if whole:
+        has = f"'{whole[0]}' has" if len(whole) == 1 else f"{listing(whole)} have"
+        raise SchemaError(
+            f"{has} no cuts, and {why}",
+            hint="give cuts = […] in the schema, or name a mechanism for whole numbers, such as "
+            "square-wave or piecewise: init --mechanism NAME, name = … under [mechanism]",
+        )
+
+
+def named_mechanism(name: str, domain: Domain, promise: Guarantee) -> Mechanism:
+    """The mechanism of this name under the promise, where a respondent can run it alone."""
+    kind = mechanism_class(name)
+    try:
+        found = kind.promising(promise, domain)
+    except SchemaError:
+        _check_cut(domain, f"{kind.name} asks for cells")
+        raise
+    found.program()
+    return found
 
 
 def first_round(domain: Domain, promise: Guarantee) -> Mechanism:

@@ -14,6 +14,7 @@ from sfumato.collect import drawing
 from sfumato.collect.campaign import NO_ANSWER, Campaign
 from sfumato.collect.figures import (
     CAVEATS,
+    TOO_FEW,
     Bar,
     Figures,
     PairFigures,
@@ -153,7 +154,7 @@ class Dashboard:
     def _question(self, found: QuestionFigures) -> str:
         text = self._question_text(found.name)
         if found.limit is not None:
-            return f'<h3>{escape(text)}</h3><p lang="en">{escape(found.limit)}</p>'
+            return f"<h3>{escape(text)}</h3>{self._limit(found.limit)}"
         bars = sorted(found.bars, key=lambda bar: -bar.share.value)[:MOST_BARS]
         bars = found.bars if len(found.bars) <= MOST_BARS else bars
         labels = [self._label(found.name, bar.label) for bar in bars]
@@ -167,6 +168,12 @@ class Dashboard:
             [self._bar_row(*each) for each in zip(bars, labels, strict=True)],
         )
         return self._figure(text, drawn, twin, notes)
+
+    def _limit(self, limit: str) -> str:
+        """Why nothing is shown; what is said of one mechanism is English."""
+        if limit == TOO_FEW:
+            return f"<p>{self._w('too_few_reports')}</p>"
+        return f'<p lang="en">{escape(limit)}</p>'
 
     def _bar_row(self, bar: Bar, label: str) -> list[str]:
         words, share = self.words, bar.share
@@ -225,7 +232,7 @@ class Dashboard:
         first, second = pair.columns
         title = self._titles(pair.columns)
         if pair.limit is not None:
-            return f'<p lang="en">{escape(pair.limit)}</p>'
+            return self._limit(pair.limit)
         rows = [self._label(first, label) for label in pair.rows]
         columns = [self._label(second, label) for label in pair.labels]
         words = self.words

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.collect.campaign_file import TAKEN
-from sfumato.domain import Domain, Items
+from sfumato.domain import Domain, Items, Numeric
 from sfumato.domain.schema import toml_value
 
 MOST_VALUES = 12  # of a question whose values are written out to be named
@@ -89,7 +89,8 @@ def _question(domain: Domain, name: str) -> str:
     if labels and not isinstance(attribute, Items):
         named = ", ".join(f"{_key(label)} = {{ en = {toml_value(label)} }}" for label in labels)
         lines.append(f"values = {{ {named} }}")
-    lines.append('# decline = true  # adds the value "no answer"')
+    if not isinstance(attribute, Numeric) or attribute.cuts:  # a whole number leaves no room
+        lines.append('# decline = true  # adds the value "no answer"')
     return "\n".join(lines) + "\n"
 
 

@@ -22,8 +22,10 @@ LEVEL = 0.95
 FORGED = 100  # crafted answers whose reach is shown
 PRIOR = 0.05
 STEPS = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # points that people ask for
+LEAST_SHOWN = 10  # reports below which no share is shown: their errors are guesses too
 LEAST_COMPARED = 100  # reports of a day that are held against those before
 SUSPICIOUS = 1e-6  # chance below which two days are called different
+TOO_FEW = "too few reports so far to say anything of this, or how far it may be off"
 BEYOND = 2.0  # times its interval by which 1 % of forged answers may move a figure
 
 
@@ -156,7 +158,7 @@ def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) 
     """What people say to one question."""
     name = standing.names[0]
     try:
-        found = estimate(standing, rows, counts)
+        found = _told(standing, rows, counts)
         shares = [_share(found, place) for place in range(found.value.size)]
         moved = leverage(standing, counts)
     except EstimationError as error:
@@ -169,6 +171,17 @@ def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) 
     more = math.ceil(rows * ((points / wanted) ** 2 - 1)) if wanted else None
     too_few = max(share.low for share in shares) <= min(share.high for share in shares)
     return QuestionFigures(name, bars, too_few, points, wanted, more)
+
+
+def _told(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> Estimate:
+    """What the counts say about a question, where they say how sure that is: a single person who
+    was asked looks as if there were no error, or less than none.
+    """
+    found = estimate(standing, rows, counts)
+    surest = found.stderr.flat[found.value.argmax()]
+    if not found.evidence.exact and (rows < LEAST_SHOWN or surest == 0):
+        raise EstimationError(TOO_FEW)
+    return found
 
 
 def _forged(leverage: float, rows: int) -> float:
@@ -197,7 +210,7 @@ def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> P
     first, second = standing.cells
     head = list(standing.names), list(first.labels), list(second.labels)
     try:
-        found = estimate(standing, rows, counts)
+        found = _told(standing, rows, counts)
         values, stderrs = found.value / rows, found.stderr / rows
     except EstimationError as error:
         return PairFigures(*head, [], [], error.message)

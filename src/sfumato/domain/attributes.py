@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.domain.cells import Cells
 from sfumato.domain.codes import Codes, code_dtype
@@ -124,7 +124,7 @@ class Category(Attribute):
             word = getattr(self, role)
             if word is not None and word not in self.values:
                 raise SchemaError(
-                    f"attribute '{self.name}': {role} = '{word}' is not one of its values "
+                    f"attribute '{self.name}': {role} = {shown(word)} is not one of its values "
                     f"({listing(self.values)})",
                     hint=near_miss(word, self.values),
                 )
@@ -534,7 +534,7 @@ class Items(Attribute):
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         raise SchemaError(
-            f"attribute '{name}': values are a list of labels, not {values!r:.80}",
+            f"attribute '{name}': values are a list of labels, not {shown(values)}",
             hint='as in ("no", "yes")',
         )
     if not values:
@@ -552,7 +552,7 @@ def _check_labels(name: str, values: tuple[str, ...]) -> None:
 def _check_cuts(name: str, what: str, cuts: Sequence[float]) -> None:
     if not isinstance(cuts, list | tuple) or not all(isinstance(cut, Real) for cut in cuts):
         raise SchemaError(
-            f"attribute '{name}': {what} are a list of numbers, not {cuts!r:.80}",
+            f"attribute '{name}': {what} are a list of numbers, not {shown(cuts)}",
             hint="as in (30, 60)",
         )
     if len(cuts) > MOST_CUTS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.domain.codes import Codes, as_bits, code_dtype
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
@@ -107,7 +108,7 @@ class Cells:
         """The cell with this label."""
         if label not in self.labels:
             raise SchemaError(
-                f"no cell '{label}' in '{self.name}' ({listing(self.labels)})",
+                f"no cell {shown(label)} in '{self.name}' ({listing(self.labels)})",
                 hint=near_miss(label, self.labels),
             )
         return self.labels.index(label)

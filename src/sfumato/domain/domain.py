@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.domain.attributes import Attribute, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
@@ -28,6 +28,7 @@ from sfumato.received import (
 )
 
 MOST_SHOWN = 64  # values of a column whose labels a notebook lists
+RECORDS = {".csv", ".tsv", ".parquet", ".dat", ".arrow", ".feather"}  # never a schema's
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Domain(Framed):
         listed = isinstance(self.attributes, list | tuple)
         if not listed or not all(isinstance(each, Attribute) for each in self.attributes):
             raise SchemaError(
-                f"a domain is a list of attributes, not {self.attributes!r:.80}",
+                f"a domain is a list of attributes, not {shown(self.attributes)}",
                 hint='as in Domain((Category("smoker", ("no", "yes")),))',
             )
         if not self.attributes:
@@ -107,7 +108,7 @@ class Domain(Framed):
             return self.names.index(name)
         except ValueError:
             raise SchemaError(
-                f"no attribute '{name}' in this domain ({listing(self.names)})",
+                f"no attribute {shown(name)} in this domain ({listing(self.names)})",
                 hint=near_miss(name, self.names),
             ) from None
 
@@ -147,7 +148,7 @@ class Domain(Framed):
             return self._axis_places[name]
         except (KeyError, TypeError):
             raise SchemaError(
-                f"no attribute '{name}' in this domain ({listing(self._axis_places)})",
+                f"no attribute {shown(name)} in this domain ({listing(self._axis_places)})",
                 hint=near_miss(name, self._axis_places),
             ) from None
 
@@ -197,11 +198,11 @@ class Domain(Framed):
                 _kind(attribute),
                 f"{attribute.size:,}",
                 "public" if attribute.public else "private",
-                listing(attribute.labels, most=8) if attribute.size <= MOST_SHOWN else "–",
+                _values(attribute),
             )
             for attribute in self
         )
-        return html_table(("column", "kind", "values", "", "labels"), lines, title=self.title)
+        return html_table(("column", "kind", "values", "", "which"), lines, title=self.title)
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""
@@ -268,6 +269,7 @@ class Domain(Framed):
                 hint='as in Domain.load("survey.toml")',
             )
         where = f"schema '{path}'"
+        _check_schema_name(Path(path))
         text = read_text(Path(path), f"schema file '{path}'", MOST_TOML_BYTES)
         return cls.from_toml(text, where)
 
@@ -277,5 +279,33 @@ class Domain(Framed):
             Path(path).write_text(self.to_toml(), encoding="utf-8")
 
 
+def _values(attribute: Attribute) -> str:
+    """Which values a column has: of a number its range, its step and its cuts.
+
+    >>> _values(Numeric("age", 15, 95, cuts=(35, 55))), _values(Numeric("share", 0, 1, step=0.25))
+    ('15 to 95 by 1, cut at 35, 55', '0 to 1 by 0.25')
+    """
+    if isinstance(attribute, Numeric):
+        cuts = f", cut at {listing(map(_plain, attribute.cuts), most=8)}" if attribute.cuts else ""
+        ends = f"{_plain(attribute.min)} to {_plain(attribute.max)}"
+        return f"{ends} by {attribute.grid_step:g}{cuts}"
+    return listing(attribute.labels, most=8) if attribute.size <= MOST_SHOWN else "–"
+
+
+def _plain(number: float) -> str:
+    """A number without digits that say nothing, and without an exponent where there is room."""
+    return f"{number:.10g}" if abs(number) < 1e10 else f"{number:g}"
+
+
 def _kind(attribute: Attribute) -> str:
     return type(attribute).__name__.lower()
+
+
+def _check_schema_name(path: Path) -> None:
+    """Refuse a file of records that is given as a schema."""
+    form = next((each for each in path.suffixes if each.lower() in RECORDS), None)
+    if form is not None and path.is_file():
+        raise SchemaError(
+            f"'{path}' is a file of records ({form}), and a schema is TOML",
+            hint=f"sfumato schema {path} -o schema.toml proposes one",
+        )

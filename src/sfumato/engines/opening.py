@@ -168,6 +168,9 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
             hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE",
         )
     table = release.table if isinstance(release, Release) else release
+    turn = release.provenance.turn if isinstance(release, Release) else None
+    if turn is not None and turn.round > 1:  # beside the one before it is said that it was asked
+        raise ParameterError("a round is written to a file", hint="save it as .parquet or .csv")
     with location.database(writable=True) as database:
         database.save(table, location.table, force=force)
 

@@ -58,9 +58,14 @@ class RoundsSource(Source):
         return sum(release.rows for release in self.releases)
 
     @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The rounds that were asked."""
+        return tuple(map(_turn_of, self.releases))
+
+    @property
     def turn(self) -> Turn:
         """The last round that was asked."""
-        return _turn_of(self.releases[-1])
+        return self.turns[-1]
 
     @property
     def guarantee(self) -> Guarantee:
@@ -80,6 +85,8 @@ class RoundsSource(Source):
         return Rounds(heard, self._items.size)
 
     def supports(self) -> Supports:
+        if len(self.releases) == 1:  # no other round tells what its cap left out of large baskets
+            return self.releases[0].supports()
         return AskedSupports(self._items.labels, self.rows, self.rounds)
 
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:

@@ -275,7 +275,13 @@ def _law(name: str, size: int, law: Replacement) -> str | tuple[int, ...]:
                 hint=near_miss(law, LAWS),
             )
         return law
-    weights = np.asarray(law, dtype=np.float64)
+    try:
+        weights = np.asarray(law, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"'{name}' cannot be replaced by a {type(law).__name__} that holds no weights; use "
+            "uniform, identity or a list of weights"
+        ) from None
     if weights.shape != (size,):
         raise ParameterError(
             f"the law of '{name}' has {weights.size} weights; the column has {size} values"

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.domain import Attribute, Bins, Cells, Domain, Numeric
 from sfumato.errors import (
     DataError,
@@ -121,7 +122,8 @@ def _classes(source: Source, target: str) -> Cells:
     names = [axis.name for axis in source.domain.axes]
     if not isinstance(target, str) or target not in names:
         raise SchemaError(
-            f"no attribute '{target}' to predict ({listing(names)})", hint=near_miss(target, names)
+            f"no attribute {shown(target)} to predict ({listing(names)})",
+            hint=near_miss(target, names),
         )
     attribute = source.domain.attributes[source.domain.axes[source.domain.axis(target)].attribute]
     if isinstance(attribute, Numeric) and not attribute.cuts:
@@ -153,7 +155,7 @@ def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) 
         raise ParameterError(f"features must be a list; use ['{features}']")
     if features is not None and not isinstance(features, Iterable):
         raise ParameterError(
-            f"features={features!r} is no list of columns", hint=f"as in [{domain.names[0]!r}]"
+            f"features={shown(features)} is no list of columns", hint=f"as in [{domain.names[0]!r}]"
         )
     names = (
         [axis.name for axis in domain.axes if axis.name != target]

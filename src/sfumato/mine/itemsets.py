@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
@@ -29,7 +29,6 @@ from sfumato.privacy.probability import check_count, check_number
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow
 
 __all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemsets"]
 
@@ -547,6 +546,8 @@ class Itemsets(Framed):
     threshold: Threshold
     labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source
     lost: Lost | None = None  # the length from which on the reports say nothing
+    # The true supports of every tier's itemsets, where somebody knows them.
+    true: tuple[Floats, ...] | None = None
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.chosen)
@@ -612,6 +613,18 @@ class Itemsets(Framed):
     def stderr(self) -> Floats:
         """The standard error of each support, the rows held fixed."""
         return self._column("stderr") / max(self.rows, 1)
+
+    @cached_property
+    def true_support(self) -> Floats | None:
+        """The true support of each itemset, where it is known."""
+        if self.true is None:
+            return None
+        parts = [each[rows] for each, rows in zip(self.true, self.chosen, strict=True)]
+        return np.concatenate([*parts, np.zeros(0)])
+
+    def _told(self) -> dict[str, Floats]:
+        """The column of the truth, where it is known."""
+        return {} if self.true_support is None else {"true_support": self.true_support}
 
     @cached_property
     def probability(self) -> Floats:
@@ -703,7 +716,9 @@ class Itemsets(Framed):
         """The numbers of the itemsets in the order people read them: the shortest first and of
         these the strongest, or by "support" alone.
         """
-        _require(by in ("length", "support"), f"itemsets go by length or support, not by '{by}'")
+        _require(
+            by in ("length", "support"), f"itemsets go by length or support, not by {shown(by)}"
+        )
         lengths = self.length if by == "length" else 0 * self.length
         return np.lexsort((-self.support, lengths))
 
@@ -731,12 +746,14 @@ class Itemsets(Framed):
                 "stderr": self.stderr,
                 "probability": self.probability,
                 "status": self.status,
+                **self._told(),
             }
         )
 
-    def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table: support, itemsets (lists of names), length, stderr,
-        probability, status.
+    def to_arrow(self, *, by: str | None = None) -> Any:
+        """An Arrow table: support, itemsets (lists of names), length, stderr, probability, status,
+        and true_support where the truth is known; in the order of `order(by)` where one is asked
+        for.
         """
         import pyarrow as pa
 
@@ -755,8 +772,9 @@ class Itemsets(Framed):
                 "stderr": self.stderr,
                 "probability": self.probability,
                 "status": pa.array(self.status.tolist(), pa.string()),
+                **self._told(),
             }
-        )
+        ).take(np.array(self._places(by), dtype=np.int64))
 
     def _repr_html_(self) -> str:
         """The itemsets as notebooks show them, strongest first; dashed is the least support."""
@@ -775,7 +793,7 @@ class Itemsets(Framed):
             for row, picture in zip(rows, pictures, strict=True)
         )
         heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
-        title = f"{len(self)} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+        title = f"{len(self):,} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
         return html_table(heads, lines, title=title)
 
     @checked
@@ -788,6 +806,7 @@ class Itemsets(Framed):
             raise ParameterError(
                 "truth will not do", hint=f"give the support of each of {len(self)} itemsets"
             )
+        truth = self.true_support if truth is None else truth
         order = self.order("support")
         return plots.supports(
             [", ".join(self.items[place]) for place in order],
@@ -799,31 +818,46 @@ class Itemsets(Framed):
             axes=axes,
         )
 
-    def to_csv(self) -> str:
-        """Text with one itemset a line, items written {a,b} as the R package arules does."""
+    def to_csv(self, *, by: str | None = None) -> str:
+        """Text with one itemset a line, items written {a,b} as the R package arules does, in the
+        order of `order(by)` where one is asked for.
+        """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["itemsets", "length", "support", "stderr", "probability", "status"])
-        for row in self:
+        heads = ["itemsets", "length", "support", "stderr", "probability", "status", *self._told()]
+        writer.writerow(heads)
+        lines = list(zip(self, self._truths(), strict=True))
+        for row, true in (lines[place] for place in self._places(by)):
             braced = "{" + ",".join(row.items) + "}"
-            writer.writerow(
-                [braced, len(row.items), row.support, row.stderr, row.probability, row.status]
-            )
+            writer.writerow([braced, len(row.items), *row[1:], *true.values()])
         return text.getvalue()
 
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """The itemsets in the shape of `sfumato mine --json`."""
-        return [
-            {"items": list(row.items), "length": len(row.items), **_facts(row)}
+    def to_dicts(self, *, by: str | None = None) -> list[dict[str, Any]]:
+        """The itemsets in the shape of `sfumato mine --json`, in the order of `order(by)` where one
+        is asked for.
+        """
+        listed = [
+            {"items": list(row.items), "length": len(row.items), **_facts(row), **true}
             | ({} if supposed is None else {"assumes": supposed})
-            for row, supposed in zip(self, self.assumes, strict=True)
+            for row, true, supposed in zip(self, self._truths(), self.assumes, strict=True)
         ]
+        return [listed[place] for place in self._places(by)]
 
-    def to_json(self) -> str:
-        """The result as one JSON object."""
+    def _truths(self) -> list[dict[str, float]]:
+        """What is known to be true of each itemset, by its name."""
+        if self.true_support is None:
+            return [{} for _ in range(len(self))]
+        return [{"true_support": each} for each in self.true_support.tolist()]
+
+    def to_json(self, *, by: str | None = None) -> str:
+        """The result as one JSON object, in the order of `order(by)` where one is asked for."""
         return json.dumps(
-            {"rows": self.rows, "min_support": self.min_support, "itemsets": self.to_dicts()}
+            {"rows": self.rows, "min_support": self.min_support, "itemsets": self.to_dicts(by=by)}
         )
+
+    def _places(self, by: str | None) -> list[int]:
+        """The numbers of the itemsets in an order, or as they were found."""
+        return list(range(len(self))) if by is None else self.order(by).tolist()
 
     def _itemsets(self) -> list[NDArray[np.int32]]:
         return [tier.itemsets[rows] for tier, rows in zip(self.tiers, self.chosen, strict=True)]

@@ -183,7 +183,7 @@ class Rules(Framed):
 
         sets = {"antecedents": self.antecedents, "consequents": self.consequents}
         frozen = {name: [frozenset(items) for items in column] for name, column in sets.items()}
-        return pandas.DataFrame({**frozen, **self.metrics, **self._error_columns()})
+        return pandas.DataFrame({**frozen, **self._columns()})
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table with the same columns, antecedents and consequents as lists of names."""
@@ -194,7 +194,7 @@ class Rules(Framed):
             "antecedents": pa.array(self.antecedents, names),
             "consequents": pa.array(self.consequents, names),
         }
-        return pa.table({**sets, **self.metrics, **self._error_columns()})
+        return pa.table({**sets, **self._columns()})
 
     def _repr_html_(self) -> str:
         """The rules as notebooks show them, the surest first."""
@@ -205,7 +205,7 @@ class Rules(Framed):
             for line, seen in zip(best.to_dicts(), best._glances(), strict=True)
         )
         heads = ("if", "then", *shown, "confidence, 0 to 1")
-        title = f"{len(self)} rules in {self.itemsets.rows:,} rows"
+        title = f"{len(self):,} rules in {self.itemsets.rows:,} rows"
         return html_table(heads, lines, title=title, notes=best.remarks)
 
     @property
@@ -252,7 +252,7 @@ class Rules(Framed):
 
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""
-        columns = {**self.metrics, **self._error_columns()}
+        columns = self._columns()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["rules", *columns])
@@ -263,21 +263,22 @@ class Rules(Framed):
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rules in the shape of `sfumato mine --json`."""
         shown = ("support", "confidence", "lift", "leverage", "conviction")
-        values = {name: self.metrics[name] for name in shown}
+        values, true = {name: self.metrics[name] for name in shown}, self.true
         errors = {f"stderr {name}": self.stderr[name] for name in shown}
+        named = (*shown, *true)  # the errors stand behind these
         return [
             {
                 "if": list(ifs),
                 "then": list(thens),
-                **{name: json_number(value) for name, value in zip(shown, numbers, strict=False)},
+                **{name: json_number(value) for name, value in zip(named, numbers, strict=False)},
                 "stderr": {
                     name: json_number(value)
-                    for name, value in zip(shown, numbers[len(shown) :], strict=True)
+                    for name, value in zip(shown, numbers[len(named) :], strict=True)
                 },
             }
             | ({} if supposed is None else {"assumes": supposed})
             for supposed, (ifs, thens, *numbers) in zip(
-                self.assumes, self._lines({**values, **errors}), strict=True
+                self.assumes, self._lines({**values, **true, **errors}), strict=True
             )
         ]
 
@@ -285,8 +286,37 @@ class Rules(Framed):
         """The rules as one JSON object."""
         return json.dumps({"rows": self.itemsets.rows, "rules": self.to_dicts()})
 
-    def _error_columns(self) -> dict[str, Floats]:
-        return {f"{name} stderr": values for name, values in self.stderr.items()}
+    def _columns(self) -> dict[str, Floats]:
+        errors = {f"{name} stderr": values for name, values in self.stderr.items()}
+        return {**self.metrics, **errors, **self.true}
+
+    @cached_property
+    def true(self) -> dict[str, Floats]:
+        """The true support and confidence of each rule, where the truth of its itemsets is known:
+        `true_support` and `true_confidence`, nan where nobody has what the rule begins with.
+        """
+        known = self.itemsets.true
+        if known is None:
+            return {}
+        size = np.bitwise_count(self.mask).astype(np.intp)
+        both = _picked(known, self.tier, self.row)
+        ifs = _picked(known, size - 1, self._antecedent_rows())
+        confidence = np.divide(both, ifs, out=np.full(len(self), np.nan), where=ifs > 0)
+        return {"true_support": both, "true_confidence": confidence}
+
+    def _antecedent_rows(self) -> Integers:
+        """Where the antecedents stand in the tier of their length: the other items are taken out
+        from the last to the first, so that each is still at its own place.
+        """
+        tiers, rows = self.itemsets.tiers, self.row.astype(np.int64)
+        size = np.array([tier.length for tier in tiers], dtype=np.int64)[self.tier]
+        for item in reversed(range(len(tiers))):
+            out = (self.mask >> item) & 1 == 0
+            for tier in tiers[item:]:  # the shortest first, so that no item is taken out twice
+                chosen = np.flatnonzero(out & (size == tier.length))
+                rows[chosen] = tier.subsets[rows[chosen], item]
+                size[chosen] -= 1
+        return rows
 
     def _lines(self, columns: dict[str, Floats]) -> Iterator[tuple[Any, ...]]:
         return zip(
@@ -495,6 +525,15 @@ def _concatenated(itemsets: Itemsets, parts: list[Rules]) -> Rules:
         {name: joined([part.metrics[name] for part in parts], np.float64) for name in METRICS},
         {name: joined([part.stderr[name] for part in parts], np.float64) for name in _GRADIENTS},
     )
+
+
+def _picked(tiers: Sequence[Floats], tier: NDArray[Any], row: NDArray[Any]) -> Floats:
+    """Of each rule's tier, the entry in its row."""
+    found = np.zeros(len(row))
+    for number, values in enumerate(tiers):
+        chosen = tier == number
+        found[chosen] = values[row[chosen]]
+    return found
 
 
 def _known(metric: str) -> str:

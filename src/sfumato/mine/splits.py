@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.errors import ParameterError, near_miss
 from sfumato.estimation.adjust import project_simplex
 from sfumato.mine.questions import NodeCounts
@@ -68,7 +69,7 @@ class Rule:
     def __post_init__(self) -> None:
         if self.criterion not in CRITERIA:
             raise ParameterError(
-                f"criterion='{self.criterion}' is not known ({', '.join(CRITERIA)})",
+                f"criterion={shown(self.criterion)} is not known ({', '.join(CRITERIA)})",
                 hint=near_miss(self.criterion, CRITERIA),
             )
         if self.min_rows < 1:

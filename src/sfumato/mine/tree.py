@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.adjust import clip_and_scale
@@ -197,7 +197,9 @@ class Tree:
     def condition(self, split: Split, place: int) -> str:
         """What the records of a branch have in common, in words."""
         if place not in (places := sorted({*split.branch.tolist()} - {-1})):
-            raise ParameterError(f"place={place} is no branch of this split ({listing(places)})")
+            raise ParameterError(
+                f"place={shown(place)} is no branch of this split ({listing(places)})"
+            )
         feature = self.features[split.feature]
         cells = np.flatnonzero(split.branch == place)
         if not feature.ordered:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.channels.contrasts import Axes
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
-from sfumato.files import write_whole, written
+from sfumato.files import OVERWRITE, write_whole, written
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.registry import from_spec
@@ -49,7 +49,7 @@ def save_model(model: Model, path: str | Path, *, force: bool = False) -> None:
             write_whole(Path(path), text.encode(), force=force)
         except FileExistsError:
             raise FileError(
-                f"'{path}' is already there", hint="name another file, or use --force"
+                f"'{path}' is already there", hint=f"name another file, or {OVERWRITE}"
             ) from None
 
 
@@ -124,7 +124,7 @@ def open_model(path: str | Path) -> Model:
     >>> opened.rows, bool((opened.marginal(["sex"]).value == model.marginal(["sex"]).value).all())
     (600, True)
     """
-    where = f"'{path}'"
+    where = f"'{path}'" if isinstance(path, str | Path) else shown(path)
     with slips_told(where):
         return model_from(read_model(path), where)
 

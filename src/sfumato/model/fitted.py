@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.ranges import Ranges
+from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.numbers import NumberModel
 from sfumato.model.reports import Answers, Reports, Tallies
@@ -40,9 +41,10 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     are so many that laws are fitted set by set and the reports are no questionnaire's.
     """
     if not isinstance(order, int) or order not in (2, 3):
-        raise ParameterError(f"order={order} is not fitted; use 2 or 3")
+        raise ParameterError(f"order={shown(order)} is not fitted; use 2 or 3")
     if isinstance(release.mechanism, Ranges):
         return fit_rounds([release], tell=tell)
+    _check_whole(release)
     _check_copies(release)
     columns, public = model_columns(release.mechanism)
     order = order if len(columns) > 2 else 2
@@ -68,6 +70,27 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     people = sum(release.rows for release in releases)
     fitted_to = _described(reports.mechanism, people, reports.columns)
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
+
+
+def _check_whole(release: Release) -> None:
+    if release.provenance.turn is not None and isinstance(release.mechanism, SquareWave):
+        raise Unanswerable(
+            "this is round 1 of ranges, which asked nobody about two columns at once: round 2 is "
+            "missing",
+            hint="fit both: sfumato fit ROUND1 ROUND2 -o MODEL; what is about one column, ask the "
+            "release itself",
+        )
+
+
+def alone(release: Release) -> list[str]:
+    """What should be known of the fit of a round without the one before it."""
+    turn = release.provenance.turn
+    if turn is None or turn.round == 1:
+        return []
+    return [
+        f"this is round {turn.round} alone, of a part of the people: fit all rounds together, "
+        "sfumato fit ROUND1 ROUND2 -o MODEL"
+    ]
 
 
 def _check_copies(release: Release) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
@@ -63,7 +63,7 @@ class Model(Source, Framed):
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
-            raise ParameterError(f"order={self.order} is not fitted; use 2 or 3")
+            raise ParameterError(f"order={shown(self.order)} is not fitted; use 2 or 3")
         if self.reports.people < 1:
             raise Unanswerable("a release without reports has nothing to fit")
 

@@ -90,6 +90,12 @@ def _even(below: NDArray[Any], wanted: int) -> list[int]:
 def reports_of(releases: Sequence[Release]) -> NumberReports:
     """What groups of people who were asked one after the other reported, as if dealt at once."""
     last = [release for release in releases if isinstance(release.mechanism, Ranges)]
+    if any(release.domain.baskets for release in releases):
+        raise ParameterError(
+            "these are rounds of baskets, to which no model is fitted",
+            hint="mine them together: sfumato mine ROUND1 ROUND2 ROUND3, in Python "
+            "sf.mine([round1, round2, round3])",
+        )
     if len(last) != 1:
         raise ParameterError(
             f"{len(last)} of these {len(releases)} releases ask about two numbers at once; one "

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato.arguments import shown
 from sfumato.errors import ParameterError
 
 TOTAL_TOLERANCE = 1e-9
@@ -18,7 +19,7 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
     if not isinstance(value, kind) or isinstance(value, bool):
         what = "whole number" if kind is Integral else "number"
         raise ParameterError(
-            f"{name}={value!r} is no {what}", parameter=name, found=type(value).__name__
+            f"{name}={shown(value)} is no {what}", parameter=name, found=type(value).__name__
         )
 
 

@@ -100,10 +100,12 @@ def least_count(min_support: float | None, min_count: int | None, rows: int) -> 
         raise ParameterError("say what is frequent, one way", hint="give min_support or min_count")
     if min_count is not None:
         if isinstance(min_count, bool) or not isinstance(min_count, int):
-            raise ParameterError(f"min_count={min_count!r} is no whole number")
+            raise ParameterError(f"min_count={shown(min_count)} is no whole number")
         return min_count
     if isinstance(min_support, bool) or not isinstance(min_support, int | float):
-        raise ParameterError(f"min_support={min_support!r} is no number", hint="use 0 < S <= 1")
+        raise ParameterError(
+            f"min_support={shown(min_support)} is no number", hint="use 0 < S <= 1"
+        )
     if not 0 < min_support <= 1:
         raise ParameterError(f"min_support={min_support:g} is no fraction", hint="use 0 < S <= 1")
     return max(1, math.ceil(min_support * rows * (1 - 1e-12)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.publish.microdata import Coded
 
@@ -92,7 +93,7 @@ def conditional_named(name: str) -> Conditional:
     """The conditional model with this name."""
     if not isinstance(name, str) or name not in CONDITIONALS:
         raise ParameterError(
-            f"no conditional model '{name}'", hint=f"use one of {', '.join(CONDITIONALS)}"
+            f"no conditional model {shown(name)}", hint=f"use one of {', '.join(CONDITIONALS)}"
         )
     return CONDITIONALS[name]
 

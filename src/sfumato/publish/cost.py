@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
 from sfumato.publish.identify import Risk, risk_of, status_of
@@ -260,7 +261,7 @@ def _tree() -> Any:
 def check_classifier(model: Any, folds: Any) -> None:
     """Refuse a classifier that is not known, and folds that hold nothing out."""
     if not isinstance(model, str) or model not in ("tree", "bayes", "none"):
-        raise ParameterError(f"no classifier '{model}'", hint="use tree, bayes or none")
+        raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
     check_count("folds", folds, least=2)
 
 
@@ -272,7 +273,7 @@ def _predicted(
         return predicted
     if model == "bayes":
         return _bayes_predicted(features, labels, wanted)
-    raise ParameterError(f"no classifier '{model}'", hint="use tree, bayes or none")
+    raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
 
 
 def _bayes_predicted(

@@ -25,16 +25,20 @@ from sfumato.publish.suppress import SuppressRelease
 from sfumato.publish.swap import SwapRelease, SwapReport
 
 __all__ = [
+    "PATTERN_HEADS",
     "Dossier",
     "Lines",
     "Section",
     "hiding_dossier",
+    "hiding_facts",
     "identification_dossier",
+    "pattern_lines",
     "pram_dossier",
     "suppression_dossier",
     "swap_dossier",
 ]
 
+PATTERN_HEADS = ("pattern", "count", "after", "confidence", "reverse", "company", "now")
 SHOWN = 40  # lines of a table; the JSON file has all
 BEWARE = (
     "For the owner's files, not for release: it describes the true data beside what was handed out."
@@ -173,7 +177,7 @@ def _population_section(population: PopulationRisk) -> Section:
     right = population.right_matches
     lines = (
         ("people in the population", round(population.size)),
-        ("sampling fraction", population.fraction),
+        ("sampling fraction", percent(population.fraction, 3)),
         ("unique in the sample", population.sample_uniques),
         (
             "chance that a unique match is the right person",
@@ -302,10 +306,11 @@ def _swap_cost(report: SwapReport) -> Section:
         ("I-divergence of the joint, nats", cost.i_divergence),
         ("two-way tables changed by, mean", cost.mean_two_way),
     ]
-    if cost.classification is not None:
+    found = cost.classification
+    if found is not None:
         lines += [
-            ("classification error, trained on the truth", cost.classification.trained_on_truth),
-            ("classification error, on the release", cost.classification.trained_on_release),
+            ("classification error, trained on the truth", percent(found.trained_on_truth, 2)),
+            ("classification error, on the release", percent(found.trained_on_release, 2)),
         ]
     two_way = tuple((name, change) for name, change in cost.two_way.items())
     grids = (
@@ -362,40 +367,59 @@ def hiding_dossier(release: HideRelease) -> Dossier:
 
 
 def _hiding_risk(report: HideReport) -> Section:
-    patterns = tuple(
-        (
-            one.pattern,
-            one.count_before,
-            one.count_after,
-            one.confidence_before,
-            one.confidence_after,
-            one.company,
-            "found" if one.found_after else "hidden",
-        )
-        for one in report.patterns
-    )
-    headings = ("pattern", "before", "after", "confidence", "then", "company", "now")
     words = (
         f"A pattern is found from {report.min_count:,} of {report.rows:,} baskets. Company counts "
         "the other itemsets that show when the threshold is lowered to a hidden one.",
     )
-    return Section("Risk before and after", words, (Lines(headings, patterns),))
+    patterns = tuple(tuple(cell or "–" for cell in line) for line in pattern_lines(report))
+    return Section("Risk before and after", words, (Lines(PATTERN_HEADS, patterns),))
+
+
+def pattern_lines(report: HideReport) -> tuple[tuple[str, ...], ...]:
+    """One line a pattern: how often it was there before and after, its confidence either way, and
+    whether it is still found.
+    """
+    return tuple(
+        (
+            one.pattern,
+            f"{one.count_before:,}",
+            f"{one.count_after:,}",
+            _change(one.confidence_before, one.confidence_after),
+            _change(one.reverse_before, one.reverse_after),
+            "" if one.company is None else f"{one.company:,}",
+            "found" if one.found_after else "hidden",
+        )
+        for one in report.patterns
+    )
+
+
+def _change(before: float | None, after: float | None) -> str:
+    return "" if before is None else f"{before:.3f} → {after or 0:.3f}"
 
 
 def _hiding_cost(report: HideReport) -> Section:
-    cost = (
-        ("hiding failure", report.hiding_failure),
-        ("misses cost", report.misses_cost),
-        ("lawful itemsets lost", len(report.lost)),
-        ("artifactual", report.artifactual),
-        ("dissimilarity", report.dissimilarity),
-        ("baskets changed", report.changed_transactions),
-        ("items removed", report.removed),
-        ("items added", report.added),
-    )
     lost = tuple((" ".join(items),) for items in report.lost[:SHOWN])
-    grids = (Lines(("quantity", "value"), cost), Lines(("lost itemsets",), lost))
+    grids = (Lines(("quantity", "value"), hiding_facts(report)), Lines(("lost itemsets",), lost))
     return Section("What it cost", (), grids)
+
+
+def hiding_facts(report: HideReport) -> tuple[tuple[str, str], ...]:
+    """What hiding cost, in words."""
+    return (
+        ("hiding failure", percent(report.hiding_failure)),
+        ("misses cost", f"{percent(report.misses_cost, 2)} of {report.lawful:,} lawful itemsets"),
+        ("artifactual", percent(report.artifactual, 2)),
+        (
+            "dissimilarity",
+            f"{percent(report.dissimilarity, 3)} ({report.removed:,} items removed, "
+            f"{report.added:,} added)",
+        ),
+        ("baskets changed", f"{report.changed_transactions:,} of {report.rows:,}"),
+        (
+            "frequent itemsets",
+            f"{report.frequent_before:,} before, {report.frequent_after:,} after",
+        ),
+    )
 
 
 def suppression_dossier(release: SuppressRelease) -> Dossier:
@@ -480,7 +504,7 @@ def _pram_cost(report: PramReport) -> Section:
     cost = (
         ("records changed", report.changed),
         ("expected to show the truth", _percent(report.kept)),
-        ("an expected count differs by at most", report.moved),
+        ("expected counts differ by", f"{report.moved:.2g} records at most (rounding)"),
     )
     grids = (
         Lines(("quantity", "value"), cost),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, ParameterError, SfumatoError
@@ -235,7 +235,8 @@ class _Hiding:
         """Refuse what makes no sense for these restrictions."""
         if not isinstance(self.method, str) or self.method not in HIDING_METHODS:
             raise ParameterError(
-                f"no hiding method '{self.method}'", hint=f"use one of {', '.join(HIDING_METHODS)}"
+                f"no hiding method {shown(self.method)}",
+                hint=f"use one of {', '.join(HIDING_METHODS)}",
             )
         if self.disclosure is not None:
             check_number("disclosure", self.disclosure)
@@ -363,7 +364,8 @@ def margin_baskets(margin: int | float, min_count: int) -> int:
         or not 0 <= margin < math.inf
     ):
         raise ParameterError(
-            f"margin={margin!r} is no margin", hint="use a number of baskets, or a share below 1"
+            f"margin={shown(margin)} is no margin",
+            hint="use a number of baskets, or a share below 1",
         )
     found = math.ceil(margin * min_count) if 0 < margin < 1 else math.ceil(margin)
     if found >= min_count:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_count, check_number
@@ -210,7 +210,7 @@ def identify(
         beside=None if weights is None or isinstance(data, Microdata) else [weights],
     )
     if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
-        raise ParameterError(f"a column is cut into 2 bins or more; found {try_bins!r}")
+        raise ParameterError(f"a column is cut into 2 bins or more; found {shown(try_bins)}")
     views = [microdata.alone(position) for position in range(len(microdata.confidential))]
     if len(views) > 1:
         views.append(microdata.combined())

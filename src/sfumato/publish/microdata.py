@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.publish.records import read_records
 from sfumato.table import Reader
@@ -43,7 +43,8 @@ class Binning:
     def __post_init__(self) -> None:
         if self.method not in ("width", "frequency", "cuts"):
             raise ParameterError(
-                f"no way of binning called '{self.method}'", hint="use width, frequency or cuts"
+                f"no way of binning called {shown(self.method)}",
+                hint="use width, frequency or cuts",
             )
         if self.method == "cuts" and (
             not self.cuts or any(b <= a for a, b in zip(self.cuts, self.cuts[1:], strict=False))
@@ -161,7 +162,7 @@ class Microdata:
         chosen = None if keys is None else columns_named("keys", keys)
         if nulls not in ("value", "error"):
             raise ParameterError(
-                f"no way of treating nulls called '{nulls}'", hint="use value or error"
+                f"no way of treating nulls called {shown(nulls)}", hint="use value or error"
             )
         _check_names(table, [*confidential, *(chosen or ()), *cuts, *beside])
         if with_secret and not confidential:
@@ -288,7 +289,7 @@ def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
     wrong = [name for name in found if not isinstance(name, str)]
     if wrong:
         raise ParameterError(
-            f"{role}={wrong[0]!r} is not the name of a column", hint="give one name, or a list"
+            f"{role}={shown(wrong[0])} is not the name of a column", hint="give one name, or a list"
         )
     return found
 
@@ -297,7 +298,7 @@ def _cuts(bins: Any) -> dict[str, Binning]:
     """How each named column is cut; nothing where nothing is said."""
     if bins is not None and not isinstance(bins, Mapping):
         raise ParameterError(
-            f"bins={bins!r} does not say which column is cut",
+            f"bins={shown(bins)} does not say which column is cut",
             hint='as in bins={"age": "frequency:5"}',
         )
     return {name: _binning(how) for name, how in (bins or {}).items()}
@@ -308,8 +309,9 @@ def _binning(how: Binning | str) -> Binning:
         return how
     if isinstance(how, str):
         return Binning.parse(how)
+    found = "a list" if isinstance(how, list | tuple) else shown(how)
     raise ParameterError(
-        f"bins={how!r} does not say how to cut a column",
+        f"bins={found} does not say how to cut a column",
         hint='write "frequency:5", "width:5" or "35,55"',
     )
 
@@ -358,7 +360,7 @@ def _check_names(table: pa.Table, names: Sequence[str]) -> None:
     for name in names:
         if not isinstance(name, str) or name not in table.column_names:
             raise SchemaError(
-                f"no column '{name}' in this table ({listing(table.column_names)})",
+                f"no column {shown(name)} in this table ({listing(table.column_names)})",
                 hint=near_miss(name, table.column_names),
             )
 

@@ -40,6 +40,8 @@ from sfumato.telling import Telling, silent
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
 
 _MOST_STRATA = 2_000
+_MOST_VALUES = 2_000  # of a column: its matrix takes a second and half a gigabyte
+_MOST_ENTRIES = 4 * _MOST_VALUES**2  # of the matrices of all strata
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,8 @@ def pram(
         if jointly and len(names) > 1
         else [microdata.alone(place) for place in range(len(names))]
     )
+    for view in targets:
+        _check_values(view.confidential[0])
     reports, shown, guarantee = [], [], Guarantee(1)
     for place, view in enumerate(targets):
         progress(f"replacing {view.confidential[0].name}", place / len(targets))
@@ -288,6 +292,29 @@ def _microdata(
     return microdata
 
 
+def _check_values(column: Coded) -> None:
+    """Refuse a column whose matrix would be too large to make."""
+    if column.size <= _MOST_VALUES:
+        return
+    name = column.name
+    raise ParameterError(
+        f"'{name}' has {column.size:,} values, and {_MOST_VALUES:,} at most can be replaced by one "
+        "another",
+        hint=f"cut it into ranges: --bin {name}=frequency:20, in Python "
+        f'bins={{"{name}": "frequency:20"}}'
+        if all(map(_is_number, column.values))
+        else "merge rare values, or replace columns on their own, not jointly",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value can be cut into ranges; a null is in none."""
+    try:
+        return value is None or (not isinstance(value, tuple) and bool(np.isfinite(float(value))))
+    except (TypeError, ValueError):
+        return False
+
+
 def _matrices(
     column: Coded, strata: Sequence[Coded], gamma: Gamma | None, keep: float | None
 ) -> list[_Stratum]:
@@ -300,9 +327,16 @@ def _matrices(
             f"{len(parts):,} strata are too many to keep the counts of (at most {_MOST_STRATA:,})",
             hint="name fewer or coarser columns to stay within",
         )
+    counted = [np.unique(column.codes[rows], return_counts=True) for rows in parts]
+    entries = sum(len(values) ** 2 for values, _ in counted)
+    if entries > _MOST_ENTRIES:
+        raise ParameterError(
+            f"the matrices of {len(parts):,} strata of '{column.name}' have {entries:,} entries, "
+            f"and {_MOST_ENTRIES:,} at most are made",
+            hint="name fewer or coarser columns to stay within, or cut numbers into ranges (--bin)",
+        )
     found = []
-    for rows in parts:
-        values, counts = np.unique(column.codes[rows], return_counts=True)
+    for rows, (values, counts) in zip(parts, counted, strict=True):
         matrix = (
             InvariantMatrix.promising(counts, gamma)
             if gamma is not None

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import DataError, ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_number
@@ -214,7 +214,9 @@ def _microdata(
 
 def _check_k(k: Any, rows: int) -> None:
     if isinstance(k, bool) or not isinstance(k, int) or k < 2:
-        raise ParameterError(f"k={k!r} asks for nothing", hint="use a whole number of 2 or more")
+        raise ParameterError(
+            f"k={shown(k)} asks for nothing", hint="use a whole number of 2 or more"
+        )
     if rows < k:
         raise DataError(f"{rows} records cannot form a group of {k}", hint="use a smaller k")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
@@ -205,11 +205,11 @@ class _Settings:
             )
         if not isinstance(self.method, str) or self.method not in METHODS:
             raise ParameterError(
-                f"no swapping method '{self.method}'", hint=f"use one of {', '.join(METHODS)}"
+                f"no swapping method {shown(self.method)}", hint=f"use one of {', '.join(METHODS)}"
             )
         if self.drift is not None and (not isinstance(self.drift, int) or self.drift < 0):
             raise ParameterError(
-                f"drift={self.drift} is no number of records",
+                f"drift={shown(self.drift)} is no number of records",
                 hint="use 0 or more, or None to let the totals move as little as must be",
             )
         if self.max_posterior is not None:
@@ -311,7 +311,7 @@ def swap_proportions(
 
 def _check_number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ParameterError(f"{name}={value!r} is no number", hint="use for instance 0.5")
+        raise ParameterError(f"{name}={shown(value)} is no number", hint="use for instance 0.5")
 
 
 def _check_flipping(proportion: float, view: Microdata) -> None:

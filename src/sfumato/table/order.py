@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import FileError
-from sfumato.files import appearing
+from sfumato.files import OVERWRITE, appearing
 
 OWNER_ONLY = 0o600
 HEADER_BYTES = 128  # room for any length, since how many rows there are is known only at the end
@@ -63,7 +63,7 @@ def order_to(path: str | Path, *, force: bool = False) -> Iterator[OrderWriter]:
 
 def order_in_the_way(path: str | Path) -> FileError:
     """The refusal to overwrite an order, without which its release cannot be audited."""
-    return FileError(f"'{path}' exists already", hint="use --force to overwrite it")
+    return FileError(f"'{path}' exists already", hint=OVERWRITE)
 
 
 def read_order(path: str | Path, reports: int, copies: int = 1) -> NDArray[np.int64]:
@@ -98,6 +98,8 @@ def _stored(path: str | Path) -> NDArray[Any]:
         raise FileError(f"no file '{path}'") from None
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        if "pickle" in line:  # what NumPy says of any file that is not its own
+            line = "it is not a .npy file of numbers"
         raise FileError(
             f"cannot read '{path}' as an order: {line}",
             hint="it is the .npy file that perturb --order writes",

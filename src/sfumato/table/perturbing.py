@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import shown
 from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
@@ -51,16 +52,20 @@ def perturb_table(
     *,
     copies: int = 1,
     keep_order: bool = False,
+    turn: Turn | None = None,
 ) -> Table:
     """The perturbed table, its noise drawn once, from secure randomness unless an `rng` is given,
-    and its rows in a random order unless that is to be kept.
+    and its rows in a random order unless that is to be kept. With a `turn` only those are asked
+    whose turn it is.
     """
     rng = drawing(rng)
-    release = _in_order(table, mechanism, rng, copies)
+    release = _in_order(table, mechanism, rng, copies, turn)
     return release if keep_order else shuffled(release, rng)[0]
 
 
-def _in_order(table: Table, mechanism: Mechanism, rng: Keystream, copies: int) -> Table:
+def _in_order(
+    table: Table, mechanism: Mechanism, rng: Keystream, copies: int, turn: Turn | None
+) -> Table:
     if not isinstance(table, Table):
         raise ParameterError(
             f"a table of records is perturbed, and this is a {type(table).__name__}",
@@ -70,7 +75,9 @@ def _in_order(table: Table, mechanism: Mechanism, rng: Keystream, copies: int) -
             ),
         )
     check_truth("this table", table.provenance)
-    provenance = provenance_of(mechanism, rng, copies)
+    if turn is not None:
+        table = table.take(np.flatnonzero(turn.asked(0, table.rows)))
+    provenance = replace(provenance_of(mechanism, rng, copies), turn=turn)
     columns = reports_of(table.recode(mechanism.domain).columns, mechanism, rng, copies)
     return Table(mechanism.reports, columns, provenance, table.notes)
 
@@ -212,7 +219,7 @@ def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenan
     """How a table comes about that this mechanism perturbs from this randomness."""
     if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 1:
         raise ParameterError(
-            f"copies={copies!r}; a record is reported at least once, a whole number of times"
+            f"copies={shown(copies)}; a record is reported at least once, a whole number of times"
         )
     if copies > MOST_COPIES:
         raise ParameterError(f"copies={copies:,}; at most {MOST_COPIES:,} reports of a record")

@@ -589,6 +589,20 @@ def test_numbers_out_of_range_and_missing_answers_are_told(chromium: Any) -> Non
         assert chromium.switch_to.active_element.get_attribute("aria-invalid") == "true"
 
 
+def test_which_numbers_are_taken_is_told(chromium: Any) -> None:
+    """40.5 was refused beside "From 0 to 99" and nothing said that whole numbers are wanted."""
+    with opened(chromium, everything()):
+        find(chromium, "form")
+        shown = text_of(chromium, "form")
+        assert WORDS["whole_numbers"] in shown
+        assert WORDS["in_steps"].partition("{")[0] in shown
+        find(chromium, "#sfumato-2").send_keys("40.5")
+        click(chromium, WORDS["blur"])
+        wait(lambda: "errors" in chromium.switch_to.active_element.get_attribute("class"), "focus")
+        wrong = WORDS["wrong_step"].replace("{steps}", WORDS["whole_numbers"])
+        assert wrong in text_of(chromium, "form")
+
+
 def test_a_long_list_of_items_can_be_searched(chromium: Any) -> None:
     from sfumato.domain import Items
 

@@ -813,14 +813,15 @@ class Field {
 
   number() {
     const { min, max, step } = this.attribute;
-    const whole = Number.isInteger(min) && Number.isInteger(max) && !step;
+    const steps = this.steps;
+    const between = this.form.say("between", {
+      low: this.form.number(min, 9),
+      high: this.form.number(max, 9),
+    });
     const hint = make(
       "p",
       { class: "note", id: `${this.id}-hint` },
-      this.form.say("between", {
-        low: this.form.number(min, 9),
-        high: this.form.number(max, 9),
-      }),
+      steps ? `${between}; ${steps}` : between,
     );
     const input = make("input", {
       id: this.id,
@@ -828,10 +829,36 @@ class Field {
       inputmode: "decimal",
       min,
       max,
-      step: step ?? (whole ? 1 : "any"),
+      step: step ?? (this.whole ? 1 : "any"),
       autocomplete: "off",
     });
     return make("div", {}, hint, this.single(input, hint.id));
+  }
+
+  /** Whether whole numbers alone are taken. */
+  get whole() {
+    const { min, max, step } = this.attribute;
+    return Number.isInteger(min) && Number.isInteger(step ?? max) && (step ?? 1) === 1;
+  }
+
+  /** Which numbers of its range are taken, in words; empty where all are. */
+  get steps() {
+    const { min, step } = this.attribute;
+    if (this.whole) return this.form.say("whole_numbers");
+    if (!step) return "";
+    return this.form.say("in_steps", {
+      step: this.form.number(step, 9),
+      low: this.form.number(min, 9),
+    });
+  }
+
+  /** What is wrong with an answer, in words. */
+  get complaint() {
+    if (this.attribute.type !== "numeric") return this.form.say("wrong_choice");
+    const { validity } = /** @type {HTMLInputElement} */ (this.inputs[0]);
+    return validity.stepMismatch
+      ? this.form.say("wrong_step", { steps: this.steps })
+      : this.form.say("wrong_number");
   }
 
   /** @param {HTMLElement} input @param {string} [hint] */
@@ -859,9 +886,7 @@ class Field {
     const good =
       this.value !== undefined && (this.attribute.type !== "numeric" || input.validity.valid);
     this.problem.hidden = good;
-    this.problem.textContent = good
-      ? ""
-      : this.form.say(this.attribute.type === "numeric" ? "wrong_number" : "wrong_choice");
+    this.problem.textContent = good ? "" : this.complaint;
     for (const each of this.inputs) each.toggleAttribute("aria-invalid", !good);
     if (!good) for (const each of this.inputs) each.setAttribute("aria-invalid", "true");
     return good;

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
@@ -92,8 +92,10 @@ class SqliteStore:
         path = Path(path)
         if not create and not path.is_file():
             raise FileError(f"no store '{path}'", hint="sfumato serve makes one")
-        served = _served(path) if serve else None
         opened = connect or _connect
+        if path.exists():  # what is no store is left as it is, with nothing beside it
+            _check(path, create, opened)
+        served = _served(path) if serve else None
         if create and not path.exists():
             _create(path)
         with _told(f"'{path}'"):
@@ -396,19 +398,32 @@ def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
         "trusted_schema = OFF",
     ):
         connection.execute(f"PRAGMA {setting}").fetchall()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if version == 0 and tables == 0 and create:
+    if _is_new(connection, where, create):
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA.split(";\n"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    elif version != VERSION:
+
+
+def _check(path: Path, create: bool, connect: Connect) -> None:
+    """Refuse a file that is no store, before anything is set or written."""
+    with _told(f"'{path}'"), closing(connect(str(path))) as connection:
+        _is_new(connection, f"'{path}'", create)
+
+
+def _is_new(connection: sqlite3.Connection, where: str, create: bool) -> bool:
+    """Whether a store is still without its tables; refused where it is none."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version == 0 and tables == 0 and create:
+        return True
+    if version != VERSION:
         raise StoreError(
             f"{where} is no store of campaigns"
             + (f" that this Sfumato reads (version {version})" if version else "")
         )
+    return False
 
 
 def _create(path: Path) -> None:

@@ -17,6 +17,7 @@ from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow, quot
 from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError
+from sfumato.files import OVERWRITE
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream, drawing
 from sfumato.table.perturbing import Written, provenance_of, reports_of
@@ -231,4 +232,4 @@ def check_free(place: Place, force: bool) -> None:
             hint="use -o NAME.parquet",
         )
     if place.exists and not force:
-        raise FileError(f"'{place.url}' exists already", hint="use --force to overwrite it")
+        raise FileError(f"'{place.url}' exists already", hint=OVERWRITE)

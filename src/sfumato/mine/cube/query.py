@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from sfumato.arguments import shown
 from sfumato.domain import Numeric
 from sfumato.errors import ParameterError, QueryError, listing, near_miss
 from sfumato.estimation.estimate import Answer
@@ -53,7 +54,9 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
     counts of maximum likelihood (iterative Bayes).
     """
     if not isinstance(method, str) or method not in METHODS:
-        raise ParameterError(f"no method '{method}' (invert, em)", hint=near_miss(method, METHODS))
+        raise ParameterError(
+            f"no method {shown(method)} (invert, em)", hint=near_miss(method, METHODS)
+        )
     names = [axis.name for axis in source.domain.axes]
     try:
         plan = QuestionPlan.of(parse(sql, names), source.domain)
