@@ -180,8 +180,8 @@ class Listing:
         )
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
         return (
-            "<div "
-            f'class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+            f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>{body}</tbody></table></div>"
         )
 
 

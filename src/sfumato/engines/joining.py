@@ -186,20 +186,21 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
         raise EstimationError(
             "baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet"
         )
-    columns = tuple(
-        [
-            name
-            for a in source.mechanism.reports
-            if a.name != key
-            for name in (flat_names(a) if flat else (a.name,))
-        ]
-        for source, flat in zip((left, right), flags, strict=True)
-    )
-    # Two relations and two lists of columns, which a generator's type does not say.
-    joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])  # type: ignore[arg-type]
+    columns = _columns_of(left, key, flags[0]), _columns_of(right, key, flags[1])
+    joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])
     counter = SqlCounter(provenance.mechanism.reports, joined)
     _check_partners(left, right, counter.rows)
     return Release(counter, provenance)
+
+
+def _columns_of(source: Release, key: str, flat: bool) -> list[str]:
+    """The columns of a release but its key, by name; those of flags one by one where it is flat."""
+    return [
+        name
+        for a in source.mechanism.reports
+        if a.name != key
+        for name in (flat_names(a) if flat else (a.name,))
+    ]
 
 
 def _brought_beside(beside: Relation, source: Release) -> Relation:

@@ -24,8 +24,7 @@ from sfumato.table.writing import csv_fields
 if TYPE_CHECKING:
     from psycopg import Connection
 
-# psycopg's types take literal statements only (so "type: ignore" below); ours are put together from
-# names that sqlglot quotes, and values go beside them.
+# Statements are made of our own words and of names that sqlglot quotes; values go beside them.
 PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
@@ -124,7 +123,7 @@ class PostgresDatabase(Database):
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
-            found = self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
+            found = self.connection.execute(statement)
             names = [column.name for column in found.description or ()]
             rows = found.fetchall()
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
@@ -139,13 +138,13 @@ class PostgresDatabase(Database):
             self.connection.transaction(),
             self.connection.cursor(name="pieces") as cursor,
         ):
-            cursor.execute(statement)  # type: ignore[arg-type, unused-ignore]
+            cursor.execute(statement)
             while found := cursor.fetchmany(rows):
                 yield found
 
     def execute(self, statement: str) -> None:
         with _clear(self.where):
-            self.connection.execute(statement)  # type: ignore[arg-type, unused-ignore]
+            self.connection.execute(statement)
 
     def close(self) -> None:
         self.connection.close()
@@ -162,10 +161,10 @@ class PostgresDatabase(Database):
         self._run(made)
         target = name.tree.sql(dialect=self.dialect)
         with _clear(self.where), self.connection.cursor() as cursor:
-            with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:  # type: ignore[arg-type, unused-ignore]
+            with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:
                 for start in range(0, table.rows, BATCH_ROWS):
                     copy.write(_lines(table.slice(start, start + BATCH_ROWS)))
-            cursor.execute(f"ANALYZE {target}")  # type: ignore[arg-type, unused-ignore]
+            cursor.execute(f"ANALYZE {target}")
 
 
 def _word(text: str) -> str:

@@ -156,7 +156,7 @@ class PostgresStore:
         for campaign in sorted(withdrawing | {batch.campaign for batch in work.adds}):
             shared = "" if campaign in withdrawing else "_shared"
             cursor.execute(
-                f"SELECT pg_advisory_xact_lock{shared}(%s, %s)",  # type: ignore[arg-type, unused-ignore]
+                f"SELECT pg_advisory_xact_lock{shared}(%s, %s)",
                 (SPACE, campaign),
             )
 
@@ -318,7 +318,7 @@ class PostgresStore:
         if connection is not None and not connection.closed and not connection.broken:
             return connection
         made = PostgresDatabase.connect(self._address).connection
-        made.execute(f"SET lock_timeout = '{PATIENCE}'")  # type: ignore[arg-type, unused-ignore]
+        made.execute(f"SET lock_timeout = '{PATIENCE}'")
         made.execute("SET synchronous_commit = on")
         return made
 
@@ -340,7 +340,7 @@ class PostgresStore:
     def _rows(self, statement: str, values: Any = ()) -> list[Any]:
         with self._read_lock, self._told():
             self._reading = self._connected(self._reading)
-            return self._reading.execute(statement, values).fetchall()  # type: ignore[arg-type, unused-ignore]
+            return self._reading.execute(statement, values).fetchall()
 
     @contextmanager
     def _told(self) -> Iterator[None]:
