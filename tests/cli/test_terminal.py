@@ -14,6 +14,7 @@ import pytest
 
 from sfumato.cli.plan import further_notes, print_plan
 from sfumato.cli.printing import print_command, print_notes, print_table, print_words
+from sfumato.cli.terminal import Shield
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release
@@ -135,3 +136,12 @@ def test_a_papers_table_goes_on_below() -> None:
     lines = table.to_text(WIDTH).splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert all(name in "\n".join(lines) for name in quantities)
+
+
+def test_what_a_closed_terminal_shields_is_closed() -> None:
+    """As a library sees that looks, when Python ends, for a terminal to clear."""
+    screen = Terminal()
+    shield = Shield(screen)
+    assert not shield.closed
+    screen.close()
+    assert shield.closed

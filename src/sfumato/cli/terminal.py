@@ -40,6 +40,11 @@ class Shield(io.TextIOBase):
     def isatty(self) -> bool:
         return self._stream.isatty()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is: who asks a closed one whether it is a terminal gets an error."""
+        return self._stream.closed
+
     def fileno(self) -> int:
         return self._stream.fileno()
 
