@@ -608,6 +608,20 @@ def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
     assert "tells nothing of an itemset" in itemsets.refused["square-wave"]
 
 
+def test_a_column_of_one_value_is_named_as_what_is_in_the_way() -> None:
+    """It alone keeps all that asks questions from being compared: all words were named, or none."""
+    words = Category("city", ("Rome", "Paris")), Category("country", ("here",))
+    people = Domain((Numeric("age", 18, 90, (30, 50)), Numeric("pay", 0, 5000, (1000,)), *words))
+    found = plan_release(people, 3000, guarantee=Guarantee(19), purpose="means")
+    assert found.aside is not None and found.aside.others == ("country",)
+    rest = Domain(people.attributes[:3])
+    best = plan_release(rest, 3000, guarantee=Guarantee(19), purpose="means").best
+    assert (found.aside.best.name, found.aside.best.error) == (best.name, best.error)
+    for domain, told in ((people, True), (rest, False)):
+        plan = plan_release(domain, 3000, guarantee=Guarantee(19))
+        assert ("country has one value" in " ".join(plan.sentences())) == told
+
+
 def test_a_column_with_one_value_is_not_asked_about() -> None:
     sex, pet = Category("sex", ("f", "m")), Category("pet", ("cat", "dog", "eel"))
     only = Category("only", ("x",))

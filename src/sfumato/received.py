@@ -230,11 +230,13 @@ def parsed_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_text(path: Path, what: str, most: int = MOST_JSON_BYTES) -> str:
-    """The text of a small file; `what` is how messages call it."""
+    """The text of a small file, without the mark that some editors begin it with; `what` is how
+    messages call it.
+    """
     try:
         with path.open("rb") as file:
             octets = file.read(most + 1)
-        text = octets.decode("utf-8")
+        text = octets.decode("utf-8-sig")
     except FileNotFoundError:
         raise FileError(f"no {what}") from None
     except UnicodeDecodeError:

@@ -492,6 +492,26 @@ def test_one_round_is_judged_by_the_people_whom_it_asked(folder: Path) -> None:
     assert code == 2 and "give the true records of this very release" in said
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("people", "held", "items"), [(1, 1, 5), (6, 3, 2), (400, 1, 30)])
+def test_rounds_of_people_of_whom_hardly_anybody_holds_an_item_go_on(
+    people: int, held: int, items: int, tmp_path: Path
+) -> None:
+    """Where nothing was found before, a cap takes nothing: it was said to leave nothing."""
+    (data := tmp_path / "shop.dat").write_text("1\n" * held + "\n" * (people - held))
+    (universe := tmp_path / "items").write_text(
+        "".join(f"{item}\n" for item in range(1, items + 1))
+    )
+    for seed in range(6):
+        asked_so_far: list[Release] = []
+        for number in (1, 2, 3):
+            how: dict[str, Any] = {"after": asked_so_far} if number > 1 else {"gamma": 19}
+            release = sf.perturb(data, rng=seeded(seed), items=universe, round=number, **how)
+            asked_so_far = [*asked_so_far, release]
+        assert sum(each.rows for each in asked_so_far) == people
+        assert all(np.isfinite(each["stderr"]) for each in sf.mine(asked_so_far, top=3).to_dicts())
+
+
 @pytest.mark.parametrize("how", ["--mechanism item-set", "--cap 3", ""])
 def test_few_baskets_are_told_to_be_too_few_however_the_mechanism_is_chosen(
     how: str, tmp_path: Path

@@ -433,6 +433,16 @@ def test_bad_candidates_are_refused_by_line(tmp_path):
         ItemSet.promising(Guarantee(Fraction(1)), universe(5))
 
 
+def test_candidates_name_items_that_have_commas_quotes_or_foreign_letters(tmp_path):
+    items = Items("items", ("Bread", "Milk, whole", 'Cheese "Gouda"', "茶"))
+    text = '\ufeffBread\r\n"Milk, whole"\r\nBread, "Milk, whole",茶\r\nCheese "Gouda",Bread\r\n'
+    (tmp_path / "c.txt").write_text(text, encoding="utf-8")
+    assert read_candidates(tmp_path / "c.txt", items) == ((0,), (1,), (0, 1, 3), (0, 2))
+    (tmp_path / "c.txt").write_text("Bread\n" + "x" * 200_000)
+    with pytest.raises(FileError, match="is not readable"):
+        read_candidates(tmp_path / "c.txt", items)
+
+
 def test_a_cap_above_the_candidates_becomes_their_number_and_says_so():
     domain = Domain((Items("items", tuple("abcdef")),))
     mechanism = ItemSet.promising(Guarantee(19), domain, cap=50, candidates=((0,), (1,), (0, 1)))

@@ -23,7 +23,7 @@ from sfumato.cli.printing import (
 from sfumato.cli.rounds import RoundOptions, tell
 from sfumato.cli.summary import PRIOR, facts, summarise
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError, listing
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
@@ -281,7 +281,7 @@ def chosen_mechanism(
     if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
-        print_notes([chosen, *([warning] if warning else []), *_constants(domain)])
+        print_notes([chosen, *([warning] if warning else []), *plan.in_the_way])
     return best.mechanism
 
 
@@ -295,17 +295,6 @@ def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
     rows = rows_about(reader, mechanism.domain)
     warning = basket_warning(mechanism, rows) if rows else None
     return [warning] if warning else []
-
-
-def _constants(domain: Domain) -> list[str]:
-    """What is said of columns that keep the questionnaire from being chosen."""
-    found = [a.name for a in domain.private if a.size < 2]
-    if not found or domain.private.baskets:
-        return []
-    return [
-        f"{listing(found)} {'has' if len(found) == 1 else 'have'} one value, about which no "
-        "question can be asked: out of the schema, or public, it would leave more to choose from"
-    ]
 
 
 def _writable(mechanism: Mechanism, output: str) -> bool:

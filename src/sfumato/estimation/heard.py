@@ -202,9 +202,9 @@ def survival(heard: Heard, kinds: BasketKinds) -> Survival:
 
 def _eased(kept: Floats, holders: Floats) -> Floats:
     """The part kept of each: of a rare candidate few drawn baskets tell, so that all others then
-    count as a few more.
+    count as a few more. Where nobody holds any, nothing is taken.
     """
-    everyone = float(kept.sum() / max(holders.sum(), 1e-9))
+    everyone = float(kept.sum() / holders.sum()) if holders.any() else 1.0
     return np.asarray((kept + FEW * everyone) / (holders + FEW), dtype=np.float64)
 
 
@@ -217,8 +217,9 @@ def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -
         [_scaled(held, sizes, tier, told) for tier in range(len(shares))], axis=1
     )  # (itemsets, tiers)
     parts = (cap - 1) / told.sizes
-    whole = np.maximum(small + large @ shares, 1e-9)
-    left = _eased(DRAWN * (small + large @ (shares * parts)), DRAWN * whole)
+    holders = small + large @ shares
+    left = _eased(DRAWN * (small + large @ (shares * parts)), DRAWN * holders)
+    whole = np.maximum(holders, 1e-9)
     slopes = large * (parts - left[:, None]) / whole[:, None]
     variance = np.einsum("ij,jk,ik->i", slopes, covariance, slopes)
     sized = np.sqrt(np.maximum(variance, 0)) / left

@@ -303,10 +303,12 @@ def best_asking(
 
 def _kept_of(sizes: NDArray[np.integer], caps: NDArray[np.integer]) -> Floats:
     """What each cap leaves of all the candidates that baskets hold: of large ones, which tell their
-    tier, one less than the cap.
+    tier, one less than the cap. All of it where nobody holds any.
     """
+    if not sizes.any():
+        return np.ones(len(caps))
     kept = np.where(sizes <= caps[:, None], sizes, caps[:, None] - 1)
-    return np.asarray(kept.sum(axis=1) / max(sizes.sum(), 1))
+    return np.asarray(kept.sum(axis=1) / sizes.sum())
 
 
 def noise_of_forms(

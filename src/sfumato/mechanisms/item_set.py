@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -742,12 +743,14 @@ def check_candidates(candidates: Candidates, items: Items) -> None:
 
 
 def read_candidates(path: str | Path, items: Items) -> Candidates:
-    """The itemsets of a file, a line each, items parted by commas."""
+    """The itemsets of a file, a line each, items parted by commas; a name that has a comma itself
+    stands in double quotes.
+    """
     text = read_text(Path(path), f"candidates file '{path}'", MOST_CANDIDATES_BYTES)
     codes = {label: code for code, label in enumerate(items.labels)}
     found: dict[tuple[int, ...], None] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        names = [word.strip() for word in line.split(",") if word.strip()]
+        names = _parted(line, f"line {number} of candidates file '{path}'")
         strange = [name for name in names if name not in codes]
         if strange:
             words = strange[0].split()
@@ -765,6 +768,15 @@ def read_candidates(path: str | Path, items: Items) -> Candidates:
     if not found:
         raise FileError(f"candidates file '{path}' names no itemset")
     return tuple(found)
+
+
+def _parted(line: str, where: str) -> list[str]:
+    """The names on a line, parted by commas."""
+    try:
+        words = next(csv.reader([line], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise FileError(f"{where} is not readable: {error}") from None
+    return [name for word in words if (name := word.strip())]
 
 
 @lru_cache(maxsize=8)

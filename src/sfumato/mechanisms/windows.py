@@ -100,7 +100,7 @@ class Windows(Mechanism):
                 if any(map(_holds_numbers, self._private))
                 else "use questionnaire",
             )
-        strange = [a.name for a in self._private if not _is_asked(a)]
+        strange = [a.name for a in self._private if not is_asked(a)]
         if strange:
             raise SchemaError(
                 f"{self.name} reports numbers, and words of 2 to {MOST_WORDS:,} values; "
@@ -378,7 +378,7 @@ def values_of(column: Attribute) -> int:
     return min(column.size, FINEST) if isinstance(column, Numeric) else column.size
 
 
-def _is_asked(column: Attribute) -> bool:
+def is_asked(column: Attribute) -> bool:
     """Whether a column can be asked about: a number, or words that are not too many."""
     return isinstance(column, Numeric) or (
         isinstance(column, Category) and 2 <= column.size <= MOST_WORDS

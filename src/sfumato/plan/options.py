@@ -192,16 +192,17 @@ def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> s
 
 
 class Aside(NamedTuple):
-    """What would do for the numbers of a schema, were they asked about alone."""
+    """What would do for the numbers of a schema, were some other columns not asked about."""
 
-    others: tuple[str, ...]  # private columns that are no numbers
+    others: tuple[str, ...]  # private columns that are in the way
     best: Offer
 
     def __str__(self) -> str:
+        it = "it" if len(self.others) == 1 else "them"
         return (
-            f"of the numbers alone {self.best.name} answers with an error of "
-            f"{_percent(self.best.error)}: leave {listing(self.others)} out of the schema, or make "
-            "it public, or ask other people about it"
+            f"of the rest {self.best.name} answers with an error of {_percent(self.best.error)}: "
+            f"leave {listing(self.others)} out of the schema, or make {it} public, or ask other "
+            f"people about {it}"
         )
 
 
@@ -257,7 +258,20 @@ class Plan(Framed):
         unforeseen = () if self.once else best.mechanism.unforeseen  # of rounds it is foreseen
         rough = (f"roughly: {said}" for said in unforeseen)
         said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
-        return (*lines, *said, *self._rounded(), *rough)
+        return (*lines, *said, *self.in_the_way, *self._rounded(), *rough)
+
+    @property
+    def in_the_way(self) -> tuple[str, ...]:
+        """What is said of columns that keep all that asks questions from being compared."""
+        private = self.best.mechanism.domain.private
+        found = [attribute.name for attribute in private if attribute.size < 2]
+        if not found or private.baskets:
+            return ()
+        return (
+            f"{listing(found)} {'has' if len(found) == 1 else 'have'} one value, about which no "
+            "question can be asked: out of the schema, or public, it would leave more to choose "
+            "from",
+        )
 
     def _rounded(self) -> tuple[str, ...]:
         """Why an option promises another gamma than the one asked for."""

@@ -24,6 +24,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.mechanisms.windows import is_asked
 from sfumato.plan.options import USELESS, Aside, Offer, Plan
 from sfumato.plan.outlook import Outlook
 from sfumato.plan.questions import Demand, has_mean
@@ -114,14 +115,21 @@ def plan_release(
 
 
 def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | None) -> Aside | None:
-    """What the numbers alone would get, where columns that are none keep all from being usable."""
-    others = tuple(a.name for a in domain.private if not isinstance(a, Numeric))
-    numbers = tuple(a for a in domain if a.public or isinstance(a, Numeric))
-    alone = bool(others) and any(not a.public for a in numbers)
-    if purpose not in OF_NUMBERS or guarantee is None or best.error <= USELESS or not alone:
+    """What the numbers would get without the columns that nothing can be asked about beside them,
+    or else alone, where no answer is usable.
+    """
+    if purpose not in OF_NUMBERS or guarantee is None or best.error <= USELESS:
         return None
-    found = plan_release(Domain(numbers), best.rows, guarantee=guarantee, purpose=purpose).best
-    return Aside(others, found) if found.error <= USELESS else None
+    words = tuple(a.name for a in domain.private if not isinstance(a, Numeric))
+    unasked = tuple(a.name for a in domain.private if not is_asked(a))
+    for others in filter(None, dict.fromkeys((unasked, words))):
+        rest = Domain(tuple(a for a in domain if a.name not in others))
+        if not any(isinstance(a, Numeric) for a in rest.private):
+            continue
+        found = plan_release(rest, best.rows, guarantee=guarantee, purpose=purpose).best
+        if found.error <= USELESS:
+            return Aside(others, found)
+    return None
 
 
 def _once(best: Offer, asking: _Asking) -> Offer | None:

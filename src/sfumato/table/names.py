@@ -21,7 +21,7 @@ def read_names(path: str | Path) -> dict[str, str]:
 
     A name that several ids share is told apart by its id.
     """
-    text = read_text(Path(path), f"names file '{path}'", MOST_NAMES_BYTES).lstrip("\ufeff")
+    text = read_text(Path(path), f"names file '{path}'", MOST_NAMES_BYTES)
     first = text.partition("\n")[0]
     delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
     found: dict[str, str] = {}
