@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 from rich.cells import cell_len
 
 import sfumato as sf
@@ -342,12 +343,38 @@ def test_what_a_plan_says_in_python_makes_its_best(wish: dict[str, str]) -> None
     assert made.mechanism == plan.best.mechanism
 
 
+@pytest.mark.parametrize("wish", [{}, {"target": "sex"}])
+@pytest.mark.parametrize("form", ["frame", "file", "schema", "table"])
+def test_what_a_plan_of_data_says_in_python_runs_as_typed(
+    form: str, wish: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    people = pa.table({"smoker": ["no", "yes"] * 50, "sex": ["f", "m", "m", "f"] * 25})
+    csv.write_csv(people, "people.csv")
+    sf.propose_schema(people).save("people.toml")
+    planned = {"file": "people.csv", "schema": "people.toml", "table": sf.read(people)}
+    plan = sf.plan(planned.get(form, people), 100, gamma=19, **wish)
+    (call,) = plan.calls()
+    assert call in repr(plan).replace("\n", " ") or " ".join(call.split()) in repr(plan)
+    known = {"sf": sf, "data": planned["table"] if form == "table" else people}
+    assert eval(call, known).mechanism == plan.best.mechanism
+    assert ("people.csv" in call, "people.toml" in call) == (form == "file", form == "schema")
+
+
+def test_one_round_of_several_says_so_in_python_too() -> None:
+    baskets = [["tea", "milk"], *([[f"i{n}" for n in range(40)]] * 400)]
+    one = sf.perturb(baskets, gamma=19, round=1, rng=sf.seeded(1))
+    found = sf.mine(one, top=5)
+    assert "round 1 alone" in found.notes[0] and "round 1 alone" in " ".join(repr(found).split())
+    assert not sf.mine(baskets, top=5).notes
+
+
 def test_what_a_plan_says_of_rounds_in_python_asks_them() -> None:
     data = [["tea", "milk"], *([[f"i{n}" for n in range(40)]] * 40)]
     plan = sf.plan(data, gamma=19)
-    calls = plan.best.calls(plan.guarantee)
+    calls = plan.calls()
     assert plan.best.name == "item-set in rounds" and len(calls) == 3
-    known = {"sf": sf, "data": data, "schema": sf.perturb(data, gamma=19).domain}
+    known = {"sf": sf, "data": data}
     for call in calls:
         assert call in " ".join(repr(plan).split())
         exec(call, known)

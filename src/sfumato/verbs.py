@@ -6,6 +6,7 @@ Each reads what it is given, calls one function of the layers below, and returns
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,18 @@ def plan(
         pairs=pairs,
         rho1=0.05 if rho1 is None else rho1,
     )
-    return replace(found, file=str(data)) if isinstance(data, str | Path) else found
+    file = str(data) if isinstance(data, str | Path) else None
+    return replace(found, file=file, called=_called(data))
+
+
+def _called(data: Any) -> tuple[str, str | None]:
+    """What was planned for as it stands in a call: the data, and their schema if it was given."""
+    if isinstance(data, Domain):
+        return "data", "schema"
+    if isinstance(data, str | Path):
+        named = json.dumps(str(data), ensure_ascii=False)
+        return ("data", named) if _is_schema(data) else (named, None)
+    return "data", "data.domain" if isinstance(data, Table | Source) else None
 
 
 @checked

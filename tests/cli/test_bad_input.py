@@ -233,6 +233,14 @@ CASES = {
     "schema exists": ("schema census.csv -o s.toml", "'s.toml' exists already; use --force"),
     "data exists": ("generate survey -o there.csv", "'there.csv' exists already"),
     "no folder": ("perturb census.csv -o none/o.csv --gamma 19", "no folder 'none'"),
+    "a share in per cent": (
+        "mine census.csv --min-support 2%",
+        "--min-support 2% is not a number; write 0.02; see sfumato mine --help",
+    ),
+    "a schema for records": (
+        "query s.toml 'SELECT COUNT(*) FROM t'",
+        "'s.toml' is called like a schema or a campaign, and records or reports belong here",
+    ),
     "output kind": ("perturb census.csv -o o.xlsx --gamma 19", "unknown kind"),
     "FIMI records": (
         "perturb census.csv -o o.dat --mechanism retention --gamma 19",

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from tests.mechanisms.examples import EXAMPLES, Example, example_ids
 
-from sfumato.domain import Cells
-from sfumato.errors import Unanswerable
+import sfumato as sf
+from sfumato.domain import Category, Cells, Domain
+from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, MergedEvidence
 from sfumato.estimation.several import SummedEvidence, pooled, summed
@@ -202,3 +203,43 @@ def test_the_law_would_see_a_wrong_square() -> None:
 
     with pytest.raises(AssertionError):
         check_law(Wrong(evidence.counts, evidence.channel))
+
+
+@pytest.mark.parametrize("name", ["questionnaire", "retention", "hadamard", "gamma-diagonal"])
+def test_no_estimate_from_few_people_is_without_an_error(name):
+    """An unbiased variance of a handful of reports falls below 0; the answer is no truth for it."""
+    domain = Domain(
+        (Category("sex", ("f", "m")), Category("age", ("a", "b", "c")), Category("ill", ("n", "y")))
+    )
+    for seed in range(20):
+        people = {"sex": ["f"], "age": ["b"], "ill": ["y"]}
+        release = sf.perturb(people, name, gamma=19, schema=domain, rng=sf.seeded(seed))
+        for columns in (["sex"], ["age"], ["sex", "age"]):
+            try:
+                found = release.marginal(columns)
+                assert found.stderr.min() > 0.1
+            except Unanswerable:  # a questionnaire asks one person about some columns only
+                continue
+            units = np.eye(found.value.size).reshape(*found.value.shape, -1)
+            alone = [found.dot(units[..., place]).stderr for place in range(found.value.size)]
+            assert min(alone) > 0.1 and found.variances(units).min() > 0.01
+            for row in asked(release, columns):
+                assert row["n"].stderr > 0.1
+
+
+def asked(release, columns):
+    """What a question finds; nothing where it is refused, since its error is larger than all."""
+    try:
+        return sf.query(release, f"SELECT COUNT(*) AS n FROM t GROUP BY {', '.join(columns)}")
+    except EstimationError:
+        return ()
+
+
+def test_what_nobody_perturbed_stays_exact_beside_few_people():
+    domain = Domain((Category("town", ("a", "b"), public=True), Category("ill", ("n", "y"))))
+    people = {"town": ["a"], "ill": ["y"]}
+    release = sf.perturb(people, "retention", gamma=19, schema=domain, rng=sf.seeded(1))
+    assert release.marginal(["town"]).stderr.tolist() == [0, 0]
+    both = release.marginal(["town", "ill"])
+    assert both.where(town="a").stderr == 0
+    assert both.stderr[0].min() > 0.1 and both.stderr[1].tolist() == [0, 0]

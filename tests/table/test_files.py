@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato import files
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
@@ -414,3 +415,20 @@ def test_the_side_file_holds_the_whole_description(tmp_path):
     assert description["shuffled"] is True and len(description["release"]) == 32
     digest = hashlib.sha256((tmp_path / "p.csv").read_bytes()).hexdigest()
     assert description["digest"] == f"sha256:{digest}" and "previous" not in description
+
+
+def test_a_file_that_is_not_there_is_answered_with_one_that_is_called_alike(tmp_path):
+    for name in ("head.csv", "survey.csv", "survey.toml"):
+        (tmp_path / name).write_text("a\n1\n")
+    with pytest.raises(FileError, match=r"did you mean 'survey\.csv'"):
+        sf.read(tmp_path / "survy.csv")
+    for far in ("data.csv", "health.csv", "heat-of-may.csv"):
+        with pytest.raises(FileError) as error:
+            sf.read(tmp_path / far)
+        assert "did you mean" not in str(error.value)
+
+
+def test_a_schema_where_records_are_wanted_is_told_as_one(tmp_path):
+    (tmp_path / "six.toml").write_text('[[attribute]]\nname = "a"\ntype = "category"\nvalues=["x"]')
+    with pytest.raises(FileError, match=r"like a schema .*reads and writes \.csv.*--schema"):
+        sf.query(tmp_path / "six.toml", "SELECT COUNT(*) FROM t")

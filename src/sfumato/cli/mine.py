@@ -237,11 +237,10 @@ def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[st
         return []
     if isinstance(source, Release) and source.mechanism.at_once is not None:
         return [f"itemsets of more than {longest} need a model: add --fit"]
-    turn = source.provenance.turn if isinstance(source, Release) else None
-    if turn is not None:
+    if found.round is not None:
         return [
-            f"this is round {turn.round} alone, of a part of the people: mine all rounds together, "
-            "as in sfumato mine ROUND1 ROUND2 ROUND3"
+            f"this is round {found.round} alone, of a part of the people: mine all rounds "
+            "together, as in sfumato mine ROUND1 ROUND2 ROUND3"
         ]
     if isinstance(found.supports, SymbolSupports):
         return [

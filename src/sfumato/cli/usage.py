@@ -37,13 +37,26 @@ def _wrong_number(parameter: Any, arguments: Sequence[str]) -> tuple[str, str] |
     try:
         value = (int if kind == "int" else float)(text)
     except ValueError:
-        return f"{said} is not a {word}", f"write digits, as in {example}"
+        return f"{said} is not a {word}", _fraction(text) or f"write digits, as in {example}"
     low, high = (_bound(parameter, name) for name in ("min", "max"))
     if low is not None and value < low:
         return f"{said} is too small", f"at least {low}"
     if high is not None and value > high:
         return f"{said} is too large", f"at most {high}"
     return None
+
+
+def _fraction(text: str) -> str | None:
+    """How a share in per cent is written where a number is wanted.
+
+    >>> _fraction("2 %"), _fraction("two")
+    ('write 0.02', None)
+    """
+    share, percent, rest = text.partition("%")
+    try:
+        return f"write {float(share) / 100:g}" if percent and not rest.strip() else None
+    except ValueError:
+        return None
 
 
 def _kind(parameter: Any) -> str | None:

@@ -18,6 +18,7 @@ from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
 REMEMBERED_WEIGHTS, REMEMBERED_BYTES = 64, 1 << 14  # whose covariances are kept, and how long
+NONE = 1e-9  # a variance of less a person, beside the squares of the weights, is none
 
 
 class Evidence(ABC):
@@ -65,8 +66,12 @@ class Evidence(ABC):
         self, first: NDArray[Any], second: NDArray[Any]
     ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
         """The covariances of n pairs of weighted sums; overridden where they can share work."""
+        same = first is second
         return np.array(
-            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
+            [
+                self.covariance(one, one if same else second[..., place])
+                for place, one in enumerate(np.moveaxis(first, -1, 0))
+            ]
         )
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
@@ -118,7 +123,8 @@ class CountEvidence(Evidence):
 
     With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v y_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
     held fixed). Where a law was read off the same reports, g also holds how the estimate moves with
-    that law.
+    that law. That variance is unbiased, and may fall to nothing where few people report; then it is
+    the least that any truth has.
     """
 
     counts: NDArray[Any]  # outputs of the channel
@@ -146,12 +152,18 @@ class CountEvidence(Evidence):
     @cached_property
     def squares(self) -> NDArray[Any]:
         if self.channel.settled:
-            return self.settled.inverse_squared(self._weighing) - self.total
+            return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
         units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
         found = [self.covariance(unit, unit) for unit in units]
         return np.array(found).reshape(self.total.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
+        found = self._covariance(first, second)
+        if first is not second:
+            return found
+        return float(self._open(np.array([found]), first[..., None])[0])
+
+    def _covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         left, right = self._influence(first), self._influence(second)
         if self.settled.repeats:
             scattered = self.total * self.settled.scatter(left, right)
@@ -165,6 +177,10 @@ class CountEvidence(Evidence):
         return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        found = self._covariances_of(first, second)
+        return self._open(found, first) if first is second else found
+
+    def _covariances_of(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         if not self.channel.settled:
             return super().covariances(first, second)
         left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
@@ -190,6 +206,11 @@ class CountEvidence(Evidence):
         return {}
 
     def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        found = self._estimated_matrix(weights)
+        np.fill_diagonal(found, self._open(np.diagonal(found), weights))
+        return found
+
+    def _estimated_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         number = weights.shape[-1]
         influence = self._influences(weights)
         if self.settled.repeats:
@@ -201,6 +222,54 @@ class CountEvidence(Evidence):
         if number == 1:  # too little work for threads
             return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
         return influence.T @ raw - expected.T @ mean
+
+    def _open_squares(self, found: NDArray[Any]) -> NDArray[Any]:
+        """The variances of single cells; cells of which it is known that nobody is there have
+        none.
+        """
+        if self.exact:
+            return found
+        peopled = np.broadcast_to(self._alike > 0, found.shape)
+        cells = np.flatnonzero((found <= NONE * self._people) & peopled)
+        if not len(cells):
+            return found
+        found = np.array(found)
+        step = max(1, MOMENTS // max(found.size, 1))
+        for some in np.split(cells, range(step, len(cells), step)):
+            units = np.zeros((found.size, len(some)))
+            units[some, np.arange(len(some))] = 1
+            units = units.reshape(*found.shape, len(some))
+            found.ravel()[some] = self._open(found.ravel()[some], units)
+        return found
+
+    def _open(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
+        """The variances of n weighted sums, those that came out as nothing as the least that any
+        truth has: of Σ_u x_u·scatter_u, the truth that scatters least for everyone.
+        """
+        largest = (weights**2).reshape(-1, weights.shape[-1]).max(axis=0, initial=0)
+        none = np.flatnonzero(found <= NONE * self._people * largest)
+        if self.exact or not len(none):
+            return found
+        influence = self._influences(weights[..., none])
+        scattered = np.asarray(self.settled.scatter(influence, influence))
+        scattered[scattered <= NONE * largest[none]] = 0  # by rounding
+        least = scattered.min(axis=self._noisy, keepdims=True)
+        found = np.array(found)
+        found[none] = (self._alike[..., None] * least).reshape(-1, len(none)).sum(axis=0)
+        return found
+
+    @cached_property
+    def _noisy(self) -> tuple[int, ...]:
+        """The axes that are not reported as they are."""
+        known = self.channel.noiseless_axes
+        return tuple(axis for axis in range(self.total.ndim) if axis not in known)
+
+    @cached_property
+    def _alike(self) -> NDArray[Any]:
+        """How many people there are with each value of the axes that are reported as they are."""
+        if len(self._noisy) == self.total.ndim:
+            return np.full((1,) * self.total.ndim, self._people)
+        return np.maximum(self.total.sum(axis=self._noisy, keepdims=True), 0.0)
 
     @cached_property
     def _excess(self) -> NDArray[Any]:
@@ -372,7 +441,9 @@ class MergedEvidence(Evidence):
         return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return self.fine.covariance(self.spread(first), self.spread(second))
+        spread = self.spread(first)
+        other = spread if first is second else self.spread(second)
+        return self.fine.covariance(spread, other)
 
     @property
     def exact(self) -> bool:

@@ -26,6 +26,7 @@ from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_count, check_number
+from sfumato.source import Release
 
 if TYPE_CHECKING:
     import pandas
@@ -102,7 +103,8 @@ class Threshold:
             check_number(name, getattr(self, name))
         _require(
             0 < self.min_support <= 1,
-            f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1",
+            f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1, as in "
+            "0.02 for 2 %",
         )
         _require(0 <= self.relax < 1, f"relax={self.relax:g} must be at least 0 and below 1")
         _require(
@@ -296,8 +298,14 @@ def frequent_itemsets(
         else min(longest, max_length)
     )
     search = _Search(supports, threshold, max_length, top, max_candidates, progress)
-    found = search.run()
+    found = replace(search.run(), round=_round_of(source))
     return found if top is None else found.top(top)
+
+
+def _round_of(source: Any) -> int | None:
+    """The round that a release is, where it is one of several."""
+    turn = source.provenance.turn if isinstance(source, Release) else None
+    return None if turn is None else turn.round
 
 
 def _supports_of(source: Any) -> Supports:
@@ -546,6 +554,7 @@ class Itemsets(Framed):
     threshold: Threshold
     labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source
     lost: Lost | None = None  # the length from which on the reports say nothing
+    round: int | None = None  # of several, where these are of that round's people alone
     # The true supports of every tier's itemsets, where somebody knows them.
     true: tuple[Floats, ...] | None = None
 
@@ -794,7 +803,17 @@ class Itemsets(Framed):
         )
         heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
         title = f"{len(self):,} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
-        return html_table(heads, lines, title=title)
+        return html_table(heads, lines, title=title, notes=self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of these itemsets, in words."""
+        alone = (
+            f"this is round {self.round} alone, of a part of the people: mine all rounds together, "
+            "as in sf.mine([one, two, three])",
+        )
+        lost = f"itemsets of {self.untold} or more items were not looked for: {self.lost}"
+        return (*(alone if self.round else ()), *((lost,) if self.lost else ()))
 
     @checked
     def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:

@@ -90,19 +90,24 @@ class Offer:
         )
 
     @checked
-    def calls(self, promise: Guarantee | None = None) -> tuple[str, ...]:
+    def calls(
+        self, promise: Guarantee | None = None, *, data: str = "data", schema: str | None = "schema"
+    ) -> tuple[str, ...]:
         """The same in Python, by the same schema: what is public is not to be asked about; rounds
-        one after the other.
+        one after the other. Both are as they stand in the call; no schema where it is proposed.
         """
         gamma = _decimal((promise or self.guarantee).gamma)
+        by = "" if schema is None else f", schema={schema}"
         if isinstance(self.mechanism, InRounds):
-            return calls("data, schema=schema", f"gamma={gamma}")
+            return calls(f"{data}{by}", f"gamma={gamma}")
         if not self.options:
-            return (f'sf.perturb(data, "{self.mechanism.name}", gamma={gamma}, schema=schema)',)
+            return (f'sf.perturb({data}, "{self.mechanism.name}", gamma={gamma}{by})',)
+        domain = f"sf.propose_schema({data})" if schema is None else schema
+        domain = f"sf.Domain.load({domain})" if domain.startswith('"') else domain
         given = "".join(f", {name}={value!r}" for name, value in self.options.items())
         kind = type(self.mechanism).__name__
-        made = f"sf.{kind}.promising(sf.Guarantee({gamma}), schema{given})"
-        return (f"sf.perturb(data, {made}, schema=schema)",)
+        made = f"sf.{kind}.promising(sf.Guarantee({gamma}), {domain}{given})"
+        return (f"sf.perturb({data}, {made}{by})",)
 
     def __repr__(self) -> str:
         return (
@@ -226,6 +231,7 @@ class Plan(Framed):
     once: Offer | None = None  # one question to everyone, of single items, where rounds are best
     aside: Aside | None = None  # where numbers are asked about and nothing is usable
     file: str | None = None  # the data or the schema that was planned for, where it is a file
+    called: tuple[str, str | None] = ("data", "schema")  # in Python; no schema where it is proposed
 
     @property
     def best(self) -> Offer:
@@ -348,6 +354,11 @@ class Plan(Framed):
             named |= {"schema": self.file} if own else {"data": self.file, "schema": None}
         return [(option.name, option.command(self.guarantee, **named)) for option in self.options]
 
+    def calls(self) -> tuple[str, ...]:
+        """What to call for the best option, with what was planned for."""
+        data, schema = self.called
+        return self.best.calls(self.guarantee, data=data, schema=schema)
+
     def _verdict(self) -> tuple[str, ...]:
         if not self.accuracy_asked:
             return ()
@@ -461,7 +472,7 @@ class Plan(Framed):
     def __repr__(self) -> str:
         command = typed(self.commands()[0][1], LETTERS - len("   \\"))
         table = text_table(self.header(), self.table())
-        calls = self.best.calls(self.guarantee)
+        calls = self.calls()
         return screen([*self.sentences(), "", table, "", *calls, command])
 
     def _repr_html_(self) -> str:

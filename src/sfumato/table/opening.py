@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from sfumato.table.readers import (
 
 # How baskets may stand in a file: a line of names, a row an item, a column an item; or not at all.
 FORMS = ("lines", "long", "flags", "records")
+ALIKE = 0.75  # of the letters of two files' names, where one may have been meant
 
 
 def reader_of(source: Any, form: str | None = None) -> Reader:
@@ -105,7 +107,18 @@ def check_there(source: str) -> None:
         return
     folder = path.parent
     known = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    raise FileError(f"no file '{path}'", hint=near_miss(path.name, known))
+    near = [name for name in known if _alike(name, path.name)]
+    raise FileError(f"no file '{path}'", hint=near_miss(path.name, near))
+
+
+def _alike(name: str, other: str) -> bool:
+    """Whether two files are called alike but for their endings, which many files share.
+
+    >>> _alike("survey.csv", "survy.csv.gz"), _alike("head.csv", "data.csv")
+    (True, False)
+    """
+    one, two = (each.casefold().partition(".")[0] for each in (name, other))
+    return SequenceMatcher(None, one, two).ratio() >= ALIKE
 
 
 def _check_readable(path: Path) -> None:

@@ -780,6 +780,11 @@ def kind_of(path: Path) -> str:
         if name.endswith(suffix):
             return suffix.split(".")[1]
     hint = f"Sfumato reads and writes {listing(SUFFIXES)}"
+    if name.endswith(".toml"):
+        raise FileError(
+            f"'{path}' is called like a schema or a campaign, and records or reports belong here",
+            hint=f"{hint}; a schema is named beside true records (--schema FILE, schema='FILE')",
+        )
     if name.endswith(".json"):
         hint += "; a model is opened by open_model, and mine, query and classify take it as it is"
     raise FileError(f"'{path}' has a name of an unknown kind", hint=hint)
