@@ -92,6 +92,27 @@ def test_long_names_of_rules_are_read_whole_and_leave_the_dots_their_room() -> N
     assert given.get_legend() is not None and not given.figure.legends  # others' figures stay
 
 
+def test_a_choice_that_cannot_be_had_is_a_gap_in_what_it_costs() -> None:
+    """Of one that could, the axis ran from 0.096 to 0.104."""
+    lines = [plots.Series("optimal", [111.0, np.nan, np.nan])]
+    (axes,) = plots.trade_off([0.1, 0.5, 0.9], {"cost": lines}, across="p")
+    low, high = axes.get_xlim()
+    assert low <= 0.1 and high >= 0.9
+
+
+@pytest.mark.parametrize("groups", [3, 24, 200])
+def test_names_of_many_groups_do_not_run_into_one_another(groups: int) -> None:
+    names = [f"code{group:03}, yes" for group in range(groups)]
+    panel = plots.Marginal("count", names, [100.0] * groups, [5.0] * groups)
+    axes = rendered(plots.marginals([panel], columns=1)[0])
+    if groups > 3:
+        boxes = [words.get_window_extent() for words in axes.get_xticklabels()]
+        assert len(boxes) > 8
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    named = dict(zip(axes.get_xticks(), axes.get_xticklabels(), strict=True))
+    assert all(words.get_text() == names[place] for place, words in named.items())
+
+
 def test_numbers_of_rules_cover_neither_each_other_nor_a_dot() -> None:
     support, confidence = [0.30, 0.302, 0.31, 0.30, 0.5], [0.60, 0.602, 0.61, 0.60, 0.9]
     axes = plots.rules(support, confidence, [2, 1.9, 1.8, 1.7, 1], names=list("abcde"))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ NAMED = 56  # letters of a rule's name on a line below its picture
 WIDTH = 5.0  # inches of a picture: its letters can then be read on a phone without scrolling
 UPRIGHT = 3  # paired bars that stand side by side; more lie one below the other
 LETTERS = 10  # that fit side by side in an inch of axis, with some air; more are slanted
+SLANTED = 3.5  # labels an inch of axis that can be read slanted; more stand on end,
+UPENDED = 6  # and of more than these only some are named
+CROWDED = 40  # points of a picture that have room for the caps of their error bars
 LINES_TOLD = 8  # of a panel, in words
 # Where the number of a dot may stand, in points from its middle.
 AROUND = ((10, 8), (10, -8), (-10, 8), (-10, -8), (0, 13), (0, -13), (13, 0), (-13, 0))
@@ -314,7 +318,11 @@ def trade_off(
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
             _lines(place, places, lines)
             place.set_title(title)
+            place.set_xticks(list(places))
             place.margins(y=0.1)
+            if len(places) > 1:  # where there is nothing, that is seen
+                beside = 0.05 * (max(places) - min(places))
+                place.set_xlim(min(places) - beside, max(places) + beside)
             if not any(np.less(line.value, 0).any() for line in lines):
                 place.set_ylim(bottom=0.0)  # no cost is below nothing
         grid[-1].set_xlabel(across)
@@ -711,6 +719,8 @@ def _points(
 ) -> None:
     whiskers = INTERVAL * np.where(np.isfinite(stderr), stderr, 0)
     bars: dict[str, Any] = {"xerr": whiskers} if sideways else {"yerr": whiskers}
+    if len(x) > CROWDED:
+        bars |= {"capsize": 0, "markersize": 3}
     axes.errorbar(
         x, y, **bars, fmt="o", color=colour, elinewidth=1.5, markeredgecolor="white", label=label
     )
@@ -754,13 +764,17 @@ def _run_together(line: Series, other: Series) -> bool:
 
 
 def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
+    """Name the places side by side, slanted or upright, as they have room; of very many, some."""
     shown = [_shortened(label, 24) for label in labels]
-    look: dict[str, Any] = (
-        {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-        if _slanted(shown, inches)
-        else {}
-    )
-    axes.set_xticks(np.arange(len(shown)), shown, **look)
+    look: dict[str, Any] = {}
+    every = 1
+    if len(shown) > SLANTED * inches:
+        shown = [_shortened(label, 16) for label in labels]
+        look = {"rotation": 90}
+        every = ceil(len(shown) / (UPENDED * inches))
+    elif _slanted(shown, inches):
+        look = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(np.arange(0, len(shown), every), shown[::every], **look)
 
 
 def _slanted(labels: Sequence[str], inches: float) -> bool:

@@ -158,6 +158,12 @@ def test_a_picture_leaves_out_what_is_undefined(narrow):
     assert target.read_text().startswith("<?xml")
 
 
+def test_what_is_exact_of_a_release_is_not_called_true_records(release, tmp_path):
+    run("query", release, "SELECT COUNT(*) FROM t", "--plot", tmp_path / "n.html")
+    page = (tmp_path / "n.html").read_text(encoding="utf-8")
+    assert "Exact: no noise" in page and "true records" not in page
+
+
 def test_many_answers_have_their_intervals_too(release):
     asked = "SELECT smoker, COUNT(*) AS n, AVG(age), MEDIAN(age) FROM t GROUP BY smoker"
     lines = run("query", release, asked).splitlines()

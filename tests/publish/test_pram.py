@@ -167,6 +167,13 @@ def test_adult_keeps_its_counts(data_dir: Path) -> None:
         assert abs(count.shown - count.true) < 6 * count.stderr
 
 
+def test_of_many_values_the_best_matrix_is_not_looked_for_and_it_says_so() -> None:
+    table = pa.table({"age": [*range(61), *range(61), 0]})
+    assert "far more would show the truth" in pram(table, "age", gamma=19).reports[0].notes[0]
+    assert not pram(table, "age", keep=0.5).reports[0].notes
+    assert not pram(table, "age", gamma=19, bins={"age": "width:9"}).reports[0].notes
+
+
 def test_many_values_are_refused_before_their_matrix_is_made() -> None:
     """28,523 of them took minutes and gigabytes."""
     people = pa.table({"pay": list(range(2_001)), "name": [f"person {n}" for n in range(2_001)]})

@@ -134,3 +134,22 @@ def test_adult_reaches_three(data_dir: Path) -> None:
 def test_groups_that_are_large_enough_lose_nothing_and_it_is_proved() -> None:
     found = blanked(np.repeat(np.arange(400)[:, None] % 20, 3, axis=1), 5, rng=seeded(1))
     assert found.bound == 0 and found.proved and not found.blank.any()
+
+
+def test_what_is_missing_already_costs_nothing_in_the_bound() -> None:
+    """Three of each town lack two columns; a fourth, who has them, can join for two cells."""
+    towns = 600  # too many to be solved as one
+    of_one = np.array([[0, -1, -1]] * 3 + [[0, 0, 0]] * 5)
+    codes = np.tile(of_one, (towns, 1))
+    codes[:, 0] = np.repeat(np.arange(towns), len(of_one))
+    found = blanked(codes, 4, rng=seeded(1), seconds=0.5)
+    assert found.bound <= 2 * towns
+    assert found.cells == 2 * towns or not found.proved
+
+
+@pytest.mark.parametrize("k", [25, 60])
+def test_a_large_k_is_reached_and_improved_on(k: int) -> None:
+    table = people(6000)
+    found = suppress(table, k, confidential="ill", seconds=1, rng=seeded(1)).report
+    assert found.smallest_after >= k
+    assert found.bound <= found.cells < found.records * len(found.keys)

@@ -192,7 +192,7 @@ def draw(
         for name in result.estimates
     )
     known = all(row[name].stderr == 0 for row in result.rows for name in result.estimates)
-    caption = "Exact: these are true records" if known else "Estimates with 95 % intervals"
+    caption = "Exact: no noise is in these" if known else "Estimates with 95 % intervals"
     blocks: list[Block] = [
         Picture.of(axes, caption, alt=alt),
         Listing(*answer_table(result, level)),

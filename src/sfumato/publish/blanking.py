@@ -35,7 +35,8 @@ __all__ = ["Blanking", "blanked"]
 
 _WHOLE = 4_000  # choices of all records together up to which a table is solved as one
 _SOME = 2_500  # choices of the records that are solved at a time
-_RECORDS = 40  # of them
+_RECORDS = 40  # of them, or
+_GROUPS = 4  # groups of k, where that is more
 _LEVEL = 3  # columns at once that they may blank, beside what they blank now
 _STALE = 60  # neighbourhoods without a gain after which the search ends
 _SECONDS = 2.0  # for one neighbourhood
@@ -157,13 +158,16 @@ def _bound(cells: _Cells) -> int:
     poor = np.flatnonzero(_sizes(cells.readings(cells.none())) < cells.k)
     least = np.full(len(poor), np.inf)
     always = (cells.marks != 0).all(axis=0)  # columns in which everyone has something to blank
+    missing = (cells.marks[poor] == 0).sum(axis=1)  # which cost a record nothing, at any level
     for level in range(1, cells.columns + 1):
-        if not (least > level).any():
+        if not (least > level - missing).any():
             break
         for columns in combinations(range(cells.columns), level):
+            own = (cells.marks[poor[:, None], list(columns)] != 0).sum(axis=1)
+            if not (least > own).any():
+                continue
             readings = cells.without(columns)
             enough = _sizes(readings)[poor] >= cells.k
-            own = (cells.marks[poor[:, None], list(columns)] != 0).sum(axis=1)
             shared = always[list(columns)].sum() * cells.k / _sizes(readings[poor])
             least[enough] = np.minimum(least, np.maximum(own, shared))[enough]
     return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 0
@@ -357,20 +361,23 @@ def _improved(
 
 
 def _neighbours(cells: _Cells, blank: Mask, seed: int) -> NDArray[np.intp]:
-    """Whole groups of blanked records near one of them, and a few whom large groups can spare."""
+    """Whole groups of blanked records near one of them, and a few whom large groups can spare;
+    none where all near it are too large.
+    """
     readings = cells.readings(blank)
     size = _sizes(readings)
+    most = max(_RECORDS, _GROUPS * cells.k)
     spare = ~blank.any(axis=1) & (size > cells.k)
     apart = (cells.marks != cells.marks[seed]).sum(axis=1)
-    order = np.argsort(apart + 0.5 * spare, kind="stable")[: 20 * _RECORDS]
+    order = np.argsort(apart + 0.5 * spare, kind="stable")[: 20 * most]
     chosen: list[int] = []
     for reading in dict.fromkeys(readings[order].tolist()):
         members = np.flatnonzero(readings == reading)
         if spare[members[0]]:
             members = members[: min(cells.k, len(members) - cells.k)]
-        if len(members) <= _RECORDS // 2 and len(chosen) + len(members) <= _RECORDS:
+        if len(members) <= most // 2 and len(chosen) + len(members) <= most:
             chosen += members.tolist()
-        if len(chosen) > _RECORDS - cells.k:
+        if len(chosen) > most - cells.k:
             break
     return np.array(chosen, dtype=np.intp)
 
@@ -437,6 +444,8 @@ def _solved(
 
     For some of the records, fewer columns at once are tried until the choices are few enough.
     """
+    if not len(rows):
+        return None
     kinds, member, number = np.unique(
         cells.marks[rows], axis=0, return_inverse=True, return_counts=True
     )

@@ -23,9 +23,9 @@ from sfumato.mechanisms.weights import ONE, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 
-__all__ = ["InvariantMatrix"]
+__all__ = ["LARGEST", "InvariantMatrix"]
 
-_LARGEST = 60  # values up to which the best matrix is looked for; beyond, the own law serves
+LARGEST = 60  # values up to which the best matrix is looked for; beyond, the own law serves
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,9 @@ class InvariantMatrix:
 
     @classmethod
     def promising(cls, counts: NDArray[np.int64], gamma: Gamma) -> InvariantMatrix:
-        """The invariant matrix with this γ or less that leaves most records alone."""
+        """The invariant matrix with this γ or less that leaves most records alone; of more than
+        `LARGEST` values the one that keeps each with the same probability.
+        """
         if not gamma > 1:
             raise ParameterError(f"gamma={float(gamma):g} leaves no information; use gamma > 1")
         shares = counts / counts.sum()
@@ -123,7 +125,7 @@ def _own_law(shares: NDArray[np.float64], keep: float) -> NDArray[np.float64]:  
 def _most_kept(shares: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:  # (shown, true)
     """The linear programme; for very many values the own law with the same promise."""
     values = len(shares)
-    if values > _LARGEST:
+    if values > LARGEST:
         odds = (gamma - 1) * float(shares.min())  # γ = 1 + keep / ((1 − keep)·least share)
         return _own_law(shares, odds / (1 + odds))
     from scipy.optimize import linprog

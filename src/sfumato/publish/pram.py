@@ -24,7 +24,7 @@ from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.intruder import ShownValue, plain_value
-from sfumato.publish.invariant import InvariantMatrix
+from sfumato.publish.invariant import LARGEST, InvariantMatrix
 from sfumato.publish.microdata import (
     Binning,
     Coded,
@@ -213,11 +213,12 @@ def pram(
     leaves every expected count as it is.
 
     Under `gamma` no shown value is more than γ times as likely for one true value as for another,
-    and of all such matrices the one that keeps most records is taken; `keep` instead keeps each
-    record with that probability and draws the others from the column's own counts. Several columns
-    are replaced on their own (their γ multiply, and only their own counts stay), or `jointly` as
-    one. `within` other columns the counts of each combination with these stay as well. The matrix
-    is made from the counts, so γ speaks of one person to whom the counts are known.
+    and of all such matrices the one that keeps most records is taken (up to 60 values; beyond, a
+    note says that it was not looked for); `keep` instead keeps each record with that probability
+    and draws the others from the column's own counts. Several columns are replaced on their own
+    (their γ multiply, and only their own counts stay), or `jointly` as one. `within` other columns
+    the counts of each combination with these stay as well. The matrix is made from the counts, so γ
+    speaks of one person to whom the counts are known.
 
     >>> people = pa.table({"ill": ["no"] * 900 + ["yes"] * 100})
     >>> release = pram(people, "ill", gamma=19)
@@ -246,7 +247,9 @@ def pram(
         progress(f"replacing {view.confidential[0].name}", place / len(targets))
         matrices = _matrices(view.confidential[0], strata, gamma, keep)
         codes = _drawn(view.confidential[0], matrices, draw)
-        reports.append(_report(view, codes, matrices, tuple(column.name for column in strata)))
+        names_within = tuple(column.name for column in strata)
+        notes = _not_the_best(matrices) if gamma is not None else ()
+        reports.append(_report(view, codes, matrices, names_within, notes))
         shown.append(Coded(view.confidential[0].name, codes, view.confidential[0].values))
         guarantee = guarantee.compose(_guarantee(matrices))
     released = _parted(microdata, shown[0]) if len(shown) < len(names) else shown
@@ -372,6 +375,7 @@ def _report(
     codes: NDArray[np.int32],
     strata: Sequence[_Stratum],
     within: tuple[str, ...],
+    notes: tuple[str, ...],
 ) -> PramReport:
     column = view.confidential[0]
     joint = np.zeros((column.size, column.size))  # (shown, true), expected
@@ -400,7 +404,7 @@ def _report(
         baseline=float(column.counts().max() / rows),
         informed=informed / rows,
         worst=_worst(strata, column),
-        notes=_notes(alone, within),
+        notes=_notes(alone, within) + notes,
     )
 
 
@@ -441,4 +445,16 @@ def _notes(alone: Sequence[_Stratum], within: tuple[str, ...]) -> tuple[str, ...
     return (
         f"{records:,} records are in {len(alone):,} strata of {' × '.join(within)} that hold one "
         "value only: nothing is replaced there, and the value is told",
+    )
+
+
+def _not_the_best(strata: Sequence[_Stratum]) -> tuple[str, ...]:
+    """That some matrices are not those which leave most records alone, where they are not."""
+    most = max(len(stratum.values) for stratum in strata)
+    if most <= LARGEST:
+        return ()
+    return (
+        f"of more than {LARGEST} values (here {most:,}) the matrix that leaves most records alone "
+        "is not looked for: with rare values merged, or numbers in ranges, far more would show the "
+        "truth",
     )

@@ -13,6 +13,7 @@ from tests.collect.browser.scripts import console, find, run, text_of, wait, wai
 from tests.collect.browser.test_accessibility import MEASURE, SCREENS, screen, violations
 from tests.collect.speaking import CAMPAIGN, Speaker, first_token, some_reports, speaking
 
+WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 pytestmark = pytest.mark.xdist_group("browser")
 
 
@@ -121,3 +122,20 @@ def test_someone_without_a_token_sees_nothing(owner: Speaker) -> None:
     assert owner.get("/health/dashboard/owner/export?format=parquet").status == 401
     for end in ("/figures", "/export"):
         assert owner.get(f"/v1/campaigns/health{end}").status == 403
+
+
+def test_names_without_a_space_make_neither_form_nor_dashboard_wider(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """An answer of 90 letters, and a choice of two such questions, ran 600 pixels over."""
+    path, store = tmp_path / "health.toml", str(tmp_path / "campaign.db")
+    long = CAMPAIGN.replace("gamma-diagonal", "questionnaire").replace("middle", "m" * 90)
+    path.write_text(long.replace("Do you smoke?", "S" * 90), encoding="utf-8")
+    token = first_token(store)
+    with speaking(path, store) as server, screen(chromium, 390, 844):
+        deliver(server, 600)
+        host = server.address.removeprefix("http://")
+        for page in ("", "/dashboard"):
+            chromium.get(f"http://owner:{token}@{host}/health{page}")
+            find(chromium, "select" if page else "fieldset")
+            assert run(chromium, WIDER) == 0, page or "the form"
