@@ -148,30 +148,27 @@ class Estimate(Framed):
             weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
         except ValueError:
             raise _misshapen(np.asarray(weights), self.value.shape) from None
-        variance = self._covariance(weights, weights, sampling)
-        return self._answer(float((weights * self.value).sum()), variance, sampling)
+        return self._answer(float((weights * self.value).sum()), weights, sampling)
 
-    def _answer(self, value: float, variance: float, sampling: bool) -> Answer:
+    def _answer(self, value: float, weights: NDArray[Any], sampling: bool) -> Answer:
+        """A value that moves with the counts as these weights say."""
         sampled = sampling or self.evidence.samples
-        return Answer(value, math.sqrt(max(variance, 0.0)), sampled, self.evidence.assumes)
+        error = math.sqrt(max(self._variance(weights, sampling), 0.0))
+        return Answer(value, error, sampled, self.evidence.assumes)
 
-    def _covariance(self, first: NDArray[Any], second: NDArray[Any], sampling: bool) -> float:
-        fixed = self.evidence.covariance(first, second) / self.copies**2
+    def _variance(self, weights: NDArray[Any], sampling: bool) -> float:
+        fixed = float(self.variances(weights[..., None])[0])
         if not sampling or self.evidence.samples:
             return fixed
-        spread = float((first * second * self.value).sum())
-        return (
-            fixed
-            + spread
-            - float((first * self.value).sum()) * float((second * self.value).sum()) / self.rows
-        )
+        spread = float((weights**2 * self.value).sum())
+        return fixed + spread - float((weights * self.value).sum()) ** 2 / self.rows
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums, with the true rows held fixed."""
         weights = np.asarray(weights)
         if weights.shape[:-1] != self.value.shape:
             raise _misshapen(weights, (*self.value.shape, "n"))
-        return self.evidence.covariances(weights, weights) / self.copies**2
+        return self.evidence.variances(weights) / self.copies**2
 
     def cell_covariance(
         self, cells: NDArray[Any], *, sampling: bool = False
@@ -238,7 +235,7 @@ class Estimate(Framed):
             np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)
         ) / bottom.value
         slope = np.broadcast_to(slope, self.value.shape)
-        return self._answer(value, self._covariance(slope, slope, sampling), sampling)
+        return self._answer(value, slope, sampling)
 
     def share(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The share of all rows with these values."""

@@ -66,13 +66,19 @@ class Evidence(ABC):
         self, first: NDArray[Any], second: NDArray[Any]
     ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
         """The covariances of n pairs of weighted sums; overridden where they can share work."""
-        same = first is second
         return np.array(
-            [
-                self.covariance(one, one if same else second[..., place])
-                for place, one in enumerate(np.moveaxis(first, -1, 0))
-            ]
+            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
         )
+
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
+        """The variances of n weighted sums; overridden where what is unbiased may be too little."""
+        return self.covariances(weights, weights)
+
+    def _one_by_one(self) -> NDArray[Any]:  # shape of the cells
+        """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
+        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape, 1)
+        found = [self.variances(unit)[0] for unit in units]
+        return np.array(found).reshape(self.total.shape)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
         """The covariances of n weighted sums with one another; overridden where they can share
@@ -153,17 +159,9 @@ class CountEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         if self.channel.settled:
             return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
-        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
-        found = [self.covariance(unit, unit) for unit in units]
-        return np.array(found).reshape(self.total.shape)
+        return self._one_by_one()
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        found = self._covariance(first, second)
-        if first is not second:
-            return found
-        return float(self._open(np.array([found]), first[..., None])[0])
-
-    def _covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         left, right = self._influence(first), self._influence(second)
         if self.settled.repeats:
             scattered = self.total * self.settled.scatter(left, right)
@@ -177,10 +175,6 @@ class CountEvidence(Evidence):
         return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        found = self._covariances_of(first, second)
-        return self._open(found, first) if first is second else found
-
-    def _covariances_of(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         if not self.channel.settled:
             return super().covariances(first, second)
         left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
@@ -191,6 +185,9 @@ class CountEvidence(Evidence):
             return np.asarray((scattered + seen).sum(axis=truths))
         raw = (self._weighing[..., None] * left * right).sum(axis=reports)
         return raw - (self.total[..., None] * first * second).sum(axis=truths)
+
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return self._open(super().variances(weights), weights)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         if weights.nbytes > REMEMBERED_BYTES or len(self._covariances) >= REMEMBERED_WEIGHTS:
@@ -437,21 +434,24 @@ class MergedEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         if (self.gather(np.ones(self.fine.total.shape)) == 1).all():  # no cells are merged
             return self.gather(self.fine.squares)
-        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape)
-        return np.array([self.covariance(unit, unit) for unit in units]).reshape(self.total.shape)
+        return self._one_by_one()
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        spread = self.spread(first)
-        other = spread if first is second else self.spread(second)
-        return self.fine.covariance(spread, other)
+        return self.fine.covariance(self.spread(first), self.spread(second))
+
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return self.fine.variances(self._spread_all(weights))
 
     @property
     def exact(self) -> bool:
         return self.fine.exact
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return self.fine.covariance_matrix(self._spread_all(weights))
+
+    def _spread_all(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (*fine, n)
         each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]
-        return self.fine.covariance_matrix(np.stack(each, axis=-1))
+        return np.stack(each, axis=-1)
 
 
 def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:

@@ -79,6 +79,11 @@ class SummedEvidence(Evidence):
         )
         return float(noise + self._spread * within)
 
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
+        noise = [share.factor**2 * share.evidence.variances(weights) for share in self.shares]
+        flat, mass = weights.reshape(-1, weights.shape[-1]), self._mass.reshape(-1)
+        return np.asarray(sum(noise) + self._spread * (mass @ flat**2 - (mass @ flat) ** 2))
+
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         noise = np.sum(
             [share.factor**2 * share.evidence.covariance_matrix(weights) for share in self.shares],
