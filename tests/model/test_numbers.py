@@ -361,3 +361,19 @@ def test_fewer_than_nobody_in_one_cell_leaves_the_error_of_the_next_known() -> N
     fewer = SimpleNamespace(value=np.array([100.0, 100.0]), stderr=np.array([5.0, 5.0]))
     error = _by_fewer(found, fewer, (0,))
     assert np.isfinite(error).all() and error[0, 1] >= 5
+
+
+def test_what_a_public_column_keeps_from_the_model_the_release_tells_of_one_number() -> None:
+    """It was told to be fitted again with coarser cells, which changes nothing."""
+    rng = np.random.default_rng(3)
+    town = Category("town", ("north", "south"), public=True)
+    people = Table(
+        Domain((*NUMBERS.attributes[:2], town)),
+        (*TRUTH.columns[:2], rng.integers(0, 2, ROWS).astype(np.uint8)),
+    ).take(np.arange(3000))
+    release = sf.perturb(people, Ranges.promising(ASKED, people.domain), seeded(1))
+    asked = "SELECT town, AVG(age) FROM t GROUP BY town"
+    with pytest.raises(Unanswerable, match="not fitted to 'town'") as refused:
+        sf.query(sf.fit(release), asked)
+    assert "the release about one number by public columns" in str(refused.value.hint)
+    assert len(sf.query(release, asked).to_dicts()) == 2

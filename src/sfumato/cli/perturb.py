@@ -204,6 +204,7 @@ def _round(
     """One round: what its people are asked follows from those before it."""
     mechanism, turn = rounds.asked(wanted, reader, domain, rng)
     if turn.round == 1:
+        print_notes(mechanism.remarks(wanted.given))
         _note_useless_rounds(mechanism, reader)
     with progress_bar("perturbing") as progress:
         written = perturb_file(

@@ -41,6 +41,7 @@ from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
 from sfumato.received import MOST_LABELS, Received, read_text
 
+LEAST_CAP = 2  # with one symbol, a basket that tells its tier would tell of no item
 CAP = 8  # own symbols of a basket under collision, whose hashes cost more the more it may hold
 DIRECT_CAP = 24  # own candidates of a basket: few hold more, so that little is left out
 LOST_BY_CAP = 2.0  # times the variance, what the smaller cap may cost
@@ -187,7 +188,7 @@ class ItemSet(Mechanism):
             sets = (
                 candidates if isinstance(candidates, tuple) else read_candidates(candidates, items)
             )
-            most = min(DIRECT_CAP if cap is None else cap, len(sets))
+            most = min(_telling(cap, DIRECT_CAP), len(sets))
             mechanism = cls(domain, kept, most, sets, tiers=tiers_above(most, len(sets)))
         else:
             mechanism = cls._over_items(domain, kept, cap, items.size)
@@ -197,10 +198,10 @@ class ItemSet(Mechanism):
     @classmethod
     def _over_items(cls, domain: Domain, gamma: Fraction, cap: int | None, items: int) -> Self:
         singles = tuple((item,) for item in range(items))
-        most, value = min(DIRECT_CAP if cap is None else cap, items), float(gamma)
+        most, value = min(_telling(cap, DIRECT_CAP), items), float(gamma)
         if most < 1:
             raise ParameterError(f"cap={cap} must lie in 1..{MOST_CAP}")
-        hashed = CAP if cap is None else cap
+        hashed = _telling(cap, CAP)
         tiers = tiers_above(most, items)
         direct = direct_variance(most, items + len(tiers), value)
         collision = collision_variance(hashed, best_buckets(hashed, value), value)
@@ -216,6 +217,11 @@ class ItemSet(Mechanism):
 
     def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         asked = given.get("cap")
+        if asked is not None and asked < LEAST_CAP <= self.cap:
+            return (
+                f"with cap {asked} nobody could tell how much baskets hold, and supports would be "
+                f"several times too large or too small: it is {self.cap}",
+            )
         if asked is None or asked <= self.cap:
             return ()
         return (f"cap {asked} is above the {self.cap} candidates there are: it is {self.cap}",)
@@ -674,6 +680,13 @@ class ItemSet(Mechanism):
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
+
+
+def _telling(cap: int | None, usual: int) -> int:
+    """The cap that was asked for, so large that baskets beyond it can tell how much they hold."""
+    if cap is None:
+        return usual
+    return max(cap, LEAST_CAP) if cap > 0 else cap
 
 
 def _told_tiers(given: Received) -> tuple[int, ...]:

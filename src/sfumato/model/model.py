@@ -48,6 +48,7 @@ class Model(Source, Framed):
     """
 
     why_left_out: ClassVar[str] = "having too many cells"
+    left_out_answers: ClassVar[str] = "fit it again with coarser cells"
     looser: ClassVar[float] = 1.0  # times the variances learned of interactions
     unheld: ClassVar[float] = 0.0  # of the variance of pairs: that of three columns, for errors
     mechanism: Mechanism  # that made the reports
@@ -243,7 +244,7 @@ class Model(Source, Framed):
             _ = self.domain.axis(part.name)  # a name that nothing has is refused there
             raise Unanswerable(
                 f"this model was not fitted to '{part.name}' ({listing(self._axes)})",
-                hint="ask about the columns it was fitted to, or fit it again with coarser cells",
+                hint=f"ask about the columns it was fitted to, or {self.left_out_answers}",
             )
         return self._axes[part.name]
 

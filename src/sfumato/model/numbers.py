@@ -207,6 +207,9 @@ class NumberModel(Model):
     """The law of several columns: that of their cells, and within a cell each number's own."""
 
     why_left_out: ClassVar[str] = "public, and not asked about"
+    left_out_answers: ClassVar[str] = (
+        "the release about one number by public columns: a model joins what is not public"
+    )
     looser: ClassVar[float] = 4.0
     unheld: ClassVar[float] = 0.5
     reports: NumberReports
