@@ -1078,3 +1078,13 @@ def test_pairs_nobody_was_asked_about_are_as_open_as_their_items(truth: Table) -
         parts = [singles.stderr[item] / singles.mean[item] for item in each]
         predicted = rounds.kinds.supports([each])[0]
         assert known.stderr[0] >= predicted * min(np.hypot(*parts), 1) * 0.999
+
+
+def test_counts_of_one_round_say_whose_they_are():
+    baskets = [["tea", "milk"], ["tea", "jam"]] * 500
+    one = sf.perturb(baskets, gamma=19, round=1, rng=sf.seeded(1))
+    (note,) = (each for each in sf.query(one, "SELECT COUNT(*) FROM t").notes if "round" in each)
+    assert note == (
+        f"this is round 1 of 3: counts are of the {one.rows:,} people whom it asked, not of all"
+    )
+    assert 0 < one.rows < len(baskets)

@@ -247,3 +247,10 @@ def test_a_cut_at_the_least_value_above_zero_is_somebodys_own():
     assert [found.domain[name].cuts[0] for name in ("gain", "kids")] == [113, 1]
     (said,) = [note for note in found.told if "least value above zero" in note]
     assert "'gain'" in said and "'kids'" not in said
+
+
+def test_a_value_that_is_spelt_in_several_ways_is_noted():
+    spelt = {"smoker": ["yes", "Yes", " yes", "no"] * 9, "town": ["Linz", "Graz"] * 18}
+    (note,) = (each for each in propose(pa.table(spelt)).notes if "capitals" in each)
+    assert note.startswith("column 'smoker' has values that differ in capitals or blanks only (")
+    assert "' yes', 'Yes', 'yes'" in note and "'no'" not in note

@@ -238,3 +238,9 @@ def test_whom_a_round_asks_does_not_hang_on_how_the_file_is_read(tmp_path) -> No
         for rows in (1000, 64)
     ]
     assert 300 < len(read[0]) < 500 and np.array_equal(*read)
+
+
+@pytest.mark.parametrize("ages", [pandas.Series([1, 2]), polars.Series([1, 2])], ids=["pd", "pl"])
+def test_one_column_without_a_table_is_told_as_one(ages):
+    with pytest.raises(DataError, match=r"a Series is one column .* as in data\.to_frame\(\)"):
+        read(ages)

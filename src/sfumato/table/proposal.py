@@ -116,7 +116,8 @@ def _propose_records(reader: RecordReader) -> Proposal:
     for summary in summaries.values():
         attribute, note = summary.attribute()
         attributes += [attribute] if attribute is not None else []
-        notes += [each for each in (note, summary.unsaid_note(attribute)) if each]
+        said = (note, summary.unsaid_note(attribute), summary.spelt_note(attribute))
+        notes += [each for each in said if each]
     if not attributes:
         raise SchemaError(
             f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None
@@ -336,6 +337,21 @@ class Summary:
         return (
             f"column '{self.name}' has {_fields(sum(self.unsaid.values()))} of {found}, read as "
             "missing"
+        )
+
+    def spelt_note(self, attribute: Attribute | None) -> str | None:
+        """Which values may be one that is spelt in several ways."""
+        if not isinstance(attribute, Category):
+            return None
+        alike: dict[str, list[str]] = {}
+        for word in self.words:
+            alike.setdefault(" ".join(word.casefold().split()), []).append(f"'{word}'")
+        twice = next((sorted(words) for words in alike.values() if len(words) > 1), None)
+        if twice is None:
+            return None
+        return (
+            f"column '{self.name}' has values that differ in capitals or blanks only "
+            f"({listing(twice)}), each counted as a value of its own: make them one in the data"
         )
 
     def _words(self) -> tuple[Attribute, str | None]:

@@ -327,6 +327,11 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
                 data, "fetch_arrow_reader"
             ):  # DuckDB before 1.2 does not take the argument that the protocol knows
                 return data.fetch_arrow_reader()
+            if hasattr(data, "to_frame"):
+                raise DataError(
+                    f"a {type(data).__name__} is one column without a table around it",
+                    hint="give a data frame, as in data.to_frame()",
+                ) from None
             raise DataError(
                 f"these data are not columns of one type each: {str(error).splitlines()[0]}"
             ) from None

@@ -37,7 +37,7 @@ from sfumato.mine.cube.plan import (
 from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.mine.cube.sheet import Scope, Sheet
-from sfumato.source import Source
+from sfumato.source import Release, Source
 
 METHODS = ("invert", "em")
 COMPARED_CELLS = 1 << 8  # grids up to this size are also solved by maximum likelihood, to compare
@@ -222,6 +222,12 @@ class _Answering:
 
     def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
         yield from self.counted.notes
+        turn = self.source.provenance.turn if isinstance(self.source, Release) else None
+        if turn is not None:
+            yield (
+                f"this is round {turn.round} of {len(turn.shares)}: counts are of the "
+                f"{self.source.rows:,} people whom it asked, not of all"
+            )
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
