@@ -153,3 +153,14 @@ def test_a_large_k_is_reached_and_improved_on(k: int) -> None:
     found = suppress(table, k, confidential="ill", seconds=1, rng=seeded(1)).report
     assert found.smallest_after >= k
     assert found.bound <= found.cells < found.records * len(found.keys)
+
+
+def test_a_key_that_is_named_twice_is_one_key() -> None:
+    """Its cells were counted twice, and a column replaced twice promised the square of its γ."""
+    once, twice = (
+        suppress(people(), 3, keys=keys, rng=seeded(1)).report
+        for keys in (["age", "job"], ["age", "age", "job", "age"])
+    )
+    assert (twice.keys, twice.cells) == (once.keys, once.cells) and once.cells > 0
+    assert len(sf.identify(people(), confidential=["ill", "ill"]).risks) == 1
+    assert sf.pram(people(), ["job", "job"], gamma=3).guarantee.gamma <= 3

@@ -282,7 +282,7 @@ def _said(value: Any) -> bool:
 
 
 def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
-    """One name, or several, as several; what is no name is refused."""
+    """One name, or several, as several, each once; what is no name is refused."""
     if isinstance(names, str):
         return (names,)
     found = tuple(names) if isinstance(names, Iterable) else (names,)
@@ -291,7 +291,7 @@ def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
         raise ParameterError(
             f"{role}={shown(wrong[0])} is not the name of a column", hint="give one name, or a list"
         )
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _cuts(bins: Any) -> dict[str, Binning]:

@@ -392,7 +392,9 @@ def _verdict(cells: Sequence[Cell]) -> str:
         return f"misses {missed} of {len(cells)} printed numbers; the notes say what is known"
     seeds = min((cell.seeds for cell in cells if cell.seeds), default=0)
     if not seeds:
-        return f"exact: all {len(cells)} printed numbers"
+        near = sum(cell.shown() != cell.printed() for cell in cells)
+        but = f", {near} of them but for the last digit" if near else ""
+        return f"exact: all {len(cells)} printed numbers{but}"
     if seeds < FEWEST_SEEDS:
         return _too_few(seeds)
     return f"within error: all {len(cells)} printed numbers"
