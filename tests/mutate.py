@@ -97,7 +97,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "told = 2 / (variance + open_to**2)",
     ): "weights of a mean, which is divided by their sum, and its variance by the sum's square",
     (
-        "estimation/smooth.py",
+        "estimation/grid_counts.py",
         "total += weight * (covariance + np.outer(found - mean, found - mean))",
         "total += weight * (covariance + np.outer(found - mean, found + mean))",
     ): "the weighted sum of found is mean: Σ w (f - m)(f ± m)ᵀ is Σ w f fᵀ - m mᵀ with either sign",

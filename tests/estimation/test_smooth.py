@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.channels.window import Shape
 from sfumato.domain import Domain, Numeric
-from sfumato.estimation import smooth
+from sfumato.estimation import grid_law, smooth
 from sfumato.estimation.comb import Comb
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.privacy.guarantee import Guarantee
@@ -20,11 +20,11 @@ from sfumato.table import Table
 PAY = Numeric("pay", 0, 500_000)
 
 
-def law(values: int = 30, **changed: object) -> smooth._Penalised:
+def law(values: int = 30, **changed: object) -> grid_law._Penalised:
     shape = Shape(values=values, length=6, a=19, b=1)
     truth = np.exp(-(((np.arange(values) - values / 2) / 6) ** 2) / 2)
     counts = np.random.default_rng(1).multinomial(4000, shape.matrix @ (truth / truth.sum()))
-    return smooth._Penalised(counts.astype(float), shape, 3, **changed)  # type: ignore[arg-type]
+    return grid_law._Penalised(counts.astype(float), shape, 3, **changed)  # type: ignore[arg-type]
 
 
 def test_how_the_law_moves_is_its_derivative() -> None:
@@ -52,14 +52,14 @@ def test_people_who_round_are_a_share_of_all() -> None:
 
 def test_errors_of_a_rougher_law_are_those_of_repeated_reports_and_what_is_smoothed_away() -> None:
     """H⁻¹(I + P·Σ·P)H⁻¹, written down densely."""
-    found, taken = law(), smooth._Held(50.0)
-    squares, waves = smooth._waves(30, 3)
+    found, taken = law(), grid_law._Held(50.0)
+    squares, waves = grid_law._waves(30, 3)
     prior = found._prior(taken)
     told = np.random.default_rng(3).normal(size=(30, 60))
     told = told @ told.T
     spread = np.linalg.inv(told + prior)
     inverse = np.divide(1.0, squares, out=np.zeros(30), where=squares > 0)
-    covariance = (waves * (inverse * smooth.UNEVEN / (50.0 * smooth.ROUGHER))) @ waves.T
+    covariance = (waves * (inverse * grid_law.UNEVEN / (50.0 * grid_law.ROUGHER))) @ waves.T
     judged = spread @ (told + prior @ covariance @ prior) @ spread
     assert np.allclose(found._rougher(spread, taken), judged, rtol=1e-6, atol=1e-12)
     assert (np.diag(judged) < np.diag(spread)).all()

@@ -16,10 +16,11 @@ from sfumato.channels import Windowed
 from sfumato.channels.window import Cuts, Shape
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
-from sfumato.estimation import smooth
+from sfumato.estimation import grid_law, smooth
 from sfumato.estimation.comb import Comb
 from sfumato.estimation.estimate import Answer
-from sfumato.estimation.smooth import GridCounts, fitted
+from sfumato.estimation.grid_counts import GridCounts, grid_counts
+from sfumato.estimation.grid_law import fitted
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
@@ -397,9 +398,9 @@ def test_ranges_of_few_reports_leave_open_where_people_may_be(
 
     beyond = [off(seed) for seed in seeds]
     assert np.abs(beyond).max() < 4 and np.mean(np.abs(beyond) < 1.96) >= 0.9
-    monkeypatch.setattr(smooth, "FEW", 0.0)  # nobody doubted it before
-    smooth.fitted.cache_clear()
-    smooth.grid_counts.cache_clear()
+    monkeypatch.setattr(grid_law, "FEW", 0.0)  # nobody doubted it before
+    fitted.cache_clear()
+    grid_counts.cache_clear()
     assert min(abs(off(seed)) for seed in (3, 16)) > 4
 
 
