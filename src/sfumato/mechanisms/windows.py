@@ -116,7 +116,7 @@ class Windows(Mechanism):
         wide = zip(self._columns, self.lengths, strict=True)
         return {
             "window_widths": {
-                a.name: _rounded(length * (a.max - a.min) / max(1, values_of(a) - 1))
+                a.name: _rounded(length * (a.size - 1) * a.grid_step / max(1, values_of(a) - 1))
                 for a, length in wide
                 if isinstance(a, Numeric)
             }
