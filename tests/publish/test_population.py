@@ -124,6 +124,8 @@ def test_adult_as_the_population_of_its_own_samples(data_dir: Path) -> None:
     [
         ({"population": 10}, "a population of 10 is smaller than the 50 records"),
         ({"population": -5}, "population=-5 is no number of people"),
+        ({"population": float("inf")}, "population=inf is no number of people"),
+        ({"population": 1e300}, r"population=1e\+300 is no number of people"),
         ({"weights": "w"}, "has a weight of 0.5"),
         ({"weights": "key9"}, "no column 'key9'"),
         ({"weights": "ill"}, "does not hold numbers only"),
