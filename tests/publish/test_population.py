@@ -119,6 +119,12 @@ def test_adult_as_the_population_of_its_own_samples(data_dir: Path) -> None:
     assert found.weighted_matches < matches
 
 
+def test_a_notebook_shows_the_population_of_a_sample() -> None:
+    found = identify(everyone().slice(0, 50), confidential="ill", population=5000)
+    assert "as a sample of 5,000 people: a unique match is right with" in found._repr_html_()
+    assert "as a sample" in repr(found)
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

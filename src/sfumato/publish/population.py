@@ -57,6 +57,16 @@ class PopulationRisk:
     risky: int
     weighted_matches: float
 
+    def __str__(self) -> str:
+        """The sample, and how often a match would be right, in a sentence."""
+        right = self.right_matches
+        match = (
+            "no record is unique"
+            if right is None
+            else f"a unique match is right with {right.value:.3f} ± {right.stderr:.3f}"
+        )
+        return f"as a sample of {self.size:,.0f} people: {match}"
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; what rests on a model says so."""
         right = self.right_matches
