@@ -69,7 +69,7 @@ th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var
 th { font-weight: 600; vertical-align: top; }
 thead th { vertical-align: bottom; }
 .number { text-align: right; }
-td.number, .whole { white-space: nowrap; }
+td.number { white-space: nowrap; }
 tbody tr:hover { background: var(--tint); }
 figure { margin: 1.2rem 0; overflow-x: auto; }
 figure img { display: block; width: 36rem; max-width: 100%; height: auto; background: #fff;
@@ -331,7 +331,6 @@ def _cell(tag: str, entry: Any, right: bool, long: bool = False) -> str:
     words = _words(shown(entry))
     if right and tag == "td":  # where a phone breaks it, it breaks before the error
         words = words.replace("± ", "±\N{NO-BREAK SPACE}").replace("* ", "*\N{NO-BREAK SPACE}")
-    words = words.replace("-&gt;", '<span class="whole">-&gt;</span>')  # an arrow in two signs
     return f"<{tag}{look}>{words}</{tag}>"
 
 

@@ -331,6 +331,10 @@ def test_identify_tells_the_population_of_a_sample(people):
     assert "independent" in population["assumes"]
     text = run("identify", people, *arguments, "--population", 50_000)
     assert "as a sample of 50,000 people" in text and "a unique match is right with" in text
+    page = people.with_name("sample.html")
+    run("identify", people, *arguments, "--population", 50_000, "--plot", page)
+    seen = page.read_text(encoding="utf-8")
+    assert "As a sample of 50,000 people" in seen and "a unique match is right with" in seen
     message = run("identify", people, *arguments, "--population", 10, "--json", code=2)
     assert "smaller than the 2,000 records" in json.loads(message)["error"]["message"]
 

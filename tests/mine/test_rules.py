@@ -145,6 +145,16 @@ def test_a_rule_without_exception_has_infinite_conviction() -> None:
     assert rules.to_dicts()[0]["conviction"] is None
 
 
+def test_an_endless_conviction_has_no_standard_error() -> None:
+    """Of an estimated confidence above 1 it was null ± 0.2."""
+    dense = np.zeros((2000, 5), dtype=bool)
+    dense[:800, :2] = True
+    rules = association_rules(mined(flipped(dense, 0.8, 3), 0.8, 0.05), min_confidence=0.5)
+    endless = np.isinf(rules.metrics["conviction"])
+    assert endless.any() and np.isnan(rules.stderr["conviction"][endless]).all()
+    assert np.isfinite(rules.stderr["conviction"][~endless]).all()
+
+
 def test_standard_errors_by_repeated_perturbation() -> None:
     dense, keep, repeats = baskets(4000), 0.9, 400
     wanted = [(("a",), ("b",)), (("a", "c"), ("e",)), (("b",), ("c", "d"))]

@@ -119,11 +119,19 @@ def test_adult_as_the_population_of_its_own_samples(data_dir: Path) -> None:
     assert found.weighted_matches < matches
 
 
+def test_a_notebook_shows_the_population_of_a_sample() -> None:
+    found = identify(everyone().slice(0, 50), confidential="ill", population=5000)
+    assert "as a sample of 5,000 people: a unique match is right with" in found._repr_html_()
+    assert "as a sample" in repr(found)
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
         ({"population": 10}, "a population of 10 is smaller than the 50 records"),
         ({"population": -5}, "population=-5 is no number of people"),
+        ({"population": float("inf")}, "population=inf is no number of people"),
+        ({"population": 1e300}, r"population=1e\+300 is no number of people"),
         ({"weights": "w"}, "has a weight of 0.5"),
         ({"weights": "key9"}, "no column 'key9'"),
         ({"weights": "ill"}, "does not hold numbers only"),

@@ -144,6 +144,8 @@ def test_a_stratum_with_one_value_tells_it_and_says_so() -> None:
         ({}, "say how much is replaced, one way"),
         ({"gamma": 3, "keep": 0.5}, "say how much is replaced, one way"),
         ({"gamma": 1}, "gamma=1 leaves no information"),
+        ({"gamma": 1e300}, r"gamma=1e\+300 promises nothing"),
+        ({"gamma": float("nan")}, "gamma=nan promises nothing"),
         ({"keep": 1.5}, r"keep=1\.5 lies outside"),
         ({"gamma": 3, "within": "ill"}, "cannot be replaced within itself"),
         ({"gamma": 3, "within": "town"}, "no column 'town'"),

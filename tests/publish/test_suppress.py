@@ -114,6 +114,9 @@ def test_binned_keys_are_blanked_and_released_in_bins() -> None:
         ({"k": 5000}, "3000 records cannot form a group of 5000"),
         ({"confidential": None}, "which columns an intruder may know was not said"),
         ({"confidential": "il"}, "did you mean 'ill'"),
+        ({"seconds": float("nan")}, "seconds=nan is no time to take"),
+        ({"bins": {"age": "width:1000000000"}}, "10,000 bins at most; found 1,000,000,000"),
+        ({"bins": {"age": "30,nan"}}, "one or more ascending numbers"),
     ],
 )
 def test_bad_wishes_are_refused_in_the_callers_words(how: dict[str, object], words: str) -> None:

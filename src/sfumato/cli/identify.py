@@ -103,7 +103,8 @@ def print_identification(found: Identification) -> None:
             ]
         )
     if found.population is not None:
-        print_population(found.population)
+        print_words(f"\n{_as_a_sample(found.population)}")
+        print_facts(_population_facts(found.population))
     lines = [
         (
             role.name,
@@ -119,28 +120,27 @@ def print_identification(found: Identification) -> None:
     print_table(("key", "values", "if dropped", "if binned"), lines, left=1)
 
 
-def print_population(population: PopulationRisk) -> None:
+def _as_a_sample(population: PopulationRisk) -> str:
+    return f"as a sample of {population.size:,.0f} people ({percent(population.fraction, 3)})"
+
+
+def _population_facts(population: PopulationRisk) -> list[tuple[str, str]]:
     """What the keys of a sample say of its population."""
     right = population.right_matches
-    print_words(
-        f"\nas a sample of {population.size:,.0f} people ({percent(population.fraction, 3)})"
-    )
-    print_facts(
-        [
-            (
-                "a unique match is right with",
-                "–" if right is None else f"{right.value:.3f} ± {right.stderr:.3f}",
-            ),
-            (
-                "unique in the population",
-                f"about {population.population_uniques:,.0f} of {population.sample_uniques:,} "
-                "(were keys independent)",
-            ),
-            ("right matches expected", f"about {population.expected_matches:,.0f}"),
-            ("chance above a tenth", f"{population.risky:,} records"),
-            ("right matches by weights alone", f"{population.weighted_matches:,.1f}"),
-        ]
-    )
+    return [
+        (
+            "a unique match is right with",
+            "–" if right is None else f"{right.value:.3f} ± {right.stderr:.3f}",
+        ),
+        (
+            "unique in the population",
+            f"about {population.population_uniques:,.0f} of {population.sample_uniques:,} "
+            "(were keys independent)",
+        ),
+        ("right matches expected", f"about {population.expected_matches:,.0f}"),
+        ("chance above a tenth", f"{population.risky:,} records"),
+        ("right matches by weights alone", f"{population.weighted_matches:,.1f}"),
+    ]
 
 
 def draw_identification(found: Identification, data: str, path: Path) -> None:
@@ -164,6 +164,11 @@ def draw_identification(found: Identification, data: str, path: Path) -> None:
     for name, risk in zip(found.confidential, found.risks, strict=True):
         facts = [(_measure(what), value) for what, value in risk.to_dict().items()]
         blocks += [Heading(f"Confidential: {name}"), Facts(facts)]
+    if found.population is not None:
+        blocks += [
+            Heading(_as_a_sample(found.population).capitalize()),
+            Facts(_population_facts(found.population)),
+        ]
     keys = [
         (role.name, role.values, role.saved_by_dropping, role.saved_by_binning)
         for role in found.columns

@@ -498,9 +498,11 @@ def _errors(
         (with_rest[itemset, mask], variance[itemset, rest], with_whole[itemset, rest]),
         (with_whole[itemset, mask], with_whole[itemset, rest], variance[itemset, whole]),
     )
-    return {
+    found = {
         name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()
     }
+    endless = np.isinf(METRICS["conviction"](parts))  # what has no end has no error either
+    return found | {"conviction": np.where(endless, np.nan, found["conviction"])}
 
 
 def _delta(gradient: _Gradient, covariance: tuple[tuple[Floats, ...], ...]) -> Floats:

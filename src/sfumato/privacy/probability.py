@@ -23,6 +23,13 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
         )
 
 
+def check_seconds(value: float) -> None:
+    """Raise unless the value is a time that something may take."""
+    check_number("seconds", value)
+    if not value >= 0:
+        raise ParameterError(f"seconds={value:g} is no time to take", hint="use 0 or more")
+
+
 def check_probability(name: str, value: float) -> None:
     """Raise unless 0 <= value <= 1."""
     check_number(name, value)

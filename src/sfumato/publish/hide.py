@@ -25,7 +25,7 @@ from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.printable import percent
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_number, check_seconds
 from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
 from sfumato.publish.cover import cover
 from sfumato.publish.lift import lift
@@ -290,6 +290,7 @@ def hide(
     (2, 0.0)
     """
     started = time.perf_counter()
+    check_seconds(seconds)
     if former:
         baskets, patterns, min_count = _as_before(baskets, patterns, former)
     table = baskets_of(baskets, items)

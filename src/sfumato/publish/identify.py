@@ -154,7 +154,8 @@ class Identification(Framed):
             f"{risk.unique:,} unique and {risk.collective:,} collective"
             for name, risk in zip(self.confidential, self.risks, strict=True)
         )
-        return html_table(heads, lines, title="; ".join(counted))
+        notes = () if self.population is None else (str(self.population),)
+        return html_table(heads, lines, title="; ".join(counted), notes=notes)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""

@@ -22,6 +22,7 @@ from sfumato.table import Reader
 __all__ = ["Binning", "Coded", "Microdata", "decoded", "microdata_of", "pattern_numbers"]
 
 _LARGEST_KEY = 1 << 62
+_MOST_BINS = 10_000
 
 
 @checked
@@ -47,11 +48,15 @@ class Binning:
                 hint="use width, frequency or cuts",
             )
         if self.method == "cuts" and (
-            not self.cuts or any(b <= a for a, b in zip(self.cuts, self.cuts[1:], strict=False))
+            not np.isfinite(self.cuts or np.nan).all() or not (np.diff(self.cuts) > 0).all()
         ):
             raise ParameterError(f"cuts must be one or more ascending numbers; found {self.cuts}")
         if self.method != "cuts" and self.count < 2:
             raise ParameterError(f"a column is cut into 2 bins or more; found {self.count}")
+        if self.count > _MOST_BINS:
+            raise ParameterError(
+                f"a column is cut into {_MOST_BINS:,} bins at most; found {self.count:,}"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Binning:

@@ -35,6 +35,7 @@ from sfumato.publish.microdata import Coded, pattern_numbers
 __all__ = ["PopulationRisk", "population_risk", "sampling_weights"]
 
 _FEW = 40
+_MOST = 1e12  # people
 _RISKY = 0.1  # records with more than this chance of a right match are counted
 
 
@@ -55,6 +56,16 @@ class PopulationRisk:
     expected_matches: float
     risky: int
     weighted_matches: float
+
+    def __str__(self) -> str:
+        """The sample, and how often a match would be right, in a sentence."""
+        right = self.right_matches
+        match = (
+            "no record is unique"
+            if right is None
+            else f"a unique match is right with {right.value:.3f} ± {right.stderr:.3f}"
+        )
+        return f"as a sample of {self.size:,.0f} people: {match}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; what rests on a model says so."""
@@ -84,6 +95,8 @@ def sampling_weights(
         raise ParameterError(
             f"a population of {population:,.0f} is smaller than the {rows:,} records drawn from it"
         )
+    if population is not None and population > _MOST:
+        raise ParameterError(f"population={population:g} is no number of people")
     if column is None:
         assert population is not None
         return np.full(rows, population / rows)
@@ -96,6 +109,8 @@ def sampling_weights(
     found: NDArray[np.float64] = weights.to_numpy()
     if not np.isfinite(found).all() or found.min() <= 0:
         raise DataError(f"weights column '{name}' holds a weight that is not above 0")
+    if found.sum() > _MOST:
+        raise DataError(f"the weights in column '{name}' come to {found.sum():g} people")
     if population is not None:
         found = np.maximum(found * (population / found.sum()), 1.0)
     if found.min() < 1:

@@ -40,6 +40,7 @@ from sfumato.telling import Telling, silent
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
 
 _MOST_STRATA = 2_000
+_LARGEST_GAMMA = 1e8  # beyond, entries of 2^-32 do not tell a value from one that cannot be shown
 _MOST_VALUES = 2_000  # of a column: its matrix takes a second and half a gigabyte
 _MOST_ENTRIES = 4 * _MOST_VALUES**2  # of the matrices of all strata
 
@@ -229,8 +230,8 @@ def pram(
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
-    if gamma is not None and not np.isfinite(float(gamma)):
-        raise ParameterError(f"gamma={gamma} promises nothing", hint="19 is usual")
+    if gamma is not None and not gamma <= _LARGEST_GAMMA:
+        raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
     microdata = _microdata(data, columns, within, bins, nulls)
     names = [column.name for column in microdata.confidential]
     strata = [column for column in microdata.keys if column.name in _listed(within)]

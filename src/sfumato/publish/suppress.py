@@ -18,7 +18,7 @@ from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.errors import DataError, ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_seconds
 from sfumato.publish.blanking import blanked
 from sfumato.publish.identify import Risk, risk_of
 from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
@@ -153,7 +153,7 @@ def suppress(
     (2, True, ['Lyon', 'Lyon', None, None])
     """
     started = time.perf_counter()
-    check_number("seconds", seconds)
+    check_seconds(seconds)
     microdata = _microdata(data, keys, confidential, bins, nulls)
     _check_k(k, microdata.rows)
     codes = np.stack([_coded_blanks(column) for column in microdata.keys], axis=1)
