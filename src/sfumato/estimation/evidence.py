@@ -243,9 +243,12 @@ class CountEvidence(Evidence):
         """The variances of n weighted sums, those that came out as nothing as the least that any
         truth has: of Σ_u x_u·scatter_u, the truth that scatters least for everyone.
         """
+        reach = max(float(weights.max(initial=0)), -float(weights.min(initial=0)))
+        if self.exact or (found > NONE * self._people * reach**2).all():  # mostly, at little cost
+            return found
         largest = (weights**2).reshape(-1, weights.shape[-1]).max(axis=0, initial=0)
         none = np.flatnonzero(found <= NONE * self._people * largest)
-        if self.exact or not len(none):
+        if not len(none):
             return found
         influence = self._influences(weights[..., none])
         scattered = np.asarray(self.settled.scatter(influence, influence))
