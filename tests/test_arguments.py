@@ -861,7 +861,10 @@ def of_results(folder: Path) -> dict[str, Call]:
         },
         "Itemsets.top": (found.top, {"number": 2}),
         "Itemsets.where": (found.where, {"mask": np.ones(len(found), bool)}),
-        "Offer.calls": (offer.calls, {"promise": thing("guarantee")}),
+        "Offer.calls": (
+            offer.calls,
+            {"promise": thing("guarantee"), "data": "people", "schema": "schema"},
+        ),
         "Offer.command": (
             offer.command,
             {"promise": thing("guarantee"), **typed, "output": "out.parquet"},
