@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -201,7 +200,7 @@ def mine(
         print_json(result_dict(source.rows, shown, implied, errors, sort))
     else:
         print_result(source.rows, shown, implied, errors, show, sort)
-    print_notes([*_supposed_notes(shown), *_length_notes(source, found, max_length)])
+    print_notes([*shown.suppositions, *_length_notes(source, found, max_length)])
     print_notes(_nothing_notes(found, implied, max_length))
 
 
@@ -219,15 +218,6 @@ def mined_source(
             hint="leave --schema, --items, --engine and --fit out",
         )
     return earlier(files)
-
-
-def _supposed_notes(found: Itemsets) -> list[str]:
-    """What a model supposed for some of the itemsets, in words."""
-    counted = Counter(each for each in found.assumes if each is not None)
-    return [
-        f"model-based: {number:,} of these {len(found):,} itemsets assume {supposed}"
-        for supposed, number in counted.items()
-    ]
 
 
 def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation.kinds import BasketKinds, Itemset
 from sfumato.mechanisms.apart import Apart
-from sfumato.mechanisms.sizes import Tiers, left_above
+from sfumato.mechanisms.sizes import Tiers, left_above, told_alone
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -100,6 +100,15 @@ class Heard:
         assert self.tiers is not None
         noise = float(self.variance.sum())
         return left_above(float(np.clip(self.kept.sum(), 0, self.cap)), noise, self.cap, self.tiers)
+
+    @property
+    def supposed(self) -> float:
+        """How far what its cap left out is open by what large baskets told, as a part of all: where
+        that is much, it is supposed that larger ones are rarer.
+        """
+        if self.tiers is None:
+            return 0.0
+        return told_alone(float(np.clip(self.kept.sum(), 0, self.cap)), self.cap, self.tiers)
 
     def alike(self, values: Floats) -> Floats:
         """The mean of these over all itemsets as long as each, those kept more counting more."""

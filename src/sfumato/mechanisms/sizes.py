@@ -227,6 +227,15 @@ def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float,
     return kept / (kept + lost), math.hypot(min(math.sqrt(doubt), 1.0), open_to)
 
 
+def told_alone(seen: float, cap: int, told: Tiers) -> float:
+    """How far tiers alone, with no curve supposed of them, leave open how much a cap left out, as a
+    part of all that baskets hold.
+    """
+    beyond = told.sizes - (cap - 1)
+    lost = float(told.settled[0] @ beyond)
+    return math.sqrt(float(beyond**2 @ told.variance)) / (max(seen, 1e-9) + lost)
+
+
 def unlikeness(unevenness: float) -> float:
     """How far items differ in what a cap takes, as a part of that, in baskets so uneven."""
     return UNLIKE * min(1.0, unevenness / LIKE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,8 +21,7 @@ from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
-from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
-from sfumato.estimation.supports.tabulated import TabulatedSupports
+from sfumato.estimation.supports.base import Assuming, Floats, Integers, Measured, Supports
 from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
@@ -672,7 +672,7 @@ class Itemsets(Framed):
             raise ParameterError(
                 "these are no itemsets of one length", hint="give a row of item numbers for each"
             )
-        if not isinstance(self.supports, TabulatedSupports):
+        if not isinstance(self.supports, Assuming):
             return [None] * len(itemsets)
         return self.supports.assumed(itemsets)
 
@@ -813,7 +813,17 @@ class Itemsets(Framed):
             "as in sf.mine([one, two, three])",
         )
         lost = f"itemsets of {self.untold} or more items were not looked for: {self.lost}"
-        return (*(alone if self.round else ()), *((lost,) if self.lost else ()))
+        told = (*(alone if self.round else ()), *((lost,) if self.lost else ()))
+        return (*self.suppositions, *told)
+
+    @property
+    def suppositions(self) -> tuple[str, ...]:
+        """What a model supposed for some of these itemsets, in words."""
+        counted = Counter(each for each in self.assumes if each is not None)
+        return tuple(
+            f"model-based: {number:,} of these {len(self):,} itemsets assume {supposed}"
+            for supposed, number in counted.items()
+        )
 
     @checked
     def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:

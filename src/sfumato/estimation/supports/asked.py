@@ -13,6 +13,8 @@ from sfumato.estimation.rounds import Rounds, least_of
 from sfumato.estimation.supports.base import Floats, Integers, Measured
 from sfumato.estimation.supports.symbols import ToldBySymbols
 
+SUPPOSED = 0.5  # of all that baskets hold: who leaves so much open does not tell it
+
 
 @dataclass(frozen=True, eq=False)
 class AskedSupports(ToldBySymbols):
@@ -28,6 +30,21 @@ class AskedSupports(ToldBySymbols):
     @property
     def longest(self) -> int | None:
         return None
+
+    @cached_property
+    def _assumes(self) -> str | None:
+        """What no round told of how much large baskets hold."""
+        least = min(each.supposed for each in self.rounds.heard)
+        if least <= SUPPOSED:
+            return None
+        return (
+            "that few baskets are far above the caps: reports alone leave how much is left out of "
+            f"them open by {100 * least:.0f} % of what all hold"
+        )
+
+    def assumed(self, itemsets: NDArray[np.int32]) -> list[str | None]:
+        """What the support of each itemset assumes beyond the reports."""
+        return [self._assumes] * len(itemsets)
 
     @cached_property
     def groups(self) -> Integers:

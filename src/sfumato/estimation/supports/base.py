@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,3 +102,11 @@ class Supports(Protocol):
         `count` hold its counts. The first result is cov(S, whole itemset), the second cov(S, the
         rest of the itemset).
         """
+
+
+@runtime_checkable
+class Assuming(Protocol):
+    """Supports that rest on more than the reports."""
+
+    def assumed(self, itemsets: NDArray[np.int32]) -> list[str | None]:
+        """What the support of each itemset (n, k) assumes; None for nothing."""
