@@ -33,6 +33,7 @@ _ONE = rf"(\* )?{_NUMBER}( (± {_NUMBER}|exact|\(model\)))?"  # a mark may stand
 _FIGURE = re.compile(rf"–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
 _OPTION = re.compile(r"(?<= )-[^ ]+")
 LONG = 12  # letters from which on the first column's words need room on a phone
+ENDLESS = 24  # letters of one word from which on it may be broken there
 NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -85,7 +86,8 @@ pre.command span { white-space: nowrap; }
   table { font-size: 0.85rem; }
   th, td { padding: 0.3rem 0.42rem; }
   td.number { white-space: normal; }
-  td.long { min-width: 7rem; overflow-wrap: anywhere; }
+  td.long { min-width: 7rem; }
+  td.endless { overflow-wrap: anywhere; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
@@ -326,7 +328,9 @@ def _is_number(entry: Any) -> bool:
 
 
 def _cell(tag: str, entry: Any, right: bool, long: bool = False) -> str:
-    named = ' class="number"' if right else ' class="long"' if long else ""
+    endless = long and max(map(len, shown(entry).split()), default=0) > ENDLESS
+    kind = "number" if right else "long endless" if endless else "long" if long else ""
+    named = f' class="{kind}"' if kind else ""
     look = (' scope="col"' if tag == "th" else "") + named
     words = _words(shown(entry))
     if right and tag == "td":  # where a phone breaks it, it breaks before the error
