@@ -65,11 +65,7 @@ k = 2, on five Gaussian blobs in four dimensions 1.1 times with k = 2 and 0.9 ti
 and nine other sets of blobs, how far those of three on seven more, all with perturbations of other
 seeds; how errors of several numbers follow from those of fewer has no constant that was chosen, and
 was looked at on Adult and on three other sets of blobs; how rare heaps of single numbers are was
-chosen on single columns (numbers.md). Since this was run, single numbers may be rounded by a share
-of the people and their errors are smaller (numbers.md). With 28 perturbations of Adult and 18 of
-the blobs errors were the same within a twentieth (Adult, k = 2: 0.0183 and 0.0075), and of ranges
-with 1 % or more, k = 2, 3, 4, held 95.2, 97.3, 97.5 (± 0.7, 0.7, 1.6) and 95.3, 95.5, 99.0 %
-(± 0.4, 0.7, 0.7) on Adult, 94.7, 95.9, 93.6 and 93.8, 93.7, 92.9 % (± 0.7 to 1.2) on the blobs.
+chosen on single columns (numbers.md).
 """
 FEW = 0.01  # the share of people below which a range has nearly nobody
 

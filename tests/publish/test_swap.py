@@ -277,7 +277,7 @@ def test_records_come_in_every_form_and_go_out_as_they_came(
         sf.identify(3, confidential="illness")
     with pytest.raises(ParameterError, match="hide is for baskets"):
         sf.swap(pa.table({"items": [["a", "b"], ["c"]]}), 0.5, confidential="items")
-    with pytest.raises(DataError, match="column 'b' of these data should hold single values"):
+    with pytest.raises(DataError, match="column 'b' of this table should hold single values"):
         sf.swap(pa.table({"a": [1, 2], "b": [[1], [2]]}), 0.5, confidential="a")
     with pytest.raises(ParameterError, match="itself a perturbed file"):
         sf.swap(_perturbed(tmp_path), 0.5, confidential="sex")

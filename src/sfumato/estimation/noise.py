@@ -40,4 +40,4 @@ def noise_told(what: str, stderr: float, rows: int) -> str:
     >>> noise_told("3 items together leave", 4e6, 1000)
     '3 items together leave a standard error of 4e+06 on 1,000 rows'
     """
-    return f"{what} a standard error of {stderr:,.3g} on {rows:,} rows"
+    return f"{what} a standard error of {stderr:,.3g} on {rows:,} row{'' if rows == 1 else 's'}"

@@ -137,7 +137,7 @@ class Microdata:
     keys: tuple[Coded, ...]
     confidential: tuple[Coded, ...]
     binned: tuple[Coded, ...] = ()  # the columns that were cut, keys or not
-    source: str = "these data"
+    source: str = "this table"
 
     @classmethod
     def read(
@@ -246,7 +246,7 @@ def _called(data: Any) -> str:
     """How messages call the data."""
     if isinstance(data, Reader):
         return data.where
-    return f"'{data}'" if isinstance(data, str | Path) else "these data"
+    return f"'{data}'" if isinstance(data, str | Path) else "this table"
 
 
 def decoded(table: pa.Table, column: Coded) -> pa.Array:

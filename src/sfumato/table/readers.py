@@ -238,7 +238,7 @@ class FrameReader(RecordReader):
     """Records in memory: an Arrow table, or any data frame that speaks the Arrow C stream."""
 
     frame: pa.Table
-    where: str = "these data"
+    where: str = "this table"
 
     @classmethod
     def of(cls, data: Any) -> FrameReader:
