@@ -198,16 +198,17 @@ def test_files_are_in_the_order_that_was_asked_for(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--min-support", 0], "min_support=0"),
-        (["--min-support", 1.5], "min_support=1.5"),
+        (["--min-support", 0], "--min-support 0 is"),
+        (["--min-support", 1.5], "--min-support 1.5 is"),
         ([], "say what is frequent: --min-support, --min-count or --top"),
         (["--min-support", 0.1, "--min-count", 5], "not both"),
         (["--min-support", 0.1, "--maximal", "--closed"], "not both"),
         (["--min-support", 0.1, "--truth", "nowhere.csv"], "nowhere.csv"),
-        (["--min-support", 0.01, "--max-candidates", 3], "more than max_candidates=3"),
+        (["--min-support", 0.01, "--max-candidates", 3], "more than --max-candidates 3"),
         (["--min-support", 0.1, "--plot", "x.gif"], "x.gif"),
         (["--min-support", 0.1, "-o", "x.docx"], "x.docx"),
         (["--min-support", 0.1, "--rules", "--min-confidence", 2], "no fraction"),
+        (["--min-support", 7], "--min-support 7 is no fraction"),
     ],
 )
 def test_bad_input_gets_one_clear_line(folder, arguments, words, monkeypatch, tmp_path):

@@ -259,9 +259,9 @@ CASES = {
     "rho outside": ("plan people.toml --rows 9 --rho1 0.05 --rho2 1.5", "strictly between 0 and 1"),
     "wrong way round": (
         "plan people.toml --rows 9 --rho1 0.5 --rho2 0.05",
-        "rho2=0.05 is not above rho1=0.5",
+        "--rho2 0.05 is not above --rho1 0.5",
     ),
-    "gamma of one": ("plan people.toml --rows 9 --gamma 1", "gamma=1"),
+    "gamma of one": ("plan people.toml --rows 9 --gamma 1", "--gamma 1 lets nothing through"),
     "error above one": (
         "plan people.toml --rows 9 --wanted-error 150%",
         "--wanted-error 150% must lie strictly between",
@@ -270,7 +270,7 @@ CASES = {
         "plan people.toml --rows 9 --wanted-error small",
         "--wanted-error small is not a share",
     ),
-    "no rows": ("plan people.toml --rows 0 --gamma 19", "rows=0 is too small"),
+    "no rows": ("plan people.toml --rows 0 --gamma 19", "--rows 0 is too small"),
     "strange purpose": (
         "plan people.toml --rows 9 --gamma 19 --for rules",
         "cannot plan for 'rules'",
@@ -294,7 +294,7 @@ CASES = {
     "another order": ("audit r.parquet --truth others.csv", "public column 'income' differs in"),
     "breach downward": (
         "audit r.parquet --truth people.csv --rho2 0.01",
-        "rho2=0.01 is not above rho1=0.05",
+        "--rho2 0.01 is not above rho1=0.05",
     ),
     "file in the way": (
         "audit r.parquet --truth people.csv --plot people.csv",
@@ -365,6 +365,16 @@ def test_a_plan_of_baskets_says_what_asking_once_tells_and_that_items_were_read_
     assert f"no pairs; {rough}" in " ".join(shown.split())
     _, shown, _ = run("plan shop.dat --rows 200 --gamma 19")
     assert "not usable" in shown and "columns" not in shown.split("not usable")[1].split("\n")[0]
+
+
+def test_data_tell_a_plan_how_many_people_there_are_and_a_schema_does_not(shop: Path) -> None:
+    code, out, _ = run("plan shop.dat --gamma 19 --json")
+    assert code == 0 and json.loads(out)["rows"] == len(Path("shop.dat").read_text().splitlines())
+    assert json.loads(run("plan shop.dat --gamma 19 --rows 77 --json")[1])["rows"] == 77
+    PEOPLE.save("people.toml")
+    code, out, said = run("plan people.toml --gamma 19")
+    assert code == 2 and not out
+    assert said.strip().endswith("how many people report; give --rows, as in --rows 50000")
 
 
 def test_another_gamma_than_the_one_asked_for_is_explained(shop: Path) -> None:

@@ -46,7 +46,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (("mask-table-99",), "nothing called 'mask-table-99'"),
         (("frapp-figure-7", "--plot", tmp_path / "page.html"), "exists"),
         (("frapp-figure-7", "--plot", "page.txt"), "end it in .html"),
-        (("frapp-figure-7", "--seeds", 0), "seeds=0"),
+        (("frapp-figure-7", "--seeds", 0), "--seeds 0; a"),
         (("mask-table-7", "--data", tmp_path), "no file 'bms-webview-1.dat.gz'"),
     ):
         result = run(*arguments)

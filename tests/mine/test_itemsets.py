@@ -312,9 +312,9 @@ def test_too_many_candidates_stop_with_the_figures() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_support": 0}, "0 < min_support <= 1"),
-        ({"min_support": 1.5}, "0 < min_support <= 1"),
-        ({"min_support": float("nan")}, "0 < min_support <= 1"),
+        ({"min_support": 0}, "above 0 and up to 1"),
+        ({"min_support": 1.5}, "above 0 and up to 1"),
+        ({"min_support": float("nan")}, "above 0 and up to 1"),
         ({}, "say what is frequent"),
         ({"min_support": 0.1, "min_count": 3}, "not both"),
         ({"min_count": 301}, r"1\.\.300"),

@@ -20,8 +20,8 @@ from sfumato.cli.commands import COMMANDS, loaded, placeholder, show_no_type_of_
 from sfumato.cli.completion import complete_at_once_in_zsh
 from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
-from sfumato.cli.usage import misused
-from sfumato.errors import SfumatoError
+from sfumato.cli.usage import misused, options_of, spelled_as_options
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.interruption import INTERRUPTED, TOLD, interrupted
 from sfumato.printable import escaped, one_line
 
@@ -85,7 +85,7 @@ def exit_code(run: Callable[[], Any], arguments: Sequence[str]) -> int:
     except SfumatoError as error:
         if interrupted():
             return _interrupted()
-        _complain(error.to_dict(), as_json)
+        _complain(_as_typed(error, arguments), as_json)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
@@ -97,6 +97,15 @@ def exit_code(run: Callable[[], Any], arguments: Sequence[str]) -> int:
         return BAD_INPUT
     except Exception as error:
         return _unexpected(error, arguments, as_json)
+
+
+def _as_typed(error: SfumatoError, arguments: Sequence[str]) -> dict[str, str | None]:
+    """What is wrong with an argument, called as the option that was typed for it."""
+    found: dict[str, str | None] = error.to_dict()
+    if not isinstance(error, ParameterError):
+        return found
+    names = options_of(arguments)
+    return {part: words and spelled_as_options(words, names) for part, words in found.items()}
 
 
 def _interrupted() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import typer
 
 from sfumato.cli.options import check_drawing_target
 from sfumato.cli.printing import print_notes, reading
+from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.cost import ClassifierName
 from sfumato.publish.microdata import Binning, Microdata
@@ -149,17 +149,13 @@ def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
 
 
 @contextmanager
-def spelled_as_options(names: Collection[str]) -> Iterator[None]:
+def told_as_options(names: Collection[str]) -> Iterator[None]:
     """Errors of the library told as they are typed: `--max-posterior 0.5` for max_posterior=0.5."""
-    spelling = re.compile(rf"\b({'|'.join(names)})=(?=\S)")
     try:
         yield
     except SfumatoError as error:
-        error.message, hint = (
-            spelling.sub(lambda found: f"--{found[1].replace('_', '-')} ", words)
-            for words in (error.message, error.hint or "")
-        )
-        error.hint = hint or None
+        error.message = spelled_as_options(error.message, names)
+        error.hint = error.hint and spelled_as_options(error.hint, names)
         raise
 
 

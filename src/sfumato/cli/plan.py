@@ -30,6 +30,7 @@ from sfumato.mechanisms.questions import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
+from sfumato.table.groups import people_in
 
 ACCURACY = "Wanted accuracy"
 # Sentences and lines of the table unless details are wanted: a screen has 24 lines.
@@ -47,8 +48,14 @@ def plan(
         ),
     ],
     rows: Annotated[
-        int, typer.Option("--rows", "--people", metavar="N", help="How many people will report.")
-    ],
+        int | None,
+        typer.Option(
+            "--rows",
+            "--people",
+            metavar="N",
+            help="How many people will report; as many as the data hold unless stated.",
+        ),
+    ] = None,
     gamma: Gamma = None,
     epsilon: Epsilon = None,
     rho1: Rho1 = None,
@@ -126,11 +133,11 @@ def plan(
         "target": target,
     }
     wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
-    domain = read_schema(schema, items)
+    domain, people = planned_for(schema, items, rows)
     wish["pairs"] = named_pairs(pairs, domain.names)
     found = plan_release(
         domain,
-        rows,
+        people,
         guarantee=guarantee,
         wanted_error=wanted,
         rho1=0.05 if rho1 is None else rho1,
@@ -217,18 +224,26 @@ def _is_pair(part: str, names: Sequence[str]) -> bool:
     return len(found) == 2 and set(found) <= {*names}
 
 
-def read_schema(path: str, items: Path | None = None) -> Domain:
-    """The domain of a schema file, or the one proposed for a data file; that of the items, where
-    they are given.
+def planned_for(
+    path: str, items: Path | None = None, rows: int | None = None
+) -> tuple[Domain, int]:
+    """The domain of a schema file, or the one proposed for a data file, or that of the items where
+    they are given; and how many people report, which data tell where nobody said it.
     """
     if not path.endswith(".toml"):
-        return read_domain(reader_of(path), None, items)
+        reader = reader_of(path)
+        domain = read_domain(reader, None, items)
+        return domain, people_in(reader, domain) if rows is None else rows
     if items is not None:
         raise ParameterError(
             f"--items and '{path}' both say what baskets may hold",
             hint="give the baskets with --items, or the schema alone",
         )
-    return Domain.load(path)
+    if rows is None:
+        raise ParameterError(
+            "a schema does not say how many people report", hint="give --rows, as in --rows 50000"
+        )
+    return Domain.load(path), rows
 
 
 def print_plan(

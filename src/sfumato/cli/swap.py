@@ -29,7 +29,7 @@ from sfumato.cli.owner import (
     classifier_named,
     given,
     read_microdata,
-    spelled_as_options,
+    told_as_options,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
@@ -124,7 +124,7 @@ def swap(
     how = {name: settings[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
     judge = classifier_named(classifier)
-    with telling() as progress, spelled_as_options(("proportion", *how)):
+    with telling() as progress, told_as_options(("proportion", *how)):
         release = swap_records(microdata, proportion, classifier=judge, progress=progress, **how)
         tried = (
             swap_proportions(microdata, PROPORTIONS, progress=progress, **how)

@@ -4,7 +4,8 @@ a private copy, so their errors are known by what they can do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sfumato.printable import one_line
@@ -93,3 +94,25 @@ def _given_by_name(error: Any, context: Any) -> str | None:
         if known.param_type_name == "argument" and known.name == wrong:
             return f"it is given without a name: {context.command_path} {wrong.upper()}"
     return None
+
+
+def spelled_as_options(words: str, names: Collection[str]) -> str:
+    """What the library says of arguments with these names, as they are typed.
+
+    >>> spelled_as_options("max_posterior=0.5 is too small", ["max_posterior"])
+    '--max-posterior 0.5 is too small'
+    """
+    if not names:
+        return words
+    spelling = re.compile(rf"\b({'|'.join(map(re.escape, names))})=(?=\S)")
+    return spelling.sub(lambda found: f"--{found[1].replace('_', '-')} ", words)
+
+
+def options_of(arguments: Sequence[str]) -> list[str]:
+    """The names, in the library, of the options that were typed.
+
+    >>> options_of(["mine", "shop.dat", "--min-support=7", "--top", "3", "-o", "x.csv"])
+    ['min_support', 'top']
+    """
+    flags = [each.partition("=")[0] for each in arguments if re.match("--[a-z]", each)]
+    return [flag.removeprefix("--").replace("-", "_") for flag in flags]

@@ -103,7 +103,7 @@ class Threshold:
             check_number(name, getattr(self, name))
         _require(
             0 < self.min_support <= 1,
-            f"min_support={self.min_support:g} is no fraction; use 0 < min_support <= 1, as in "
+            f"min_support={self.min_support:g} is no fraction; use one above 0 and up to 1, as in "
             "0.02 for 2 %",
         )
         _require(0 <= self.relax < 1, f"relax={self.relax:g} must be at least 0 and below 1")
