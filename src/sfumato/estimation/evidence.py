@@ -89,9 +89,13 @@ class Evidence(ABC):
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of n cells of `total` with one another."""
+        return self.covariance_matrix(self._units(cells))
+
+    def _units(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (*cells, n)
+        """The weights of some cells, each alone."""
         units = np.zeros((self.total.size, len(cells)))
         units[cells, np.arange(len(cells))] = 1
-        return self.covariance_matrix(units.reshape(*self.total.shape, len(cells)))
+        return units.reshape(*self.total.shape, len(cells))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
@@ -233,10 +237,7 @@ class CountEvidence(Evidence):
         found = np.array(found)
         step = max(1, MOMENTS // max(found.size, 1))
         for some in np.split(cells, range(step, len(cells), step)):
-            units = np.zeros((found.size, len(some)))
-            units[some, np.arange(len(some))] = 1
-            units = units.reshape(*found.shape, len(some))
-            found.ravel()[some] = self._open(found.ravel()[some], units)
+            found.ravel()[some] = self._open(found.ravel()[some], self._units(some))
         return found
 
     def _open(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each

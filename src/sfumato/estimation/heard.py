@@ -98,8 +98,7 @@ class Heard:
         as a part.
         """
         assert self.tiers is not None
-        noise = float(self.variance.sum())
-        return left_above(float(np.clip(self.kept.sum(), 0, self.cap)), noise, self.cap, self.tiers)
+        return left_above(self._seen, float(self.variance.sum()), self.cap, self.tiers)
 
     @property
     def supposed(self) -> float:
@@ -108,7 +107,12 @@ class Heard:
         """
         if self.tiers is None:
             return 0.0
-        return told_alone(float(np.clip(self.kept.sum(), 0, self.cap)), self.cap, self.tiers)
+        return told_alone(self._seen, self.cap, self.tiers)
+
+    @property
+    def _seen(self) -> float:
+        """The candidates that baskets kept on the mean."""
+        return float(np.clip(self.kept.sum(), 0, self.cap))
 
     def alike(self, values: Floats) -> Floats:
         """The mean of these over all itemsets as long as each, those kept more counting more."""
