@@ -97,15 +97,19 @@ def exact_gamma(program: Program) -> Fraction | float:
     """The largest ratio of two records' probabilities of one report, by brute force; the columns
     that are sent as they are do not count, and records that differ in them are not compared.
     """
-    open_columns = [
-        column for step in program.steps if step.kind == "public" for column in step.columns
+    open_columns = [column for column, what in program.sent_as_is if what == "value"]
+    plain = [
+        place
+        for step in program.steps
+        for place, column in zip(step.reports, step.outputs, strict=True)
+        if column.as_it_is
     ]
     groups: dict[Report, list[dict[Report, Fraction]]] = defaultdict(list)
     for record in every_record(program):
         beside = tuple(record[column] for column in open_columns)
         blurred: dict[Report, Fraction] = defaultdict(Fraction)
         for report, chance in report_law(program, record).items():
-            hidden = tuple(v for place, v in enumerate(report) if place not in program.told)
+            hidden = tuple(v for place, v in enumerate(report) if place not in plain)
             blurred[hidden] += chance
         groups[beside].append(dict(blurred))
     return max(_largest_ratio(laws) for laws in groups.values())

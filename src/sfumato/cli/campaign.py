@@ -87,9 +87,11 @@ def init(
     ).guarantee()
     assert asked is not None
     domain = Domain.load(schema)
-    name = _chosen(domain, asked, mechanism, rounds).name
+    chosen = _chosen(domain, asked, mechanism, rounds)
+    name = chosen.name
     turns = None if rounds is None else (rounds, once(asked))
-    text = draft(domain, schema, output, stated, name, turns)
+    sent = [domain.names[place] for place, what in chosen.program().sent_as_is if what == "size"]
+    text = draft(domain, schema, output, stated, name, turns, sent)
     write_whole(output, text.encode(), force=force)
     if json:
         print_json({"output": str(output), "mechanism": name, "promise": stated})

@@ -67,12 +67,13 @@ class Campaign:
     round: int = 1
     dashboard: DashboardRules = field(default_factory=DashboardRules)
     people: int | None = None  # announced, where they are asked in rounds
+    sizes: tuple[str, ...] = ()  # columns of baskets whose size is sent as it is
 
     def __post_init__(self) -> None:
-        if not self.promise.allows(Guarantee(self.program.gamma)):
+        if not self.promise.allows(self.guarantee):
             raise CampaignError(
-                f"the program of {self.mechanism.name} has gamma {float(self.program.gamma):.6g}, "
-                f"above the promise of {self.promise}"
+                f"the program of {self.mechanism.name} has {self.guarantee}, above the promise of "
+                f"{self.promise}"
             )
         if self.longest_report > LONGEST_REPORT:
             raise CampaignError(
@@ -102,6 +103,22 @@ class Campaign:
     def program(self) -> Program:
         """The integer steps that a client runs."""
         return self.mechanism.program()
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is kept, computed from the integers: beside what the campaign says is sent as it is,
+        all that can be seen of an answer.
+        """
+        return self.program.guarantee(self.domain, self.sizes)
+
+    @property
+    def sent_as_is(self) -> list[str]:
+        """What is sent as it is, in words."""
+        names = self.domain.names
+        return [
+            names[place] if what == "value" else f"the size of {names[place]}"
+            for place, what in self.program.sent_as_is
+        ]
 
     @cached_property
     def packing(self) -> Packing:
@@ -157,7 +174,11 @@ class Campaign:
             "closes": None if self.closes is None else self.closes.isoformat(),
             "domain": self.domain.to_dict(),
             "program": self.program.to_dict(),
-            "promise": {"gamma": exactly(self.promise), "epsilon": self.promise.epsilon},
+            "promise": {
+                "gamma": exactly(self.promise),
+                "epsilon": self.promise.epsilon,
+                "sizes": list(self.sizes),
+            },
             "budget": None if self.budget is None else {"epsilon": self.budget},
             "questions": {name: question.to_dict() for name, question in self.questions.items()},
             "text": {**_plain(self.texts), "contact": self.contact},

@@ -27,7 +27,14 @@ from sfumato.collect.canonical import differences
 from sfumato.collect.choosing import best_mechanism
 from sfumato.collect.lines import TomlLines
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
-from sfumato.errors import CampaignError, FileError, SfumatoError, listing, near_miss
+from sfumato.errors import (
+    CampaignError,
+    FileError,
+    PrivacyError,
+    SfumatoError,
+    listing,
+    near_miss,
+)
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
@@ -49,7 +56,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "dashboard",
         "rounds",
     ),
-    "promise": ("gamma", "epsilon", "rho1", "rho2"),
+    "promise": ("gamma", "epsilon", "rho1", "rho2", "sizes"),
     "budget": ("epsilon", "round"),
     "question": ("text", "values", "decline"),
     "text": ("purpose", "consent", "contact"),
@@ -204,7 +211,13 @@ def _campaign(text: Text, schema: Text) -> Campaign:
         raise text.error(("closes",), f"closes = {closes} is before opens = {opens}")
     with text.at("mechanism" if "mechanism" in text.data else "promise"):
         mechanism = _mechanism(text, domain, promise)
-        mechanism.program()
+        program = mechanism.program()
+    sizes = _sizes(text, domain)
+    try:
+        program.guarantee(domain, sizes)
+    except PrivacyError as error:
+        name = f'sizes = ["{error.facts["column"]}"]'
+        raise text.error(("promise",), error.message, f"say so by {name} under [promise]") from None
     with text.at("attribute" if "attribute" in text.data else "schema"):
         return Campaign(
             _name(text),
@@ -220,6 +233,7 @@ def _campaign(text: Text, schema: Text) -> Campaign:
             _whole(text, ("budget", "round"), 1, 1),
             _dashboard(text),
             _announced(text, mechanism, promise),
+            sizes,
         )
 
 
@@ -248,9 +262,24 @@ def _day(text: Text, key: str) -> date | None:
     return found
 
 
+def _sizes(text: Text, domain: Domain) -> tuple[str, ...]:
+    """The baskets whose size is sent as it is."""
+    key = ("promise", "sizes")
+    found = text.get(key, list, "a list of names of baskets") or []
+    baskets = [attribute.name for attribute in domain if isinstance(attribute, Items)]
+    for name in found:
+        if name not in baskets:
+            raise text.error(
+                key,
+                f"sizes names {_shown(name)}, which is no basket ({listing(baskets) or 'none'})",
+            )
+    return tuple(found)
+
+
 def _promise(text: Text) -> Guarantee:
-    given = text.table("promise", known=KEYS["promise"])
-    ways = [way for way in ("gamma", "epsilon") if way in given]
+    given = dict(text.table("promise", known=KEYS["promise"]))
+    given.pop("sizes", None)
+    ways: list[str] = [way for way in ("gamma", "epsilon") if way in given]
     ways += ["rho1 + rho2"] if "rho1" in given or "rho2" in given else []
     if len(ways) != 1:
         raise text.error(

@@ -18,7 +18,6 @@ from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
-from sfumato.privacy.guarantee import Guarantee
 
 POINTS = 2.0  # half of the interval that people are counted for
 PEOPLE = 10_000  # for whom 1 % of forged answers are looked at
@@ -53,7 +52,7 @@ class CampaignCheck:
 
 def check(campaign: Campaign) -> CampaignCheck:
     """Everything about a campaign that can be said before anyone has answered."""
-    kept = Guarantee(campaign.program.gamma)  # from the integers that are drawn
+    kept = campaign.guarantee
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
@@ -145,9 +144,8 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
-    public = [attribute.name for attribute in campaign.domain if attribute.public]
-    if public:
-        yield f"sent as they are, outside the promise: {', '.join(public)}"
+    if campaign.sent_as_is:
+        yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
     silent = [n for n in campaign.domain.names if not campaign.questions.get(n)]
     if silent:
         yield f"no question text for {', '.join(silent)}: the form shows the name"

@@ -61,10 +61,9 @@ class Survey:
 
     def __post_init__(self) -> None:
         self.program.check_reads(self.domain)
-        if not self.promise.allows(self.program.guarantee):
+        if not self.promise.allows(self.guarantee):
             raise PrivacyError(
-                f"the server's program has {self.program.guarantee}, above its promise of "
-                f"{self.promise}",
+                f"the server's program has {self.guarantee}, above its promise of {self.promise}",
                 hint="do not answer, and tell whoever runs the campaign",
             )
 
@@ -79,6 +78,16 @@ class Survey:
     @cached_property
     def promise(self) -> Guarantee:
         return Guarantee(Fraction(self.document["promise"]["gamma"]))
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the program keeps, computed here from its integers."""
+        return self.program.guarantee(self.domain, self.document["promise"].get("sizes", ()))
+
+    @property
+    def sent_as_is(self) -> tuple[str, ...]:
+        """The columns of which something is sent as it is: their value, or a basket's size."""
+        return tuple(self.domain.names[place] for place, _ in self.program.sent_as_is)
 
     @property
     def hash(self) -> str:

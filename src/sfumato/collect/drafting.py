@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def draft(
     promise: Mapping[str, float],
     mechanism: str,
     rounds: tuple[int, float] | None = None,
+    sizes: Sequence[str] = (),
 ) -> str:
     """The text of a campaign file; what only its owner can say is marked with an ellipsis. `rounds`
     are the people announced and what one of them may spend.
@@ -30,6 +31,8 @@ def draft(
     name = _name(target.stem)
     title = domain.title or name.replace("-", " ").capitalize()
     given = "\n".join(f"{key} = {_number(value)}" for key, value in promise.items())
+    if sizes:
+        given += f"\nsizes = {toml_value(list(sizes))}  # of which the size is sent as it is"
     place = os.path.relpath(str(schema), str(target.parent))
     questions = "".join(_question(domain, name) for name in domain.names)
     return f"""\

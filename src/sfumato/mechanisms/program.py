@@ -8,7 +8,7 @@ report.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +17,7 @@ from typing import Any, Self
 from sfumato.domain import Attribute, Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
+from sfumato.mechanisms.steps.base import MOST_WORK, Shows
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 VERSION = 1
@@ -53,6 +54,11 @@ class Program:
                 )
         if sum(isinstance(step, Deal) for step in self.steps) > 1:
             raise ParameterError("a client program deals twice; a person is dealt one question")
+        if (work := sum(step.work for step in self.steps)) > MOST_WORK:
+            raise ParameterError(
+                f"a client program asks a device for {work:,} turns of its loops; "
+                f"{MOST_WORK:,} are the most"
+            )
 
     @property
     def _read(self) -> list[int]:
@@ -72,28 +78,42 @@ class Program:
         """What each column of a report may hold."""
         return _in_order((step.reports, step.outputs) for step in self.steps)
 
-    @cached_property
+    @property
     def gamma(self) -> Gamma:
-        """The most that a report can be likelier under one record than under another, exactly."""
-        gammas = [step.gamma for step in self.steps]
+        """The most that a report can be likelier under one record than under another, exactly:
+        infinite, where anything is sent as it is.
+        """
+        return self.gamma_beside(())
+
+    def gamma_beside(self, named: Collection[tuple[int, str]]) -> Gamma:
+        """The same, where an observer may know what is named: columns of the record, each with
+        "value" or "size" (of a basket). All that is sent as it is must be named.
+        """
+        gammas = [step.gamma_beside(named) for step in self.steps]
         return math.inf if math.inf in gammas else math.prod(gammas, start=Fraction(1))
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a respondent is promised, computed from the integers."""
-        return Guarantee(self.gamma)
+    def guarantee(self, records: Domain, sizes: Sequence[str] = ()) -> Guarantee:
+        """What a respondent is promised, computed from the integers, where a campaign says that
+        the public columns and the sizes of these baskets are sent as they are; a program that sends
+        anything else as it is is refused.
+        """
+        public = ((place, "value") for place, attribute in enumerate(records) if attribute.public)
+        named = [*public, *((records.index(name), "size") for name in sizes)]
+        for place, what in self.sent_as_is:
+            if (place, what) not in named and (place, "value") not in named:
+                shown = f"'{records.names[place]}'"
+                raise PrivacyError(
+                    f"this client program sends {'' if what == 'value' else 'the size of '}{shown} "
+                    "as it is, and the campaign does not say so",
+                    column=records.names[place],
+                    what=what,
+                )
+        return Guarantee(self.gamma_beside(named))
 
-    @property
-    def told(self) -> tuple[int, ...]:
-        """The columns of the report that are sent as they are, outside the guarantee."""
-        return tuple(sorted(column for step in self.steps for column in step.tells))
-
-    @property
-    def open(self) -> tuple[int, ...]:
-        """The columns of the record that are sent as they are."""
-        return tuple(
-            column for step in self.steps if isinstance(step, Public) for column in step.columns
-        )
+    @cached_property
+    def sent_as_is(self) -> tuple[tuple[int, Shows], ...]:
+        """Columns of the record of which something is sent as it is, and what: "value", "size"."""
+        return tuple(sorted(each for step in self.steps for each in step.sent_as_is))
 
     @property
     def dealt(self) -> Deal | None:
@@ -196,16 +216,8 @@ class Program:
         return sum(column.longest for column in self.outputs) + len(self.outputs) + 1
 
     def check_reads(self, records: Domain) -> None:
-        """Refuse a program that leaves out a column, takes one for another, or sends as it is what
-        the domain does not call public.
-        """
+        """Refuse a program that leaves out a column or takes one for another."""
         _check_columns("records", records, self.inputs)
-        for column in self.open:
-            if not records.attributes[column].public:
-                raise PrivacyError(
-                    f"this client program sends '{records.names[column]}' as it is, and it is not "
-                    "public"
-                )
 
     def check_fits(self, records: Domain, reports: Domain) -> None:
         """Refuse a program that does not turn such records into such reports."""
@@ -221,9 +233,13 @@ class Program:
         """The program of JSON data; a version, step or field that this software does not know is
         refused.
         """
-        if set(data) != {"version", "steps"} or not isinstance(data["steps"], list):
+        if (
+            not isinstance(data, Mapping)
+            or set(data) != {"version", "steps"}
+            or not isinstance(data["steps"], list)
+        ):
             raise FileError("a client program has a version and a list of steps, and nothing else")
-        if data["version"] != VERSION:
+        if data["version"] != VERSION or isinstance(data["version"], bool):
             raise FileError(
                 f"this client program is of version {data['version']}; this software runs "
                 f"{VERSION}",

@@ -87,6 +87,7 @@ MUTANTS = {
     "no rejection": ("if (low >= base % n)", "if (low >= 0)"),
     "the last column slowest": ("s.sizes.slice(i + 1)", "s.sizes.slice(0, i)"),
     "a gamma without its public step": ("gamma: () => fraction(1),", "gamma: () => fraction(2),"),
+    "a size that is not seen": ('s.items + 1), "size")', 's.items + 1), "set")'),
 }
 
 
@@ -98,10 +99,13 @@ def test_a_bug_in_the_interpreter_is_caught_by_the_vectors(
     a program whose keep is 0 must never keep.
     """
     right, wrong = MUTANTS[mutant]
-    text = (STATIC / "steps.js").read_text(encoding="utf-8")
-    assert text.count(right) == 1
-    (tmp_path / "steps.js").write_text(text.replace(right, wrong), encoding="utf-8")
-    (tmp_path / "program.js").write_bytes((STATIC / "program.js").read_bytes())
+    texts = {
+        name: (STATIC / name).read_text(encoding="utf-8")
+        for name in ("draws.js", "steps.js", "program.js")
+    }
+    assert sum(text.count(right) for text in texts.values()) == 1
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text.replace(right, wrong), encoding="utf-8")
     (tmp_path / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     command = [node, str(RUNNER), str(tmp_path / "program.js"), str(VECTORS.parent), "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -161,7 +165,8 @@ def _reshaped(steps: list[dict[str, Any]]) -> Iterator[list[Any]]:
 def verdict(data: Any) -> str:
     """γ of a program, or that it is refused."""
     try:
-        gamma = Program.from_dict(data).gamma
+        program = Program.from_dict(data)
+        gamma = program.gamma_beside(program.sent_as_is)
     except SfumatoError:
         return "refused"
     if gamma == float("inf"):
@@ -181,7 +186,8 @@ def test_both_interpreters_refuse_the_same_programs_and_find_the_same_gamma(
     const divisor = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
     const verdicts = JSON.parse(readFileSync(process.argv[2], "utf-8")).map((data) => {
       try {
-        const [n, d] = new Program(data).gamma;
+        const program = new Program(data);
+        const [n, d] = program.gammaBeside(program.sentAsIs);
         const common = divisor(n, d);
         return d ? `${n / common}/${d / common}` : "infinite";
       } catch (error) {

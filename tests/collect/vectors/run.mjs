@@ -40,9 +40,12 @@ function wrongIntegers({ bytes, bounds, drawn }, { Draws }, chunk) {
 /** What differs from the vectors: nothing, if all is well. */
 export async function mismatches(cases, integers, { Program, Draws }, chunk) {
   const found = wrongIntegers(integers, { Draws }, chunk);
-  for (const { name, key, program: data, gamma, longest, records, reports, shares } of cases) {
+  for (const { name, key, program: data, gamma, sent, longest, records, reports, shares } of cases) {
     const program = new Program(data);
-    if (!sameGamma(program.gamma, gamma)) found.push(`${name}: gamma ${program.gamma}`);
+    const shown = program.gammaBeside(program.sentAsIs);
+    if (!sameGamma(shown, gamma)) found.push(`${name}: gamma ${shown}`);
+    if (JSON.stringify(program.sentAsIs) !== JSON.stringify(sent))
+      found.push(`${name}: sent as it is ${program.sentAsIs}`);
     if (program.longest !== longest) found.push(`${name}: longest ${program.longest}`);
     const draws = new Draws(inChunks(await keystream(key), chunk));
     records.forEach((record, i) => {

@@ -41,7 +41,8 @@ def records(program: Program) -> list[list[Any]]:
 def vector(case: Case) -> dict[str, Any]:
     """What the reference interpreter makes of a case."""
     key = hashlib.sha256(f"vectors of {case.name}".encode()).digest()
-    draws, gamma = Draws.of(Keystream(key, secure=False)), Fraction(case.program.gamma)
+    draws = Draws.of(Keystream(key, secure=False))
+    gamma = Fraction(case.program.gamma_beside(case.program.sent_as_is))
     reports, shares, given = [], [], records(case.program)
     for record in given:
         question = case.program.deal(draws)
@@ -52,6 +53,7 @@ def vector(case: Case) -> dict[str, Any]:
         "key": key.hex(),
         "program": case.program.to_dict(),
         "gamma": f"{gamma.numerator}/{gamma.denominator}",
+        "sent": list(map(list, case.program.sent_as_is)),
         "longest": case.program.longest,
         "records": given,
         "reports": reports,

@@ -326,17 +326,24 @@ class Form {
     const { program, entry } = this.survey;
     return program
       .actions(entry.question)
-      .every(({ step, chosen }) => !["own", "symbol", "collide", "window"].includes(step) && !(chosen > 1));
+      .every((step) => KINDS[step.step].outputs(step).every(({ shows }) => shows !== "set"));
+  }
+
+  /** The names of what is asked and of which the value, or the size, is sent as it is.
+   * @param {string} what */
+  sent(what) {
+    const { program, asked, attributes } = this.survey;
+    const places = program.sentAsIs.filter(([i, sent]) => sent === what && asked.includes(i));
+    return places.map(([i]) => this.title(attributes[i])).join(", ");
   }
 
   /** @param {number | undefined} share */
   promise(share) {
-    const { gamma } = this.survey.program;
+    const { gamma } = this.survey;
     // What is shown errs towards the weaker promise.
     const times = Number((gamma[0] * 1000n + gamma[1] - 1n) / gamma[1]) / 1000;
     const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
-    const told = this.survey.program.open.filter((place) => this.survey.asked.includes(place));
-    const names = told.map((place) => this.title(this.survey.attributes[place])).join(", ");
+    const names = this.sent("value");
     return make(
       "section",
       { class: "promise" },
@@ -360,9 +367,7 @@ class Form {
         }),
       ),
       names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
-      this.survey.program.told.length > told.length
-        ? make("p", { class: "told" }, this.say("promise_size"))
-        : null,
+      this.sent("size") ? make("p", { class: "told" }, this.say("promise_size")) : null,
       make(
         "details",
         {},
@@ -725,7 +730,7 @@ class Field {
         : type !== "items" && size > MANY
           ? this.list()
           : this.choices();
-    const open = form.survey.program.open.includes(place);
+    const open = form.survey.program.sentAsIs.some(([i, what]) => i === place && what === "value");
     const note = open ? make("p", { class: "told" }, form.say("field_open")) : null;
     const { text } = form.survey.campaign.questions?.[this.attribute.name] ?? {};
     const lang = form.tongue(text);

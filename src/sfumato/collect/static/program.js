@@ -6,7 +6,21 @@
  * @typedef {import("./steps.js").Column} Column
  * @typedef {import("./steps.js").Step} Step
  */
-import { Draws, KINDS, OMEGA, above, log, product, range, sum, times } from "./steps.js";
+import { Draws } from "./draws.js";
+import {
+  KINDS,
+  MOST_WORK,
+  OMEGA,
+  above,
+  fraction,
+  log,
+  product,
+  range,
+  sentAsIs,
+  sum,
+  times,
+  worked,
+} from "./steps.js";
 
 export { Draws, above, log };
 
@@ -39,7 +53,10 @@ const READ = {
   "#": (value) =>
     /^\d{1,20}$/.test(value) && typeof value === "string" ? BigInt(value) : undefined,
   $: (value) => (typeof value === "string" ? value : undefined),
-  "@": (value) => (Array.isArray(value) ? value.map(readStep) : undefined),
+  "@": (value) =>
+    Array.isArray(value) && value.every((part) => part?.step !== "deal")
+      ? value.map(readStep)
+      : undefined,
 };
 
 /** A step, every field of it checked. @param {any} data @returns {Step} */
@@ -59,8 +76,9 @@ function readStep(data) {
     left.delete(key);
   }
   check(!left.size, `${name}.${[...left.keys()][0]}`);
+  check(worked(step) <= MOST_WORK, `too much work in ${name}`);
   const omega = OMEGA[name];
-  const weighed = !omega || (step.a >= step.b && step.b > 0 && omega(step) <= 2 ** 53);
+  const weighed = !omega || (step.a >= step.b && step.b > 0 && omega(step) < 2 ** 53);
   check(weighed && kind.fits(step), `the integers of ${name}`);
   check(fitting(step.columns, kind.inputs(step)), `${name}.columns`);
   check(fitting(step.reports, kind.outputs(step)), `${name}.reports`);
@@ -68,7 +86,11 @@ function readStep(data) {
 }
 /** @param {number[]} places @param {Column[]} columns */
 function fitting(places, columns) {
-  return columns.length === places.length && columns.every((column) => column?.size > 0);
+  return (
+    columns.length === places.length &&
+    new Set(places).size === places.length &&
+    columns.every((column) => column?.size > 0)
+  );
 }
 /** What each column may hold; each stands in one step. @param {Step[]} steps
  * @param {"columns" | "reports"} places @param {"inputs" | "outputs"} shapes */
@@ -94,15 +116,15 @@ export class Program {
     this.steps = data.steps.map(readStep);
     const deals = this.steps.filter((step) => step.step === "deal");
     check(deals.length < 2, "two questions dealt");
+    check(sum(this.steps.map(worked)) <= MOST_WORK, "too much work");
     /** @type {Step | undefined} the step that deals a question */
     this.deal = deals[0];
     this.inputs = laidOut(this.steps, "columns", "inputs");
     this.outputs = laidOut(this.steps, "reports", "outputs");
-    /** The most that a report can be likelier under one record than under another. */
-    this.gamma = this.steps.map((step) => KINDS[step.step].gamma(step)).reduce(times);
-    /** Columns of the report that are sent as they are, and of the record. */
-    this.told = this.steps.flatMap((s) => s.reports.slice(KINDS[s.step].tells ?? Infinity));
-    this.open = this.steps.flatMap((s) => (s.step === "public" ? s.columns : []));
+    /** Columns of the record of which something is sent as it is: "value", or "size". */
+    this.sentAsIs = [
+      ...new Map(this.steps.flatMap(sentAsIs).map((sent) => [`${sent}`, sent])).values(),
+    ].sort(([x], [y]) => x - y);
     /** The most characters that the values of a report take in JSON. */
     this.longest =
       1 +
@@ -111,6 +133,17 @@ export class Program {
           basket ? JSON.stringify(range(size)).length + 1 : `${size - 1}`.length + 1,
         ),
       );
+  }
+
+  /** The most that a report can be likelier under one record than under another, for an observer
+   * who may know what is named, columns with "value" or "size": infinite where anything else is
+   * sent as it is. @param {[number, string][]} [named] */
+  gammaBeside(named = []) {
+    const known = this.sentAsIs.every(([column, sent]) =>
+      named.some(([place, what]) => place === column && (what === sent || what === "value")),
+    );
+    if (!known) return fraction(1, 0);
+    return this.steps.map((step) => KINDS[step.step].gamma(step)).reduce(times);
   }
 
   /** What is done, once a question is dealt. @param {number} [question] */

@@ -143,13 +143,19 @@ export class Survey {
     this.program = new Program(campaign.program);
     /** @type {any[]} */
     this.attributes = campaign.domain.attribute;
-    const { inputs, open, gamma } = this.program;
+    const { inputs } = this.program;
     if (
       inputs.length !== this.attributes.length ||
-      !inputs.every((column, i) => fits(this.attributes[i], column)) ||
-      !open.every((i) => this.attributes[i].public)
+      !inputs.every((column, i) => fits(this.attributes[i], column))
     )
       throw new SfumatoError("program", "the campaign's program does not fit its questions");
+    /** @type {[number, string][]} what the campaign says is sent as it is */
+    const named = this.attributes.flatMap(({ name, public: open }, i) =>
+      open ? [[i, "value"]] : campaign.promise?.sizes?.includes(name) ? [[i, "size"]] : [],
+    );
+    /** What a report gives away at most, computed here; infinite where not all is named. */
+    this.gamma = this.program.gammaBeside(named);
+    const { gamma } = this;
     if (above(gamma, promised(campaign.promise?.gamma)))
       throw new SfumatoError("promise", "this campaign would give away more than it promises");
     /** What one report costs, computed here: the logarithm of gamma. */

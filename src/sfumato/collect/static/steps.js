@@ -6,7 +6,10 @@
  * make the same report.
  *
  * @typedef {[bigint, bigint]} Fraction  numerator and denominator; [1, 0] is infinite
- * @typedef {{size: number, basket: boolean}} Column  a code below size, or a set of them
+ * @typedef {{size: number, basket: boolean, shows?: "set" | "value" | "size", count?: number}} Column
+ *   a code below size, or a set of them, of exactly count. In a report: what is seen there, an
+ *   answer that may equal the true one, a set that may contain it, or what is sent as it is, the
+ *   value of the step's column or the size of its basket
  * @typedef {{step: string, columns: number[], reports: number[], sizes: number[], size: number,
  *   items: number, scale: number, total: any, keep: any, mean: bigint, reach: bigint, weights: any,
  *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
@@ -14,86 +17,19 @@
  *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
  *   symbols: number, own: number[][], questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
- *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, tells?: number,
+ *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, work?: (s: Step) => number,
  *   run: (s: Step, v: any[], draws: Draws) => any[],
  *   share: (s: Step, v: any[]) => number}} Kind
  */
 
+/** @typedef {import("./draws.js").Draws} Draws */
+
 const WORD = 2 ** 32;
 const BIT = 2 ** 16;
-
-/** Exact integers from random bytes, little-endian, one at a time. */
-export class Draws {
-  /** @param {() => Uint8Array<ArrayBuffer>} [refill] where bytes come from: the operating system */
-  constructor(refill = () => crypto.getRandomValues(new Uint8Array(1024))) {
-    this.refill = refill;
-    this.buffer = new Uint8Array();
-    this.place = 0;
-  }
-
-  /** A uniform word of 2 or 4 bytes. @param {number} bytes */
-  word(bytes) {
-    let word = 0;
-    for (let i = 0; i < bytes; i++) {
-      if (this.place === this.buffer.length) [this.buffer, this.place] = [this.refill(), 0];
-      word += this.buffer[this.place++] * 256 ** i;
-    }
-    return word;
-  }
-
-  /** A uniform word of 8 bytes. */
-  long() {
-    return BigInt(this.word(4)) + (BigInt(this.word(4)) << 32n);
-  }
-
-  /** Uniform on 0..n-1, n up to 2^53: Lemire's multiplication, or masked words drawn again.
-   * @param {number} n @returns {number} */
-  below(n) {
-    if (n > WORD) return Number(this.belowLong(BigInt(n)));
-    for (;;) {
-      const word = this.word(n > 256 ? 4 : 2);
-      if (n > 2 ** 24) {
-        const masked = word % 2 ** (32 - Math.clz32(n - 1));
-        if (masked < n) return masked;
-      } else {
-        const base = n > 256 ? WORD : BIT;
-        const low = (Math.imul(word, n) >>> 0) % base;
-        if (low >= base % n) return Math.round((word * n - low) / base);
-      }
-    }
-  }
-
-  /** Uniform on 0..n-1, n up to 2^64. @param {bigint} n */
-  belowLong(n) {
-    if (n <= WORD) return BigInt(this.below(Number(n)));
-    for (;;) {
-      const word = BigInt.asUintN((n - 1n).toString(2).length, this.long());
-      if (word < n) return word;
-    }
-  }
-
-  /** True with probability threshold / 256^bytes; what is certain draws nothing.
-   * @param {number} threshold @param {number} bytes */
-  chance(threshold, bytes) {
-    return threshold >= 256 ** bytes || this.word(bytes) < threshold;
-  }
-
-  /** A place by weights of sum 2^32. @param {number[]} weights */
-  pick(weights) {
-    let left = this.word(4);
-    return weights.findIndex((weight) => (left -= weight) < 0);
-  }
-
-  /** Some of a list, in the order drawn. @param {number[]} list @param {number} count */
-  some(list, count) {
-    const left = [...list];
-    for (let i = 0; i < count; i++) {
-      const j = i + this.below(left.length - i);
-      [left[i], left[j]] = [left[j], left[i]];
-    }
-    return left.slice(0, count);
-  }
-}
+/** Turns of loops that a program may ask of a device before it has answered. */
+export const MOST_WORK = 2 ** 22;
+const FLIP_WORK = 2 ** 7; // an item's factor of gamma makes the whole fraction longer
+const LONGEST_POOL = 128; // letters that are hashed for every item
 
 // --- exact fractions, sums and lists
 
@@ -114,6 +50,8 @@ export const log = (big) => {
 };
 /** @param {number[]} list */
 export const sum = (list) => list.reduce((x, y) => x + y, 0);
+/** How many numbers stand in some lists. @param {number[][]} [lists] */
+const entries = (lists = []) => sum(lists.map((list) => list.length));
 /** @param {number[]} list */
 export const product = (list) => list.reduce((x, y) => x * y, 1);
 /** @param {number} count */
@@ -138,16 +76,20 @@ export const split = (s, cell) =>
   s.sizes.map((size, i) => divide(cell, product(s.sizes.slice(i + 1))) % size);
 /** @param {Step} s @param {Draws} draws */
 const anew = (s, draws) => s.sizes.map((size) => draws.below(size));
-/** One of `own` with weight a each, any other with weight b. @param {Step} s
- * @param {number[]} own @param {Draws} draws */
-const lifted = (s, own, draws) => {
+/** One of `count` own symbols with weight a each, any other with weight b. @param {Step} s
+ * @param {number} count @param {(i: number) => number} own @param {Draws} draws */
+const lifted = (s, count, own, draws) => {
   const drawn = draws.below(omega(s));
-  const rest = drawn - own.length * (s.a - s.b);
-  return rest < 0 ? own[divide(drawn, s.a - s.b)] : divide(rest, s.b);
+  const rest = drawn - count * (s.a - s.b);
+  return rest < 0 ? own(divide(drawn, s.a - s.b)) : divide(rest, s.b);
 };
+/** What is seen of a column that is drawn, or sent as it is. @param {Column[]} columns
+ * @param {Column["shows"]} shows */
+const showing = (columns, shows) => columns.map((column) => ({ ...column, shows }));
 const records = {
   inputs: (/** @type {Step} */ s) => codes(...s.sizes),
   outputs: (/** @type {Step} */ s) => codes(...s.sizes),
+  work: (/** @type {Step} */ s) => s.sizes.length ** 2,
 };
 /** How many cells each column has: runs of its codes where they have starts. @param {Step} s */
 const runs = (s) => s.starts?.map((row) => row.length) ?? s.sizes;
@@ -171,6 +113,9 @@ const truth = (s, v) => {
 /** The answers that can be true. @param {Step} s */
 const possible = (s) => (s.map ? [...new Set(s.map)] : range(s.answers));
 /** @param {Step} s */
+const answerWork = (s) =>
+  s.sizes.length ** 2 + product(runs(s)) + (s.map?.length ?? 0) + entries(s.starts);
+/** @param {Step} s */
 const mapped = (s) =>
   started(s) &&
   (s.map
@@ -182,10 +127,13 @@ const baskets = {
   universe: (/** @type {Step} */ s) => (s.sizes ? sum(s.sizes) : s.items),
   held: (/** @type {Step} */ s, /** @type {any[]} */ v) =>
     s.sizes ? v.map((code, i) => sum(s.sizes.slice(0, i)) + code) : v[0],
+  work: (/** @type {Step} */ s) => baskets.universe(s) + (s.sizes?.length ?? 0) ** 2,
 };
 /** The candidates that a basket holds. @param {Step} s @param {number[]} basket */
-const owned = (s, basket) =>
-  range(s.candidates.length).filter((i) => s.candidates[i].every((item) => basket.includes(item)));
+const owned = (s, basket) => {
+  const own = new Set(basket);
+  return range(s.candidates.length).filter((i) => s.candidates[i].every((item) => own.has(item)));
+};
 /** Whether the candidates are different sets of the items. @param {Step} s */
 const candidatesFit = (s) =>
   s.candidates.length &&
@@ -225,8 +173,10 @@ const flipped = (s, held, items, draws) => {
   );
 };
 /** @param {Step} s @param {number[]} held @param {number} items */
-const unflipped = (s, held, items) =>
-  product(range(items).map((i) => nth(held.includes(i) ? s.ones : s.zeros, i) / BIT));
+const unflipped = (s, held, items) => {
+  const own = new Set(held);
+  return product(range(items).map((i) => nth(own.has(i) ? s.ones : s.zeros, i) / BIT));
+};
 /** How much likelier a report bit can be under a one than under a zero, and the reverse.
  * @param {Step} s @param {number} i */
 const odds = (s, i) => {
@@ -250,26 +200,26 @@ const exchange = (s, items) => {
 
 // --- cut-and-paste
 
-/** @param {number} n @param {number} k @returns {bigint} */
-const choose = (n, k) => (k ? (choose(n - 1, k - 1) * BigInt(n)) / BigInt(k) : 1n);
-/** How much likelier a report that shows `overlap` of the items is than by pasting alone.
- * @param {Step} s @param {number} size @param {number} overlap */
-const boost = (s, size, overlap) =>
-  range(Math.min(s.cutoff, overlap) + 1)
-    .map((j) =>
-      fraction(
-        BigInt(j < size ? 1 : s.cutoff - size + 1) * choose(overlap, j) * BigInt(BIT) ** BigInt(j),
-        BigInt(s.cutoff + 1) * choose(size, j) * BigInt(s.insert) ** BigInt(j),
-      ),
-    )
-    .reduce(plus);
-/** The largest ratio of two baskets of m and n items, some of them shared.
- * @param {Step} s @param {number} m @param {number} n @param {number} shared */
-const cutRatio = (s, m, n, shared) =>
+/** How much likelier a report that shows `overlap` of the items is than by pasting alone: the sum
+ * over j kept of P(j)·C(overlap, j)/C(size, j)·(2^16 / insert)^j, by Horner's rule.
+ * @param {Step} s @param {number} size @param {number} overlap @returns {Fraction} */
+const boost = (s, size, overlap) => {
+  const weight = (/** @type {number} */ j) => BigInt(j < size ? 1 : s.cutoff - size + 1);
+  const most = Math.min(s.cutoff, overlap);
+  let [n, d] = [weight(most), 1n];
+  for (let j = most - 1; j >= 0; j--) {
+    d *= BigInt(size - j) * BigInt(s.insert);
+    n = weight(j) * d + n * BigInt(overlap - j) * BigInt(BIT);
+  }
+  return [n, d * BigInt(s.cutoff + 1)];
+};
+/** The largest ratio of two baskets of m and n items, some of them shared. @param {number} m
+ * @param {number} n @param {number} shared @param {(size: number, overlap: number) => Fraction} by */
+const cutRatio = (m, n, shared, by) =>
   largest(
     range(shared + 1).map((o) => {
-      const [above, below] = [boost(s, m, m - shared + o), boost(s, n, o)];
-      return times(above, [below[1], below[0]]);
+      const below = by(n, o);
+      return times(by(m, m - shared + o), [below[1], below[0]]);
     }),
   );
 
@@ -322,10 +272,10 @@ export const KINDS = {
   public: {
     fields: "size? items?",
     inputs: (s) => (s.items ? set(s.items) : codes(s.size)),
-    outputs: (s) => KINDS.public.inputs(s),
-    fits: (s) => !s.size !== !s.items,
+    outputs: (s) => showing(KINDS.public.inputs(s), "value"),
+    work: (s) => s.items || 1,
+    fits: (s) => (s.size === undefined) !== (s.items === undefined),
     gamma: () => fraction(1),
-    tells: 0,
     run: (s, v) => v,
     share: () => 1,
   },
@@ -381,10 +331,12 @@ export const KINDS = {
     fields: "size keep weights+?",
     inputs: (s) => codes(s.size),
     outputs: (s) => codes(s.size),
+    work: (s) => 1 + (s.weights?.length ?? 0),
     fits: (s) =>
       s.keep <= WORD && (!s.weights || (s.weights.length === s.size && sum(s.weights) === WORD)),
     gamma(s) {
-      const [n, d] = s.weights ? [Math.min(...s.weights), WORD] : [1, s.size];
+      const least = (/** @type {number[]} */ list) => list.reduce((x, y) => Math.min(x, y));
+      const [n, d] = s.weights ? [least(s.weights), WORD] : [1, s.size];
       if (s.size === 1 || !s.keep) return fraction(1);
       return plus(
         fraction(BigInt(s.keep) * BigInt(d), BigInt(WORD - s.keep) * BigInt(n)),
@@ -399,6 +351,7 @@ export const KINDS = {
   table: {
     ...records,
     fields: "sizes+ weights++",
+    work: (s) => records.work(s) + entries(s.weights),
     fits: (s) =>
       [
         cells(s),
@@ -418,7 +371,8 @@ export const KINDS = {
     fields: "items? sizes+? ones+ zeros+",
     inputs: baskets.inputs,
     outputs: (s) => set(baskets.universe(s)),
-    fits: (s) => !s.sizes !== !s.items && keepsFit(s, baskets.universe(s)),
+    work: (s) => baskets.universe(s) * FLIP_WORK + baskets.work(s),
+    fits: (s) => !s.sizes === (s.items !== undefined) && keepsFit(s, baskets.universe(s)),
     gamma(s) {
       const parts = s.sizes
         ? s.sizes.map((size, i) =>
@@ -436,20 +390,39 @@ export const KINDS = {
   cut: {
     fields: "items? sizes+? cutoff insert",
     inputs: baskets.inputs,
-    outputs: (s) => [...set(baskets.universe(s)), ...(s.sizes ? [] : codes(s.items + 1))],
-    fits: (s) => !s.sizes !== !s.items && s.cutoff && s.insert && s.insert < BIT,
+    outputs: (s) => [
+      ...set(baskets.universe(s)),
+      ...(s.sizes ? [] : showing(codes(s.items + 1), "size")),
+    ],
+    work(s) {
+      const [count, fixed] = [s.sizes?.length ?? 0, s.sizes?.filter((size) => size === 1).length];
+      const turns = s.sizes
+        ? (Number(fixed) + 1) * (Math.min(s.cutoff, count) + 1) ** 3
+        : s.items >= 2 * s.cutoff
+          ? (s.cutoff + 1) ** 3
+          : (s.items + 1) ** 4;
+      return baskets.work(s) + turns;
+    },
+    fits: (s) => !s.sizes === (s.items !== undefined) && s.cutoff && s.insert && s.insert < BIT,
     gamma(s) {
       if (s.sizes) {
         const fixed = s.sizes.filter((size) => size === 1).length;
-        return cutRatio(s, s.sizes.length, s.sizes.length, fixed);
+        return cutRatio(s.sizes.length, s.sizes.length, fixed, (m, o) => boost(s, m, o));
       }
-      // Baskets of more than 2·cutoff items add nothing.
-      const most = range(Math.min(s.items, 2 * s.cutoff) + 1);
+      // Where two baskets of `cutoff` items need share none, one shows all that it keeps and the
+      // other is as likely as by pasting alone.
+      if (s.items >= 2 * s.cutoff) {
+        const [n, d] = boost(s, s.cutoff, s.cutoff);
+        return [n * BigInt(s.cutoff + 1), d];
+      }
+      const sizes = range(s.items + 1);
+      const known = sizes.map((m) => range(m + 1).map((o) => boost(s, m, o)));
       return largest(
-        most.flatMap((m) => most.map((n) => cutRatio(s, m, n, Math.max(0, m + n - s.items)))),
+        sizes.flatMap((m) =>
+          sizes.map((n) => cutRatio(m, n, Math.max(0, m + n - s.items), (i, o) => known[i][o])),
+        ),
       );
     },
-    tells: 1,
     run(s, v, draws) {
       const held = baskets.held(s, v);
       const kept = draws.some(held, Math.min(draws.below(s.cutoff + 1), held.length));
@@ -467,6 +440,7 @@ export const KINDS = {
     fields: "sizes+ answers map+? starts++? a b",
     inputs: records.inputs,
     outputs: (s) => codes(s.answers),
+    work: answerWork,
     fits: mapped,
     gamma: (s) => fraction(s.a, possible(s).length > 1 ? s.b : s.a),
     run(s, v, draws) {
@@ -478,7 +452,8 @@ export const KINDS = {
   own: {
     fields: "sizes+ answers map+? starts++? symbols own++ a b",
     inputs: records.inputs,
-    outputs: (s) => codes(s.symbols),
+    outputs: (s) => showing(codes(s.symbols), "set"),
+    work: (s) => answerWork(s) + entries(s.own),
     fits: (s) =>
       mapped(s) &&
       s.own.length === s.answers &&
@@ -490,18 +465,22 @@ export const KINDS = {
       ),
     gamma: (s) =>
       fraction(s.a, new Set(possible(s).map((i) => String(s.own[i]))).size > 1 ? s.b : s.a),
-    run: (s, v, draws) => [lifted(s, s.own[truth(s, v)], draws)],
+    run(s, v, draws) {
+      const own = s.own[truth(s, v)];
+      return [lifted(s, own.length, (i) => own[i], draws)];
+    },
     share: (s) => (s.own[0].length * s.a) / omega(s),
   },
   symbol: {
     fields: "items candidates++ cap a b tiers+?",
     inputs: (s) => set(s.items),
-    outputs: (s) => codes(symbols(s) + 1),
+    outputs: (s) => showing(codes(symbols(s) + 1), "set"),
+    work: (s) => s.cap + entries(s.candidates) + (s.tiers?.length ?? 0),
     fits: (s) => s.cap && candidatesFit(s) && tiersFit(s),
     gamma: (s) => fraction(s.a, s.b),
     run(s, [basket], draws) {
       const own = capped(s, owned(s, basket), s.candidates.length, draws);
-      return [Math.min(lifted(s, own, draws), symbols(s))];
+      return [Math.min(lifted(s, own.length, (i) => own[i], draws), symbols(s))];
     },
     share(s, [basket]) {
       const held = owned(s, basket).length;
@@ -513,10 +492,15 @@ export const KINDS = {
   collide: {
     fields: "items buckets cap a b pool$ seeds candidates++? tiers+?",
     inputs: (s) => set(s.items),
-    outputs: (s) => codes(s.seeds, s.buckets),
+    outputs: (s) => showing(codes(s.seeds, s.buckets), "set"),
+    work: (s) =>
+      ((s.candidates?.length ?? s.items) + s.cap) * (s.cap + 1) +
+      entries(s.candidates) +
+      (s.tiers?.length ?? 0),
     fits: (s) =>
       s.cap &&
       s.cap < s.buckets &&
+      s.pool.length <= LONGEST_POOL &&
       !/[^\0-\x7f]/.test(s.pool) &&
       (!s.candidates || candidatesFit(s)) &&
       tiersFit(s),
@@ -527,7 +511,8 @@ export const KINDS = {
       const kept = capped(s, all, s.candidates?.length ?? s.items, draws);
       const own = new Set(kept.map((/** @type {number} */ symbol) => bucket(s, seed, symbol)));
       while (own.size < s.cap) own.add(draws.below(s.buckets));
-      return [seed, lifted(s, [...own], draws)];
+      const places = [...own];
+      return [seed, lifted(s, places.length, (i) => places[i], draws)];
     },
     share(s, [basket]) {
       const held = s.candidates ? owned(s, basket) : basket;
@@ -537,29 +522,30 @@ export const KINDS = {
   window: {
     fields: "values length a b round?",
     inputs: (s) => codes(s.round ?? s.values),
-    outputs: (s) => codes(s.values + s.length - 1),
-    fits: (s) => s.length && (s.round === undefined || (s.round > 1 && s.values > 1)),
+    outputs: (s) => showing(codes(s.values + s.length - 1), "set"),
+    fits: (s) =>
+      s.length &&
+      (s.round === undefined || (s.round > 1 && s.values > 1)) &&
+      s.values * (s.round || 1) < 2 ** 53,
     gamma: (s) => fraction(s.a, s.values > 1 ? s.b : s.a),
     run(s, [v], draws) {
       if (s.round) {
         const [place, steps] = [v * (s.values - 1), s.round - 1];
         v = divide(place, steps) + Number(draws.below(steps) < place % steps);
       }
-      return [
-        lifted(
-          s,
-          range(s.length).map((i) => v + i),
-          draws,
-        ),
-      ];
+      return [lifted(s, s.length, (i) => v + i, draws)];
     },
     share: (s) => (s.length * s.a) / omega(s),
   },
   subset: {
     fields: "sizes+ answers map+? starts++? chosen a b",
     inputs: records.inputs,
-    outputs: (s) => set(s.answers),
-    fits: (s) => mapped(s) && s.chosen && (s.chosen < s.answers || s.answers === 1),
+    outputs: (s) => [
+      { ...set(s.answers)[0], count: s.chosen, ...(s.chosen > 1 ? { shows: "set" } : {}) },
+    ],
+    work: (s) => answerWork(s) + s.answers,
+    fits: (s) =>
+      mapped(s) && s.chosen && (s.chosen < s.answers || (s.chosen === 1 && s.answers === 1)),
     gamma: (s) => KINDS.kary.gamma(s),
     run(s, v, draws) {
       const yes = truth(s, v);
@@ -573,6 +559,7 @@ export const KINDS = {
     fields: "sizes+ answers map+? starts++? ones+ zeros+",
     inputs: records.inputs,
     outputs: (s) => set(s.answers),
+    work: (s) => answerWork(s) + s.answers,
     fits: (s) => mapped(s) && keepsFit(s, s.answers),
     gamma: (s) => exchange(s, possible(s)),
     run: (s, v, draws) => [flipped(s, [truth(s, v)], s.answers, draws)],
@@ -585,9 +572,13 @@ export const KINDS = {
       ...codes(s.questions.length),
       ...s.reports.slice(1).map((column) => {
         const found = merged(s, "reports", "outputs", column);
-        return { ...found[0], size: Math.max(...found.map(({ size }) => size)) };
+        const size = found.reduce((most, each) => Math.max(most, each.size), 0);
+        return { size, basket: found[0]?.basket };
       }),
     ],
+    work: (s) =>
+      (s.columns.length + s.reports.length) * s.questions.length +
+      sum(s.questions.map((question) => worked(question))),
     fits: (s) =>
       s.weights.length === s.questions.length &&
       s.weights.every((/** @type {number} */ weight) => weight > 0) &&
@@ -607,6 +598,19 @@ export const KINDS = {
     share: () => 1,
   },
 };
+
+/** How many turns the loops of a step take at most. @param {Step} s */
+export const worked = (s) => KINDS[s.step].work?.(s) ?? 1;
+/** The columns of the record of which a step sends something as it is, and what.
+ * @param {Step} s @returns {[number, string][]} */
+export function sentAsIs(s) {
+  if (s.questions) return s.questions.flatMap(sentAsIs);
+  const shown = KINDS[s.step].outputs(s).map(({ shows }) => shows ?? "");
+  const plain = shown.filter((what) => what === "value" || what === "size");
+  return s.columns.flatMap((column) =>
+    plain.map((what) => /** @type {[number, string]} */ ([column, what])),
+  );
+}
 
 /** What the questions of a deal make of one column. @param {Step} s @param {"columns" | "reports"}
  * places @param {"inputs" | "outputs"} shapes @param {number} column */

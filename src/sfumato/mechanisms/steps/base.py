@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
 from sfumato.errors import FileError, ParameterError, listing
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 
 ONE = 1 << 32  # what weights sum to where one 32-bit word decides
-LARGEST = 1 << 53  # whole numbers up to here are exact in JavaScript
+LARGEST = 1 << 53  # whole numbers below this are exact in JavaScript, and so are their sums
+DIGITS = re.compile("[0-9]{1,20}")  # of a number of up to 64 bits
+MOST_WORK = 1 << 22  # turns of loops that a program may ask of a device before it has answered
 
 Ints = tuple[int, ...]
 Rows = tuple[Ints, ...]
 Big = Annotated[int, "decimal"]  # up to 64 bits, so written as a string of digits
 Value = int | Ints  # a code, or the codes of a basket's items in ascending order
+Shows = Literal["answer", "set", "value", "size"]
+AS_IT_IS: tuple[Shows, ...] = ("value", "size")
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold: a code below `size`, or where it is a basket, a set of them."""
+    """What a column may hold: a code below `size`, or where it is a basket, a set of them, of
+    exactly `count` where that is stated.
+
+    In a report it also says what an observer sees there. Drawn: an "answer" that may equal the true
+    one, or a "set" that may contain it. Not drawn, but sent as it is: the "value" of the step's
+    column, or the "size" of its basket. Everything about a step that can be seen stands in its
+    `outputs`, and nowhere else.
+    """
 
     size: int
     basket: bool = False
+    shows: Shows = field(default="answer", compare=False)
+    count: int | None = field(default=None, compare=False)
 
     def holds(self, value: Any) -> bool:
         """Whether this is a value of the column."""
@@ -36,7 +50,16 @@ class Column:
         inside = isinstance(value, tuple) and all(
             _whole(item) and 0 <= item < self.size for item in value
         )
-        return inside and list(value) == sorted(set(value))
+        return (
+            inside
+            and list(value) == sorted(set(value))
+            and (self.count is None or len(value) == self.count)
+        )
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether it shows something of the record that nothing was drawn for."""
+        return self.shows in AS_IT_IS
 
     @property
     def blank(self) -> Value:
@@ -56,7 +79,8 @@ class Step(ABC):
     """Reads some columns of a record and writes some columns of its report.
 
     Numbers are checked on construction, so that `gamma` is what the integers amount to and not what
-    somebody says of them.
+    somebody says of them. `outputs` states everything that can be seen of the step; what is sent as
+    it is, the server's check of a report and the words on the form derive from it.
     """
 
     kind: ClassVar[str]  # as in files
@@ -76,24 +100,41 @@ class Step(ABC):
     @property
     @abstractmethod
     def outputs(self) -> tuple[Column, ...]:
-        """What the columns written may hold."""
+        """What the columns written may hold, and what each of them shows."""
 
     @property
     @abstractmethod
     def gamma(self) -> Gamma:
-        """The most that a report of this step can be likelier under one truth than under another:
-        exact, or infinite.
+        """The most that what is drawn can be likelier under one truth than under another: exact, or
+        infinite. What is sent as it is comes on top: see `gamma_beside`.
         """
 
     @property
-    def tells(self) -> Ints:
-        """Those of `reports` that are sent as they are, outside the guarantee."""
-        return ()
+    def work(self) -> int:
+        """How many turns its loops take at most: to compute gamma, to run once, to be shown."""
+        return 1
+
+    @property
+    def sent_as_is(self) -> tuple[tuple[int, Shows], ...]:
+        """The columns of the record of which something is sent as it is: the "value" or "size"."""
+        shown = [column.shows for column in self.outputs if column.as_it_is]
+        return tuple((place, what) for place in self.columns for what in shown)
+
+    def gamma_beside(self, named: Collection[tuple[int, str]]) -> Gamma:
+        """Gamma, where an observer may know what is named: a column and "value" or "size".
+
+        It is infinite where something is sent as it is that was not named; who may know the value
+        of a basket may know its size.
+        """
+        allowed = all(
+            (place, what) in named or (place, "value") in named for place, what in self.sent_as_is
+        )
+        return self.gamma if allowed else math.inf
 
     @property
     def gives_all(self) -> bool:
         """Whether all that its columns can hold can be given; else `gives` must be asked."""
-        return True
+        return all(column.count is None for column in self.outputs)
 
     def gives(self, values: Sequence[Value]) -> bool:
         """Whether some record can give this in the columns of the report that are written."""
@@ -122,11 +163,16 @@ class Step(ABC):
             "a column without values",
             "each needs one at least",
         )
+        self.check(
+            self.work <= MOST_WORK,
+            f"integers that ask for {self.work:,} turns of its loops",
+            f"a device does {MOST_WORK:,} at most",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON data."""
         hints = get_type_hints(type(self), include_extras=True)
-        stated = ((field.name, getattr(self, field.name)) for field in fields(self))
+        stated = ((each.name, getattr(self, each.name)) for each in fields(self))
         return {"step": self.kind} | {
             name: str(value) if hints[name] == Big else _plain(value)
             for name, value in stated
@@ -136,7 +182,7 @@ class Step(ABC):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The step of JSON data; a missing or unknown field is refused."""
-        known = {field.name: field.default is MISSING for field in fields(cls)}
+        known = {each.name: each.default is MISSING for each in fields(cls)}
         strange = [name for name in data if name != "step" and name not in known]
         missing = [name for name, needed in known.items() if needed and name not in data]
         if strange or missing:
@@ -218,6 +264,11 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _as_whole(value: Any) -> Any:
+    """A number of JSON as JavaScript reads it: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _plain(value: Any) -> Any:
     """Tuples as lists, steps as their data."""
     if isinstance(value, tuple):
@@ -226,9 +277,10 @@ def _plain(value: Any) -> Any:
 
 
 def _read(kind: str, name: str, hint: Any, value: Any) -> Any:
-    if hint == Big and isinstance(value, str) and value.isascii() and value.isdigit():
+    value = _as_whole(value)
+    if hint == Big and isinstance(value, str) and DIGITS.fullmatch(value):
         return int(value)
-    if hint in (int, int | None) and _whole(value) and 0 <= value <= LARGEST:
+    if hint in (int, int | None) and _whole(value) and 0 <= value < LARGEST:
         return int(value)
     if hint is str and isinstance(value, str):
         return value
@@ -236,8 +288,10 @@ def _read(kind: str, name: str, hint: Any, value: Any) -> Any:
         inner = Ints if hint in (Rows, Rows | None) else int
         return tuple(_read(kind, name, inner, part) for part in value)
     if hint == tuple[Action, ...] and isinstance(value, list):
+        if any(isinstance(part, Mapping) and part.get("step") == kind for part in value):
+            raise FileError(f"a client program's step '{kind}' holds another one", hint="deal once")
         return tuple(map(step_from, value))
     raise FileError(
         f"a client program's step '{kind}' has a '{name}' that this program cannot read",
-        hint="numbers are whole, from 0 to 2^53; larger ones are strings of digits",
+        hint="numbers are whole and below 2^53; larger ones are strings of digits",
     )

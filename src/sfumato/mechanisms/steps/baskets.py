@@ -19,6 +19,8 @@ from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.privacy.guarantee import Gamma
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
+FLIP_WORK = 1 << 7  # an item's factor of gamma makes the whole fraction longer by two words
+LONGEST_POOL = 128  # letters that are hashed for every item
 EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000 of them
 
 
@@ -54,6 +56,10 @@ class BasketStep(Action):
         """The number of report items."""
         return sum(self.sizes) if self.sizes is not None else self.items or 0
 
+    @property
+    def work(self) -> int:
+        return self.universe + len(self.sizes or ()) ** 2
+
     @cached_property
     def _starts(self) -> Ints:
         return tuple(accumulate(self.sizes or (), initial=0))
@@ -86,6 +92,10 @@ class Flip(BasketStep):
     def keeps(self) -> Rows:
         """Keep ones and keep zeros of every item."""
         return keeps_of(self.ones, self.zeros, self.universe)
+
+    @property
+    def work(self) -> int:
+        return self.universe * FLIP_WORK + super().work
 
     @property
     def gamma(self) -> Gamma:
@@ -124,12 +134,19 @@ class CutStep(BasketStep):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        size = (Column(self.universe + 1),) if self.sizes is None else ()
+        size = (Column(self.universe + 1, shows="size"),) if self.sizes is None else ()
         return (Column(self.universe, basket=True), *size)
 
     @property
-    def tells(self) -> Ints:
-        return self.reports[1:]
+    def work(self) -> int:
+        if self.sizes is not None:
+            shared, most = self.sizes.count(1), min(self.cutoff, len(self.sizes))
+            turns = (shared + 1) * (most + 1) ** 3
+        elif self.universe >= 2 * self.cutoff:
+            turns = (self.cutoff + 1) ** 3
+        else:
+            turns = (self.universe + 1) ** 4
+        return super().work + turns
 
     @property
     def gamma(self) -> Gamma:
@@ -137,8 +154,7 @@ class CutStep(BasketStep):
         if self.sizes is None:
             return basket_gamma(self.cutoff, insert, self.universe)
         count, shared = len(self.sizes), sum(size == 1 for size in self.sizes)
-        law = cut_law(self.cutoff, count)
-        return exchange_gamma(law, law, (count, count), shared, insert)
+        return exchange_gamma(cut_law(self.cutoff, count), count, shared, insert)
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         items = self.held(values)
@@ -184,7 +200,11 @@ class Symbol(Action):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return (Column(self._symbols + 1),)
+        return (Column(self._symbols + 1, shows="set"),)
+
+    @property
+    def work(self) -> int:
+        return self.cap + sum(map(len, self.candidates)) + len(self.tiers or ())
 
     @property
     def _symbols(self) -> int:
@@ -241,9 +261,9 @@ class Collide(Action):
         if self.candidates is not None:
             check_candidates(self, self.candidates, self.items)
         self.check(
-            1 <= self.cap < self.buckets and self.pool.isascii(),
-            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool}'",
-            "use 1 <= cap < buckets and a pool named in ASCII",
+            1 <= self.cap < self.buckets and self.pool.isascii() and len(self.pool) <= LONGEST_POOL,
+            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool[:LONGEST_POOL]}'",
+            f"use 1 <= cap < buckets and a pool named by at most {LONGEST_POOL} ASCII letters",
         )
         check_tiers(self, self.tiers, self.cap)
         check_weights(self, self.a, self.b, self.total)
@@ -254,7 +274,13 @@ class Collide(Action):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return Column(self.seeds), Column(self.buckets)
+        return Column(self.seeds, shows="set"), Column(self.buckets, shows="set")
+
+    @property
+    def work(self) -> int:
+        hashed = self.items if self.candidates is None else len(self.candidates)
+        lengths = sum(map(len, self.candidates or ())) + len(self.tiers or ())
+        return (hashed + self.cap) * (self.cap + 1) + lengths
 
     @property
     def total(self) -> int:
@@ -475,19 +501,12 @@ def boost(law: Sequence[Fraction], size: int, overlap: int, insert: Fraction) ->
     return sum(terms, Fraction(0))
 
 
-def exchange_gamma(
-    law: Sequence[Fraction],
-    other: Sequence[Fraction],
-    sizes: tuple[int, int],
-    shared: int,
-    insert: Fraction,
-) -> Fraction:
-    """The largest ratio over reports for two baskets with `shared` items in common: show all that
-    is only in the first.
+def exchange_gamma(law: Sequence[Fraction], size: int, shared: int, insert: Fraction) -> Fraction:
+    """The largest ratio over reports for two baskets of one size with `shared` items in common:
+    show all that is only in the first.
     """
-    own = sizes[0] - shared
     return max(
-        boost(law, sizes[0], own + o, insert) / boost(other, sizes[1], o, insert)
+        boost(law, size, size - shared + o, insert) / boost(law, size, o, insert)
         for o in range(shared + 1)
     )
 
@@ -498,8 +517,13 @@ def basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
     """
     if universe >= 2 * cutoff:
         return sum((1 / insert**j for j in range(cutoff + 1)), Fraction(0))
-    laws = [cut_law(cutoff, size) for size in range(universe + 1)]
+    boosts = [
+        [boost(cut_law(cutoff, size), size, overlap, insert) for overlap in range(size + 1)]
+        for size in range(universe + 1)
+    ]
+    shared = {(m, n): max(0, m + n - universe) for m, n in product(range(universe + 1), repeat=2)}
     return max(
-        exchange_gamma(laws[m], laws[n], (m, n), max(0, m + n - universe), insert)
-        for m, n in product(range(universe + 1), repeat=2)
+        boosts[m][m - common + o] / boosts[n][o]
+        for (m, n), common in shared.items()
+        for o in range(common + 1)
     )

@@ -51,6 +51,10 @@ class CodesStep(Action):
         """The number of different records."""
         return math.prod(self.sizes)
 
+    @property
+    def work(self) -> int:
+        return len(self.sizes) ** 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Diagonal(CodesStep):
@@ -182,6 +186,10 @@ class KeepOrDraw(Action):
         return self.inputs
 
     @property
+    def work(self) -> int:
+        return 1 + len(self.weights or ())
+
+    @property
     def gamma(self) -> Gamma:
         least = Fraction(min(self.weights), ONE) if self.weights else Fraction(1, self.size)
         if self.size == 1 or self.keep == 0:
@@ -222,6 +230,10 @@ class TableStep(CodesStep):
             "weights that do not fit its columns",
             f"give {self.cells} rows of {self.cells}, each of sum 2^32",
         )
+
+    @property
+    def work(self) -> int:
+        return super().work + sum(map(len, self.weights))
 
     @property
     def gamma(self) -> Gamma:
@@ -287,6 +299,11 @@ class Answered(Action):
     @property
     def inputs(self) -> tuple[Column, ...]:
         return tuple(map(Column, self.sizes))
+
+    @property
+    def work(self) -> int:
+        starts = sum(map(len, self.starts or ()))
+        return len(self.sizes) ** 2 + math.prod(self._cells) + len(self.map or ()) + starts
 
     @property
     def possible(self) -> int:
@@ -374,7 +391,11 @@ class Own(Answered):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return (Column(self.symbols),)
+        return (Column(self.symbols, shows="set"),)
+
+    @property
+    def work(self) -> int:
+        return super().work + sum(map(len, self.own))
 
     @property
     def _lifted(self) -> int:
@@ -402,7 +423,7 @@ class Own(Answered):
 def check_weights(step: Step, a: int, b: int, total: int) -> None:
     """Refuse weights that one draw of exact integers cannot realise."""
     step.check(
-        a >= b >= 1 and total <= LARGEST,
+        a >= b >= 1 and total < LARGEST,
         f"weights a = {a}, b = {b} of {total} in all",
-        "use a >= b >= 1 and at most 2^53 in all",
+        "use a >= b >= 1 and less than 2^53 in all",
     )

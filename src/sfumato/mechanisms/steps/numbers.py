@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.mechanisms.steps.base import Action, Column, Value
+from sfumato.mechanisms.steps.base import LARGEST, Action, Column, Value
 from sfumato.mechanisms.steps.cells import check_weights
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
@@ -33,9 +33,10 @@ class Window(Action):
         self.check_columns()
         self.check(
             self.values >= 1 <= self.length
-            and (self.round is None or self.round >= 2 <= self.values),
+            and (self.round is None or self.round >= 2 <= self.values)
+            and self.values * (self.round or 1) < LARGEST,
             f"{self.values} values, a window of {self.length} and {self.round} codes",
-            "use at least one of each, and two to round between",
+            "use at least one of each, two to round between, and values times codes below 2^53",
         )
         check_weights(self, self.a, self.b, self._total)
 
@@ -45,7 +46,7 @@ class Window(Action):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return (Column(self.values + self.length - 1),)
+        return (Column(self.values + self.length - 1, shows="set"),)
 
     @property
     def _total(self) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
-from sfumato.mechanisms.steps.base import ONE, Action, Column, Ints, Step, Value
+from sfumato.mechanisms.steps.base import ONE, Action, Column, Ints, Shows, Step, Value
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 
@@ -35,16 +35,15 @@ class Public(Action):
 
     @property
     def outputs(self) -> tuple[Column, ...]:
-        return self.inputs
+        return tuple(replace(column, shows="value") for column in self.inputs)
 
     @property
     def gamma(self) -> Gamma:
-        """Nothing is promised about it, and nothing counted."""
         return Fraction(1)
 
     @property
-    def tells(self) -> Ints:
-        return self.reports
+    def work(self) -> int:
+        return self.items or 1
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return tuple(values)
@@ -120,7 +119,8 @@ class Deal(Step):
                     f"questions that write codes and baskets to column {place}",
                     "give each its own",
                 )
-                found[place] = max(known, column, key=lambda shape: shape.size)
+                larger = max(known, column, key=lambda shape: shape.size)
+                found[place] = replace(larger, count=None)
         return found
 
     @property
@@ -136,6 +136,17 @@ class Deal(Step):
     @property
     def gamma(self) -> Gamma:
         return max(question.gamma for question in self.questions)
+
+    @property
+    def work(self) -> int:
+        places = len(self.columns) + len(self.reports)
+        return places * len(self.questions) + sum(question.work for question in self.questions)
+
+    @property
+    def sent_as_is(self) -> tuple[tuple[int, Shows], ...]:
+        """What any of its questions sends as it is."""
+        found = (each for question in self.questions for each in question.sent_as_is)
+        return tuple(dict.fromkeys(found))
 
     @property
     def gives_all(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from sfumato.mechanisms.steps.base import Column, Ints, Rows, Value, basket
+from sfumato.mechanisms.steps.base import Column, Ints, Rows, Shows, Value
 from sfumato.mechanisms.steps.baskets import (
     check_keeps,
     flipped,
@@ -28,6 +28,10 @@ class Sets(Answered):
     @property
     def outputs(self) -> tuple[Column, ...]:
         return (Column(self.answers, basket=True),)
+
+    @property
+    def work(self) -> int:
+        return super().work + self.answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +55,9 @@ class Subset(Sets):
         check_weights(self, self.a, self.b, self._total)
 
     @property
-    def gives_all(self) -> bool:
-        return False
-
-    def gives(self, values: Sequence[Value]) -> bool:
-        return super().gives(values) and len(basket(values[0])) == self.chosen
+    def outputs(self) -> tuple[Column, ...]:
+        shows: Shows = "set" if self.chosen > 1 else "answer"
+        return (Column(self.answers, basket=True, shows=shows, count=self.chosen),)
 
     @property
     def _total(self) -> int:
