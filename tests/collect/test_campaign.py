@@ -229,3 +229,32 @@ x = "#"
         ("t", 1, "x"): 11, ("quoted name", "deep"): 12, ("quoted name", "deep", "k"): 13,
     }  # fmt: skip
     assert {key: lines.find(key) for key in found} == found
+
+
+BASKETS = """
+name = "shop"
+title = { en = "Shop" }
+
+[[attribute]]
+name = "bought"
+type = "items"
+values = ["milk", "bread", "eggs", "beer"]
+
+[promise]
+gamma = 19
+
+[mechanism]
+name = "cut-and-paste"
+"""
+
+
+def test_a_size_that_is_sent_as_it_is_must_be_named(tmp_path):
+    with pytest.raises(CampaignError, match="the size of 'bought' as it is") as refused:
+        load(tmp_path, BASKETS)
+    assert refused.value.hint == 'say so by sizes = ["bought"] under [promise]'
+    named = BASKETS.replace("gamma = 19", 'gamma = 19\nsizes = ["bought"]')
+    campaign = load(tmp_path, named).campaign
+    assert campaign.sent_as_is == ["the size of bought"] and campaign.guarantee.gamma <= 19
+    assert campaign.document()["promise"]["sizes"] == ["bought"]
+    with pytest.raises(CampaignError, match="which is no basket"):
+        load(tmp_path, named.replace('["bought"]', '["milk"]'))
