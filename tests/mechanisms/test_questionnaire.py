@@ -255,7 +255,7 @@ def test_gamma_is_exact_and_never_above_what_was_asked() -> None:
     for gamma in (Fraction(19), Fraction("13.28"), Fraction(2.718281828459045)):
         mechanism = Questionnaire.promising(Guarantee(gamma), PEOPLE)
         assert gamma * (1 - Fraction(1, 1000)) < mechanism.guarantee.gamma <= gamma
-        assert mechanism.program().gamma == mechanism.guarantee.gamma
+        assert mechanism.program().guarantee(PEOPLE) == mechanism.guarantee
     assert Questionnaire.promising(Guarantee(Fraction("13.28")), PEOPLE).gamma == Fraction("13.28")
 
 

@@ -54,7 +54,7 @@ def table(number: Numeric, codes: np.ndarray) -> Table:
 def test_gamma_is_exact_and_every_number_has_the_same_weight(size, gamma):
     for kind in (Piecewise, SquareWave):
         mechanism = kind.promising(Guarantee(gamma), Domain((Numeric("x", 0, size - 1),)))
-        assert mechanism.guarantee.gamma == gamma == mechanism.program().gamma
+        assert mechanism.guarantee.gamma == gamma
         matrix = mechanism.shapes[0].matrix
         assert np.allclose(matrix.sum(axis=0), 1)
         assert matrix.max() / matrix.min() == pytest.approx(float(gamma))

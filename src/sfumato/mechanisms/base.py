@@ -19,6 +19,7 @@ from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
+from sfumato.mechanisms.steps.base import product_of, run_steps
 from sfumato.notebook import MOST_LINES, html_facts
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
@@ -46,17 +47,6 @@ class Mechanism(ABC):
     domain: Domain
 
     # What every mechanism must say.
-
-    @abstractmethod
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        """The reports of these private columns, drawn once: rows independent, each by its record's
-        column of the channel.
-        """
-
-    @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """What a respondent is promised, computed exactly from the integers that are sampled."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -221,9 +211,25 @@ class Mechanism(ABC):
 
     def steps(self) -> tuple[Step, ...]:
         """What a respondent's device does to one record: steps on the private columns and the
-        private reports, numbered from 0.
+        private reports, numbered from 0. A mechanism that cannot say so writes `randomise` itself,
+        and has no form.
         """
         raise PrivacyError(f"{self.name} cannot be written as a client program")
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        """The reports of these private columns, drawn once: rows independent, each by its record's
+        column of the channel. Its steps say how, for one record as for many.
+        """
+        return run_steps(self._steps, columns, rng)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What a respondent is promised, computed exactly from the integers of its steps."""
+        return Guarantee(product_of(step.gamma for step in self._steps))
+
+    @cached_property
+    def _steps(self) -> tuple[Step, ...]:
+        return self.steps()
 
     # What follows.
 

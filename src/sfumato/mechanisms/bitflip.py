@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,28 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.bits import WORD_BITS, Bits
+from sfumato.bits import Bits
 from sfumato.channels import Channel, Dense, Product, Retain, Unary
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Cells, Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.options import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
-from sfumato.mechanisms.steps.baskets import item_odds
+from sfumato.mechanisms.steps.baskets import item_odds, one_hot
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_places
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
-PLANES = 16  # random bits compared for one report bit
-CHUNK = (
-    1 << 12
-    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost
-    # little
-    # beside them
-)
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]
@@ -73,9 +65,6 @@ class ItemFlips(Mechanism):
     @cached_property
     def private_reports(self) -> Domain:
         return basket_reports(self.domain)
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        return (flip_bits(as_baskets(columns, self.domain.private), SCALE - self.thresholds, rng),)
 
     def steps(self) -> tuple[Step, ...]:
         private = self.domain.private
@@ -168,13 +157,6 @@ class ItemFlips(Mechanism):
                 column = np.kron(column, [1 - one, one])
             columns.append(column)
         return np.stack(columns, axis=1)
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """γ of the whole record: the product over items, or over attributes of the worst exchange
-        of one value for another.
-        """
-        return Guarantee(self.steps()[0].gamma)
 
     @cached_property
     def per_item(self) -> Guarantee:
@@ -298,6 +280,11 @@ def _received_rates(given: Received) -> Rates:
     return given.number(least=0, most=1)
 
 
+def as_baskets(columns: Columns, private: Domain) -> Bits:
+    """The records as baskets of their items; baskets as they are."""
+    return as_bits(columns[0]) if private.baskets else one_hot(columns, private.shape)
+
+
 def basket_reports(domain: Domain) -> Domain:
     """The universe in which private records are reported: their own items, or one item for each
     value of each attribute.
@@ -345,100 +332,6 @@ def item_places(private: Domain) -> list[range]:
     """The report items of each attribute of a record."""
     ends = np.cumsum([attribute.size for attribute in private]).tolist()
     return [range(end - attribute.size, end) for end, attribute in zip(ends, private, strict=True)]
-
-
-def as_baskets(columns: Columns, private: Domain) -> Bits:
-    """The records as baskets of their items; baskets as they are."""
-    if isinstance(columns[0], Bits):
-        return columns[0]
-    rows = rows_of(columns)
-    words = np.zeros(
-        (sum(attribute.size for attribute in private), -(-rows // WORD_BITS)), dtype=np.uint64
-    )
-    octets = words.view(np.uint8).reshape(len(words), -1)
-    for column, items in zip(columns, item_places(private), strict=True):
-        for value, item in enumerate(items):
-            octets[item, : (rows + 7) // 8] = np.packbits(
-                np.asarray(column) == value, bitorder="little"
-            )
-    return Bits(words, rows)
-
-
-def flip_bits(bits: Bits, flips: NDArray[np.int64], rng: Keystream) -> Bits:
-    """The matrix with every bit flipped with its item's probability, `flips[item]` = (of a one, of
-    a zero) in 65,536ths.
-
-    A 16-bit uniform number is compared with its threshold on 64 rows at once, plane by plane: from
-    the threshold's lowest set bit up, "below" becomes below OR plane where the threshold has a one
-    and below AND plane where it has a zero. Ones and zeros share the planes, as a bit is only one
-    of them.
-    """
-    words = np.empty_like(bits.words)
-    buffer = np.empty((PLANES + 2) * CHUNK, dtype=np.uint64)
-    source, target, width = bits.words.reshape(-1), words.reshape(-1), bits.words.shape[1]
-    for first, last, ones, zeros in _runs(flips):
-        for start in range(first * width, last * width, CHUNK):
-            part = slice(start, min(start + CHUNK, last * width))
-            _flip_words(source[part], target[part], (ones, zeros), buffer, rng)
-    if bits.rows % WORD_BITS:
-        words[:, -1] &= np.uint64((1 << bits.rows % WORD_BITS) - 1)
-    return Bits(words, bits.rows)
-
-
-def _runs(flips: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
-    """Neighbouring items with the same thresholds, whose words lie side by side: first, last + 1,
-    of ones, of zeros.
-    """
-    starts = np.flatnonzero(np.any(flips != np.roll(flips, 1, axis=0), axis=1)).tolist()
-    starts = [0, *(start for start in starts if start)]
-    for first, last in zip(starts, [*starts[1:], len(flips)], strict=True):
-        yield first, last, int(flips[first, 0]), int(flips[first, 1])
-
-
-def _flip_words(
-    source: NDArray[np.uint64],
-    target: NDArray[np.uint64],
-    flips: tuple[int, int],
-    buffer: NDArray[np.uint64],
-    rng: Keystream,
-) -> None:
-    count, lowest = len(source), min(map(_lowest_bit, flips))
-    planes = buffer[: (PLANES - lowest) * count].reshape(-1, count)
-    rng.fill(planes)
-    flipped = buffer[PLANES * CHUNK :][:count]
-    _below(planes, flips[1], lowest, flipped)
-    if flips[0] != flips[1]:
-        of_ones = buffer[(PLANES + 1) * CHUNK :][:count]
-        _below(planes, flips[0], lowest, of_ones)
-        of_ones ^= flipped
-        of_ones &= source
-        flipped ^= of_ones
-    np.bitwise_xor(source, flipped, out=target)
-
-
-def _below(
-    planes: NDArray[np.uint64], threshold: int, lowest: int, out: NDArray[np.uint64]
-) -> None:
-    """Bits that are 1 with probability threshold / 65,536; planes[0] decides the bit `lowest` of
-    the threshold.
-    """
-    if threshold in (0, SCALE):
-        out.fill(np.uint64(0) if threshold == 0 else ~np.uint64(0))
-        return
-    first = _lowest_bit(threshold)
-    result = planes[
-        first - lowest
-    ]  # read-only here: the other threshold may need the plane as it is
-    for bit in range(first + 1, PLANES):
-        step = np.bitwise_or if threshold >> bit & 1 else np.bitwise_and
-        result = step(result, planes[bit - lowest], out=out)
-    if first == PLANES - 1:
-        np.copyto(out, result)
-
-
-def _lowest_bit(threshold: int) -> int:
-    """The place of the lowest set bit; a certain event needs no plane at all."""
-    return PLANES if threshold in (0, SCALE) else (threshold & -threshold).bit_length() - 1
 
 
 def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:

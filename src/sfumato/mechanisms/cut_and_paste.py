@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.bits import Bits
 from sfumato.channels import Channel, CutBaskets, CutRecords, Dense, NotLumpableError, Sizes
 from sfumato.channels.cut import beyond_cutoff, kept_inside
-from sfumato.domain import Cells, Columns, Domain, Numeric, code_dtype
+from sfumato.domain import Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.mechanisms.base import (
     TYPICAL_BASKET,
@@ -27,14 +26,12 @@ from sfumato.mechanisms.base import (
     Within,
     check_kept,
     every_cell,
-    rows_of,
     safe_log,
 )
 from sfumato.mechanisms.bitflip import (
     SCALE,
     basket_reports,
     check_written_out,
-    flip_bits,
     item_places,
     report_items,
     reported_items,
@@ -46,7 +43,6 @@ from sfumato.mechanisms.steps.baskets import boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count
-from sfumato.randomness import Keystream
 from sfumato.received import MOST_CUTOFF, Received
 
 SIZE = "basket size"  # the public column beside reported baskets
@@ -168,30 +164,6 @@ class CutAndPaste(Mechanism):
                 insert=round(self.insert * SCALE),
             ),
         )
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        offsets, items = self._item_lists(columns)
-        kept = Bits.from_csr(*_cut(offsets, items, self.cutoff, rng), self.universe)
-        paste = np.tile(
-            np.array([0, round(self.insert * SCALE)], dtype=np.int64), (self.universe, 1)
-        )
-        reports = flip_bits(kept, paste, rng)
-        if self.domain.private.baskets:
-            return reports, np.diff(offsets).astype(code_dtype(self.universe + 1))
-        return (reports,)
-
-    def _item_lists(self, columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Where each basket begins, and its items."""
-        if isinstance(columns[0], Bits):
-            return columns[0].to_csr()
-        places = item_places(self.domain.private)
-        items = [
-            np.asarray(column).astype(np.int32) + place.start
-            for column, place in zip(columns, places, strict=True)
-        ]
-        return np.arange(rows_of(columns) + 1, dtype=np.int64) * len(columns), np.stack(
-            items, axis=1
-        ).reshape(-1)
 
     def sizes(self, length: int, basket_size: int | None = None) -> Sizes:
         """The channel of partial supports of itemsets of this length, in baskets of this size (of
@@ -324,13 +296,6 @@ class CutAndPaste(Mechanism):
     def _insert(self) -> Fraction:
         return Fraction(self.insert)
 
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """γ of the reported items, exactly; Σ ρ^-j, j = 0..K, where two baskets of K items need not
-        share any.
-        """
-        return Guarantee(self.steps()[0].gamma)
-
     @property
     def caveats(self) -> tuple[str, ...]:
         lost = (
@@ -371,23 +336,6 @@ def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:
                 chance * comb(part, inside) * comb(size - part, kept - inside) / comb(size, kept)
             )
     return seen
-
-
-def _cut(
-    offsets: NDArray[np.int64], items: NDArray[np.int32], cutoff: int, rng: Keystream
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The kept items of each basket: as many as drawn, by the first steps of a Fisher–Yates shuffle
-    of every basket at once.
-    """
-    sizes, items = np.diff(offsets), items.copy()
-    kept = np.minimum(rng.below(cutoff + 1, len(sizes)).astype(np.int64), sizes)
-    for place in range(int(kept.max(initial=0))):
-        rows = np.flatnonzero(kept > place)
-        here = offsets[rows] + place
-        chosen = here + rng.below_each(sizes[rows] - place)
-        items[here], items[chosen] = items[chosen], items[here]
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return ends, items[np.repeat(offsets[:-1] - ends[:-1], kept) + np.arange(ends[-1])]
 
 
 def _every_basket(

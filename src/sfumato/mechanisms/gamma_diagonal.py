@@ -11,18 +11,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sfumato.arguments import checked
 from sfumato.channels import Retain
-from sfumato.domain import Columns, Domain, Items, code_dtype, codes_of
+from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
@@ -69,10 +65,6 @@ class GammaDiagonal(Mechanism):
         return mechanism
 
     @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
-    @property
     def keep(self) -> Fraction:
         """(γ-1)/(γ+n-1): the probability that the record is kept whole."""
         gamma = Fraction(self.gamma)
@@ -110,64 +102,10 @@ class GammaDiagonal(Mechanism):
             Diagonal(columns=places, reports=places, sizes=sizes, scale=scale, total=self._total),
         )
 
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        sizes, rows = self.domain.private.shape, rows_of(columns)
-        reports = tuple(np.empty(rows, dtype=code_dtype(size)) for size in sizes)
-        draw = self._draw_by_one_integer if self._total <= ONE_DRAW else self._draw_by_attribute
-        for start in range(0, rows, CHUNK):
-            part = slice(start, min(start + CHUNK, rows))
-            draw(
-                [column[part] for column in codes_of(columns)],
-                [report[part] for report in reports],
-                rng,
-            )
-        return reports
-
     @cached_property
     def _total(self) -> int:
         gamma = Fraction(self.gamma)
         return gamma.numerator + gamma.denominator * (self.domain.private.cells - 1)
-
-    def _draw_by_one_integer(
-        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
-    ) -> None:
-        cells, scale = self.domain.private.cells, Fraction(self.gamma).denominator
-        draws = rng.below(self._total, len(records[0]))
-        kept = np.flatnonzero(draws >= cells * scale)
-        if scale > 1:
-            draws = draws // draws.dtype.type(scale)
-        for record, report, column in zip(records, reports, self._decoded(draws), strict=True):
-            report[:] = column
-            report[kept] = record[kept]
-
-    def _decoded(self, draws: NDArray[Any]) -> list[NDArray[Any]]:
-        """The attributes' codes of joint cells; a cell beyond the last stands for any (its record
-        is kept).
-        """
-        if self._tables is not None:
-            return [np.take(table, draws, mode="clip") for table in self._tables]
-        columns: list[NDArray[Any]] = []
-        for size in reversed(self.domain.private.shape):
-            columns.append(draws % draws.dtype.type(size))
-            draws = draws // draws.dtype.type(size)
-        return columns[::-1]
-
-    @cached_property
-    def _tables(self) -> list[NDArray[Any]] | None:
-        private = self.domain.private
-        if private.cells > LOOKUP:
-            return None
-        codes = np.unravel_index(np.arange(private.cells), private.shape)
-        return [
-            code.astype(code_dtype(size)) for code, size in zip(codes, private.shape, strict=True)
-        ]
-
-    def _draw_by_attribute(
-        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
-    ) -> None:
-        kept = rng.chance(int(self.keep * (1 << 64)), 64, len(records[0]))
-        for record, report, size in zip(records, reports, self.domain.private.shape, strict=True):
-            report[:] = np.where(kept, record, rng.below(size, len(record)))
 
 
 def representable(gamma: Fraction, cells: int) -> Fraction:

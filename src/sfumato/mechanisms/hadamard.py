@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.channels import Dense
 from sfumato.channels.hadamard import HadamardSets
-from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
+from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.joint import check_joint, joint_cells, joint_codes, joint_shares
+from sfumato.mechanisms.joint import check_joint, joint_cells, joint_shares
 from sfumato.mechanisms.steps import Own, Step
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
@@ -61,10 +60,6 @@ class HadamardResponse(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma))}
 
@@ -83,16 +78,6 @@ class HadamardResponse(Mechanism):
     @cached_property
     def _own(self) -> NDArray[np.intp]:
         return self._sets.sets()
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        gamma, sets = Fraction(self.gamma), self._sets
-        a, b = gamma.numerator, gamma.denominator
-        true = joint_codes(columns, self.domain.private.shape)
-        inside = sets.own * (a - b)
-        drawn = rng.below(inside + sets.symbols * b, len(true)).astype(np.int64)
-        own = self._own[true, np.minimum(drawn, inside - 1) // (a - b)]
-        symbol = np.where(drawn < inside, own, (drawn - inside) // b)
-        return (symbol.astype(code_dtype(sets.symbols)),)
 
     def steps(self) -> tuple[Step, ...]:
         gamma, sets, shape = Fraction(self.gamma), self._sets, self.domain.private.shape

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bits import Bits
 from sfumato.channels import Decoded
-from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric, code_dtype
+from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.options import Option
@@ -34,11 +33,9 @@ from sfumato.mechanisms.sizes import (
     usual,
 )
 from sfumato.mechanisms.steps import Collide, Step, Symbol
-from sfumato.mechanisms.steps.hashing import PRIME, coefficients
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, SymbolLaw
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import MOST_LABELS, Received, read_text
 
 LEAST_CAP = 2  # with one symbol, a basket that tells its tier would tell of no item
@@ -211,10 +208,6 @@ class ItemSet(Mechanism):
         buckets = best_buckets(hashed, value)
         return cls(domain, gamma, hashed, buckets=buckets, tiers=tiers_above(hashed, items))
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
     def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         asked = given.get("cap")
         if asked is not None and asked < LEAST_CAP <= self.cap:
@@ -325,124 +318,11 @@ class ItemSet(Mechanism):
         ends = [f"to {end - 1}" for end in self.tiers[1:]] + ["or more"]
         return tuple(f"(holds {a} {end})" for a, end in zip(self.tiers, ends, strict=False))
 
-    def _tier(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The symbol of the tier of baskets that hold so much, more than the cap."""
-        return len(self.asked) + np.searchsorted(np.array(self.tiers), sizes, side="right") - 1
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        bits = columns[0]
-        assert isinstance(bits, Bits)
-        if self.buckets:
-            return self._collided(bits, rng)
-        size = self.private_reports.attributes[0].size
-        return (self._direct(bits, rng).astype(code_dtype(size)),)
-
-    def _direct(self, bits: Bits, rng: Keystream) -> NDArray[np.int64]:
-        """A symbol each. Of the own candidates that were kept one is drawn evenly, which is one of
-        all own candidates evenly: which were left out need not be drawn.
-        """
-        a, b = self._parts
-        drawn = rng.below(self.total, bits.rows).astype(np.int64)
-        offsets, own = self._held(bits)
-        sizes = np.diff(offsets)
-        kept = np.minimum(sizes, self.cap) * (a - b)
-        symbols = np.minimum((drawn - kept) // b, self._symbol_count)
-        here = np.flatnonzero(drawn < kept)
-        symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
-        if self.tiers:  # the first own symbol of a large basket
-            large = here[(sizes[here] > self.cap) & (drawn[here] < a - b)]
-            symbols[large] = self._tier(sizes[large])
-        return symbols
-
-    def _held(self, bits: Bits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Which candidates each basket holds: offsets (rows + 1) and the candidates of every row.
-
-        Items that no candidate names are left out first, so that a wide universe costs nothing.
-        """
-        offsets, items = bits.to_csr()
-        named = np.array(sorted({item for each in self.candidates for item in each}))
-        place = np.full(bits.items, -1, dtype=np.int32)
-        place[named] = np.arange(len(named))
-        if self._singles:
-            place[[each[0] for each in self.candidates]] = np.arange(len(self.candidates))
-        places = place[items]
-        kept = places >= 0
-        ends = np.concatenate([[0], np.cumsum(kept)])[offsets]
-        if self._singles:
-            return ends, places[kept]
-        words = Bits.from_csr(ends, places[kept], len(named)).words
-        held = [np.bitwise_and.reduce(words[place[list(each)]]) for each in self.candidates]
-        return Bits(np.stack(held), bits.rows).to_csr()
-
     @property
-    def _singles(self) -> bool:
-        return all(len(each) == 1 for each in self.candidates)
-
-    def _collided(self, bits: Bits, rng: Keystream) -> Columns:
-        """A hash and a bucket each: an own bucket, one that filled up, or any."""
-        a, b = self._parts
-        seeds = rng.below(self.seeds, bits.rows).astype(np.int64)
-        drawn = rng.below(self.total, bits.rows).astype(np.int64)
-        excess = self.cap * (a - b)
-        reported = (drawn - excess) // b
-        here = np.flatnonzero(drawn < excess)
-        offsets, symbols = self._held(bits) if self.candidates else bits.to_csr()
-        own, held = self._own_buckets(offsets, symbols, here, seeds[here], rng)
-        chosen = drawn[here] // (a - b)  # a place among the cap, evenly
-        others = rng.below_each(self.buckets - held)
-        for place in range(self.cap):  # the chosen one of those that are not own
-            others += (own[:, place] <= others) & (place < held)
-        inside = own[np.arange(len(here)), np.minimum(chosen, self.cap - 1)]
-        reported[here] = np.where(chosen < held, inside, others)
-        sizes = [attribute.size for attribute in self.private_reports]
-        return seeds.astype(code_dtype(sizes[0])), reported.astype(code_dtype(sizes[1]))
-
-    def _own_buckets(
-        self,
-        offsets: NDArray[np.int64],
-        symbols: NDArray[np.int32],
-        rows: NDArray[np.intp],
-        seeds: NDArray[np.int64],
-        rng: Keystream,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (rows, cap), (rows,)
-        """The different buckets of what each basket holds, ascending, and how many they are; of
-        more symbols than the cap some are drawn.
-        """
-        sizes = np.diff(offsets)[rows]
-        taken = np.minimum(sizes, self.cap)
-        kept = np.zeros((len(rows), self.cap), dtype=np.int64)
-        places = np.arange(self.cap)
-        small = np.flatnonzero(sizes <= self.cap)
-        at = offsets[rows][small, None] + np.minimum(
-            places, np.maximum(sizes[small] - 1, 0)[:, None]
-        )
-        if len(symbols):
-            kept[small] = symbols[np.minimum(at, len(symbols) - 1)]
-        large = np.flatnonzero(sizes > self.cap)
-        if len(large):
-            others = self.cap - bool(self.tiers)
-            places_of = some_of(offsets[rows][large], sizes[large], others, rng)
-            kept[large, -others:] = symbols[places_of]
-            if self.tiers:
-                kept[large, 0] = self._tier(sizes[large])
-        buckets = self._hashed(kept, seeds[:, None])
-        buckets[places >= taken[:, None]] = self.buckets
-        buckets.sort(axis=1)
-        buckets[:, 1:][buckets[:, 1:] == buckets[:, :-1]] = self.buckets
-        buckets.sort(axis=1)
-        return buckets, (buckets < self.buckets).sum(axis=1)
-
-    def _hashed(self, symbols: NDArray[np.int64], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bucket of each item, or candidate, under the hash beside it."""
-        polynomial = self._polynomials
-        value = np.zeros(np.broadcast_shapes(symbols.shape, seeds.shape), dtype=np.int64)
-        for place in reversed(range(polynomial.shape[1])):
-            value = (value * symbols + polynomial[:, place][seeds]) % PRIME
-        return value % self.buckets
-
-    @cached_property
-    def _polynomials(self) -> NDArray[np.int64]:  # (seeds, cap + 1)
-        return pool_of(self.pool, self.seeds, self.cap + 1)
+    def _collide(self) -> Collide:
+        (step,) = self._steps
+        assert isinstance(step, Collide)
+        return step
 
     def steps(self) -> tuple[Step, ...]:
         a, b = self._parts
@@ -544,11 +424,11 @@ class ItemSet(Mechanism):
         table = np.ascontiguousarray(counts, dtype=np.float64)
         if hits.size * self.seeds > SMALL_WORK:
             kernels = import_module("sfumato.mechanisms.hash_kernels")
-            kernels.sum_hits(table, self._polynomials.astype(np.uint64), self.buckets, hits)
+            kernels.sum_hits(table, self._collide.polynomials.astype(np.uint64), self.buckets, hits)
             return hits
         seeds = np.arange(self.seeds)
         for symbol in range(hits.size):
-            hits[symbol] = table[seeds, self._hashed(np.array(symbol), seeds)].sum()
+            hits[symbol] = table[seeds, self._collide.hashed(np.array(symbol), seeds)].sum()
         return hits
 
     def _left(
@@ -675,7 +555,7 @@ class ItemSet(Mechanism):
         own, other = self._chances
         symbol = self._symbols[(cells[0].item,)]
         if self.buckets:
-            hit = shown[1] == self._hashed(np.array(symbol), shown[0])
+            hit = shown[1] == self._collide.hashed(np.array(symbol), shown[0])
         else:
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
@@ -790,27 +670,6 @@ def _parted(line: str, where: str) -> list[str]:
     except csv.Error as error:
         raise FileError(f"{where} is not readable: {error}") from None
     return [name for word in words if (name := word.strip())]
-
-
-@lru_cache(maxsize=8)
-def pool_of(pool: str, seeds: int, count: int) -> NDArray[np.int64]:  # (seeds, count)
-    """The coefficients of every hash of a pool."""
-    return np.array([coefficients(pool, seed, count) for seed in range(seeds)], dtype=np.int64)
-
-
-def some_of(
-    starts: NDArray[np.int64], sizes: NDArray[np.int64], count: int, rng: Keystream
-) -> NDArray[np.int64]:  # (rows, count)
-    """For each run of `sizes` places from `starts` on, `count` different ones of its places, every
-    such set equally likely (Floyd: a place up to the last that may be drawn, or that last one
-    where it was drawn before).
-    """
-    chosen = np.empty((count, len(sizes)), dtype=np.int64)
-    for turn in range(count):
-        last = sizes - count + turn
-        drawn = rng.below_each(last + 1)
-        chosen[turn] = np.where((chosen[:turn] == drawn).any(axis=0), last, drawn)
-    return chosen.T + starts[:, None]
 
 
 def _free(name: str, taken: set[str]) -> str:

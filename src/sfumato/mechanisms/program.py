@@ -17,7 +17,7 @@ from typing import Any, Self
 from sfumato.domain import Attribute, Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
-from sfumato.mechanisms.steps.base import MOST_WORK, Shows
+from sfumato.mechanisms.steps.base import MOST_WORK, Shows, product_of
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 VERSION = 1
@@ -89,8 +89,7 @@ class Program:
         """The same, where an observer may know what is named: columns of the record, each with
         "value" or "size" (of a basket). All that is sent as it is must be named.
         """
-        gammas = [step.gamma_beside(named) for step in self.steps]
-        return math.inf if math.inf in gammas else math.prod(gammas, start=Fraction(1))
+        return product_of(step.gamma_beside(named) for step in self.steps)
 
     def guarantee(self, records: Domain, sizes: Sequence[str] = ()) -> Guarantee:
         """What a respondent is promised, computed from the integers, where a campaign says that

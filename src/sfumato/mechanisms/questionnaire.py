@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.channels.foretelling import Plain, plain_variance
 from sfumato.channels.questions import Question, Questions, System
-from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
+from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
-from sfumato.mechanisms.dealing import Dealing
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.questions import (
@@ -46,7 +45,6 @@ from sfumato.mechanisms.shares import (
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 MOST_QUESTIONS = 1 << 14
@@ -167,10 +165,6 @@ class Questionnaire(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
     def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         return stated(given["questions"], self.domain)[2] if "questions" in given else ()
 
@@ -216,16 +210,6 @@ class Questionnaire(Mechanism):
         """a and b: the weights of the true answer and of any other."""
         gamma = Fraction(self.gamma)
         return gamma.numerator, gamma.denominator
-
-    @cached_property
-    def _dealing(self) -> Dealing:
-        return Dealing(self.questions, self._private.shape, *self._parts)
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        codes = [np.asarray(column) for column in columns]
-        dealt, answers = self._dealing.reports(codes, rows_of(columns), rng)
-        first, second = (a.size for a in self.private_reports)
-        return dealt.astype(code_dtype(first)), answers.astype(code_dtype(second))
 
     def steps(self) -> tuple[Step, ...]:
         shape, (a, b) = self._private.shape, self._parts

@@ -11,20 +11,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sfumato.arguments import checked
 from sfumato.channels import Retain
-from sfumato.domain import Columns, Domain, code_dtype, codes_of
+from sfumato.domain import Domain
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, check_kept, rows_of
+from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import Spread, Step
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 CHUNK = 1 << 15  # rows at a time, so that draws and results stay in the cache
@@ -102,13 +98,6 @@ class RandomizedGamma(Mechanism):
         return self.domain.private.cells
 
     @property
-    def guarantee(self) -> Guarantee:
-        """γ: whoever knows the law of r but not r faces the mixture, which is the gamma-diagonal
-        matrix.
-        """
-        return Guarantee(self.gamma)
-
-    @property
     def revealed(self) -> Guarantee:
         """What would be promised to a client whose r became known, at the worst r.
 
@@ -184,49 +173,6 @@ class RandomizedGamma(Mechanism):
                 columns=places, reports=places, sizes=sizes, mean=mean, total=total, reach=reach
             ),
         )
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        records = codes_of(columns)
-        rows = rows_of(columns)
-        reports = tuple(
-            np.empty(rows, dtype=code_dtype(size)) for size in self.domain.private.shape
-        )
-        for start in range(0, rows, CHUNK):
-            part = slice(start, min(start + CHUNK, rows))
-            self._draw(
-                [record[part] for record in records], [report[part] for report in reports], rng
-            )
-        return reports
-
-    def _draw(
-        self, records: list[NDArray[Any]], reports: list[NDArray[Any]], rng: Keystream
-    ) -> None:
-        mean, total, reach = self._weights
-        count = len(records[0])
-        stay = rng.below(2 * reach + 1, count).astype(np.uint64) + np.uint64(mean - reach)
-        moved = np.flatnonzero(rng.below(total, count) >= stay)
-        for record, report in zip(records, reports, strict=True):
-            report[:] = record
-        self._move(records, reports, moved, rng)
-
-    def _move(
-        self,
-        records: list[NDArray[Any]],
-        reports: list[NDArray[Any]],
-        rows: NDArray[np.intp],
-        rng: Keystream,
-    ) -> None:
-        """Give these rows a record drawn uniformly from all others: draw from all, and again where
-        it is the same.
-        """
-        while rows.size:
-            same = np.ones(rows.size, dtype=bool)
-            for record, report, size in zip(
-                records, reports, self.domain.private.shape, strict=True
-            ):
-                report[rows] = rng.below(size, rows.size)
-                same &= report[rows] == record[rows]
-            rows = rows[same]
 
 
 def _largest_spread(gamma: Fraction, cells: int) -> float:

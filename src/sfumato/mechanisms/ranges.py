@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric, code_dtype
+from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.base import Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.questions import ONE, Asked, folds, whole_weights
 from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
@@ -25,7 +25,6 @@ from sfumato.mechanisms.steps import Kary
 from sfumato.mechanisms.steps.base import Action
 from sfumato.observation import Observation
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 WAVES = 0.4  # the share of people who are asked about one number
@@ -237,34 +236,6 @@ class Ranges(SquareWave):
         assert isinstance(answer, Numeric)
         most = max(answer.size, *(each.answers for each in self.pairs))
         return Domain((Category(question.name, tuple(labels)), Numeric(answer.name, 0, most - 1)))
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        codes, rows = [np.asarray(column) for column in columns], rows_of(columns)
-        number, size = len(self._weights), self.private_reports.attributes[-1].size
-        dealt = np.searchsorted(np.cumsum(self._weights), rng.uint32(rows), side="right")
-        answers = np.zeros(rows, dtype=code_dtype(size))
-        order = np.argsort(dealt.astype(np.uint16), kind="stable")
-        ends = np.cumsum(np.bincount(dealt, minlength=number))[:-1]
-        for place, here in enumerate(np.split(order, ends)):
-            if place < len(codes):
-                answers[here] = self._reported(place, codes[place][here], rng)
-            else:
-                answers[here] = self._answered(place - len(codes), codes, here, rng)
-        return dealt.astype(code_dtype(number)), answers
-
-    def _answered(
-        self, place: int, codes: Sequence[NDArray[Any]], here: NDArray[np.intp], rng: Keystream
-    ) -> NDArray[np.int64]:
-        """What some people report of two columns."""
-        question, (a, b) = self.pairs[place], self._parts
-        cell = np.zeros(len(here), dtype=np.int64)
-        for axis in question.columns:
-            inside = np.searchsorted(self.starts[axis], codes[axis][here], side="right") - 1
-            cell = cell * self.cells[axis] + inside
-        true = cell if question.map is None else np.asarray(question.map)[cell]
-        drawn = rng.below(a + b * (question.answers - 1), len(here)).astype(np.int64)
-        moved = np.where(drawn < a, 0, 1 + (drawn - a) // b)
-        return np.asarray((true + moved) % question.answers)
 
     @property
     def _parts(self) -> tuple[int, int]:

@@ -12,16 +12,17 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.arguments import checked
+from sfumato.bits import Bits
 from sfumato.channels import Law, OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
+from sfumato.domain import Codes, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import KEEP, Option, each_or_all, keep_of
 from sfumato.mechanisms.steps import KeepOrDraw, Step
+from sfumato.mechanisms.steps.base import run_steps
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -164,9 +165,14 @@ class Retention(Mechanism):
         )
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        """As its steps say; a column replaced by its own distribution needs all rows."""
+        if not self.needs_all_rows:
+            return super().randomise(columns, rng)
         return tuple(
-            column.randomise(codes, rng)
-            for column, codes in zip(self.columns, codes_of(columns), strict=True)
+            column.replaced(codes, rng)
+            if column.law == "identity"
+            else run_steps([replace(step, columns=(0,), reports=(0,))], (codes,), rng)[0]
+            for column, step, codes in zip(self.columns, self.steps(), columns, strict=True)
         )
 
 
@@ -209,23 +215,14 @@ class Replaced:
         masses = None if isinstance(self.law, str) else np.array(self.law, dtype=np.float64) / ONE
         return Retain(float(self.keep), (Law(self.size, masses),))
 
-    def randomise(self, codes: Codes, rng: Keystream) -> Codes:
-        """The reports of these codes."""
+    def replaced(self, column: Codes | Bits, rng: Keystream) -> Codes:
+        """The reports of these codes, replaced by some of their own."""
+        codes = np.asarray(column)
         drop = np.flatnonzero(~rng.chance(int(self.keep * ONE), 32, len(codes)))
         reports = codes.astype(code_dtype(self.size), copy=True)
-        reports[drop] = self._draw(codes, len(drop), rng)
+        if len(drop):
+            reports[drop] = codes[rng.below(len(codes), len(drop))]
         return reports
-
-    def _draw(self, codes: Codes, count: int, rng: Keystream) -> Codes:
-        if self.law == "identity":
-            return codes[rng.below(len(codes), count)] if count else codes[:0]
-        if self.law == "uniform":
-            return rng.below(self.size, count)
-        return np.searchsorted(self._cumulative, rng.uint32(count), side="right")
-
-    @cached_property
-    def _cumulative(self) -> NDArray[np.uint64]:
-        return np.cumsum(np.array(self.law, dtype=np.uint64))
 
 
 def _received_law(law: Received) -> Replacement:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.bits import Bits
 from sfumato.channels.subset import SubsetBits
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
@@ -24,7 +23,6 @@ from sfumato.mechanisms.bitflip import report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
     joint_cells,
-    joint_codes,
     joint_shares,
     record_items,
 )
@@ -32,7 +30,6 @@ from sfumato.mechanisms.steps import Step, Subset
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 CHUNK = 1 << 12  # rows at a time: each has an order of all records
@@ -81,10 +78,6 @@ class SubsetSelection(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma)), "chosen": self.chosen}
 
@@ -107,32 +100,6 @@ class SubsetSelection(Mechanism):
         gamma, size = Fraction(self.gamma), self._items.size
         a, b = gamma.numerator, gamma.denominator
         return a, b, self.chosen * a + (size - self.chosen) * b
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        codes = joint_codes(columns, self.domain.private.shape)
-        parts = [
-            self._sets(codes[start : start + CHUNK], rng) for start in range(0, len(codes), CHUNK)
-        ]
-        sets = np.concatenate(parts) if parts else np.zeros((0, self._items.size), dtype=bool)
-        return (Bits.from_dense(sets),)
-
-    def _sets(self, true: NDArray[np.intp], rng: Keystream) -> NDArray[np.bool_]:
-        """Sets as rows of bits: the truth or not, then a Fisher-Yates choice of others."""
-        a, _, total = self._parts
-        size, rows = self._items.size, np.arange(len(true))
-        held = rng.below(total, len(true)) < self.chosen * a
-        result = np.zeros((len(true), size), dtype=bool)
-        result[rows[held], true[held]] = True
-        others = np.tile(np.arange(size - 1), (len(true), 1))
-        others += others >= true[:, None]  # every record but the true one
-        for place in range(self.chosen):
-            here = rows[~held] if place == self.chosen - 1 else rows
-            drawn = place + rng.below(size - 1 - place, len(here)).astype(np.intp)
-            picked = others[here, drawn]
-            others[here, drawn] = others[here, place]
-            others[here, place] = picked
-            result[here, picked] = True
-        return result
 
     def steps(self) -> tuple[Step, ...]:
         shape = self.domain.private.shape

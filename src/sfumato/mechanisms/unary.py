@@ -15,23 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.bits import Bits
 from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
-from sfumato.mechanisms.bitflip import SCALE, flip_bits, report_items, reported_items
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.bitflip import SCALE, report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
     joint_cells,
-    joint_codes,
     joint_shares,
     record_items,
 )
 from sfumato.mechanisms.steps import Step, UnaryStep
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 HALF = SCALE // 2
@@ -73,10 +70,6 @@ class UnaryEncoding(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(Fraction(SCALE - self.false, self.false))
-
     def parameters(self) -> dict[str, Any]:
         return {"false": self.false}
 
@@ -91,12 +84,6 @@ class UnaryEncoding(Mechanism):
     @property
     def _items(self) -> Items:
         return report_items(self)
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        codes = joint_codes(columns, self.domain.private.shape).astype(np.int32)
-        one = Bits.from_csr(np.arange(rows_of(columns) + 1), codes, self._items.size)
-        flips = np.tile(np.array([HALF, self.false]), (self._items.size, 1))
-        return (flip_bits(one, flips, rng),)
 
     def steps(self) -> tuple[Step, ...]:
         shape, size = self.domain.private.shape, self._items.size

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sfumato.channels import Channel, Windowed
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.channels.window import Shape, standing_below
-from sfumato.domain import Attribute, Category, Cells, Codes, Columns, Domain, Numeric, code_dtype
+from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.questions import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
@@ -28,7 +28,6 @@ from sfumato.mechanisms.steps.base import ONE, Action
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.randomness import Keystream
 from sfumato.received import Received
 
 FINEST = 256  # values of the grid; a number with no more values has its own
@@ -148,10 +147,6 @@ class Windows(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.gamma)
-
     def parameters(self) -> dict[str, Any]:
         names = self._private.names
         return {
@@ -202,28 +197,6 @@ class Windows(Mechanism):
                 Numeric(free_column("answer", taken), 0, most - 1),
             )
         )
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        rows, size = rows_of(columns), self.private_reports.attributes[-1].size
-        if not self._dealt:
-            return (self._reported(0, columns[0], rng).astype(code_dtype(size)),)
-        dealt = np.searchsorted(np.cumsum(self._weights), rng.uint32(rows), side="right")
-        answers = np.zeros(rows, dtype=code_dtype(size))
-        for place, column in enumerate(columns):
-            here = np.flatnonzero(dealt == place)
-            answers[here] = self._reported(place, np.asarray(column)[here], rng)
-        return dealt.astype(code_dtype(len(self.shapes))), answers
-
-    def _reported(self, place: int, codes: Any, rng: Keystream) -> Codes:
-        shape, size = self.shapes[place], self._private.attributes[place].size
-        starts = np.asarray(codes).astype(np.int64)
-        if size > shape.values:
-            whole, part = np.divmod(starts * (shape.values - 1), size - 1)
-            starts = whole + (rng.below(size - 1, len(starts)).astype(np.int64) < part)
-        drawn = rng.below(shape.total, len(starts)).astype(np.int64)
-        excess = shape.length * (shape.a - shape.b)
-        inside = starts + drawn // (shape.a - shape.b)
-        return np.where(drawn < excess, inside, (drawn - excess) // shape.b)
 
     def steps(self) -> tuple[Step, ...]:
         questions = self._questions()

@@ -1,7 +1,7 @@
 """Steps: what a client program is made of; each says what it reads, what it writes, and its γ."""
 
 from sfumato.mechanisms.steps.base import Action, Column, Step, Value, step_from
-from sfumato.mechanisms.steps.baskets import Collide, CutStep, Flip, Symbol
+from sfumato.mechanisms.steps.baskets import CutStep, Flip
 from sfumato.mechanisms.steps.cells import (
     Diagonal,
     Diagonal64,
@@ -15,6 +15,7 @@ from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.numbers import Window
 from sfumato.mechanisms.steps.questions import Deal, Public
 from sfumato.mechanisms.steps.sets import Subset, UnaryStep
+from sfumato.mechanisms.steps.symbols import Collide, Symbol
 
 __all__ = [
     "Action",

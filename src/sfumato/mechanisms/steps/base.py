@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.domain import Codes, Columns, code_dtype
 from sfumato.errors import FileError, ParameterError, listing
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
 
 ONE = 1 << 32  # what weights sum to where one 32-bit word decides
 LARGEST = 1 << 53  # whole numbers below this are exact in JavaScript, and so are their sums
@@ -140,6 +146,13 @@ class Step(ABC):
         """Whether some record can give this in the columns of the report that are written."""
         return all(column.holds(value) for column, value in zip(self.outputs, values, strict=True))
 
+    @abstractmethod
+    def run_many(self, columns: Columns, rng: Keystream) -> Sequence[Codes | Bits]:
+        """The columns of the report for these columns of many records, by the distribution of
+        `run`; one record alone takes the same integers from the same bytes, unless its items are
+        drawn 64 rows at a time or its chosen items in another order.
+        """
+
     def check(self, held: bool, found: str, wanted: str) -> None:
         """Refuse a step whose integers do not fit together."""
         if not held:
@@ -162,11 +175,6 @@ class Step(ABC):
             all(shape.size >= 1 for shape in (*self.inputs, *self.outputs)),
             "a column without values",
             "each needs one at least",
-        )
-        self.check(
-            self.work <= MOST_WORK,
-            f"integers that ask for {self.work:,} turns of its loops",
-            f"a device does {MOST_WORK:,} at most",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,6 +234,23 @@ def step_from(data: Any) -> Step:
     return Step.known[kind].from_dict(data)
 
 
+def run_steps(steps: Sequence[Step], columns: Columns, rng: Keystream) -> Columns:
+    """The reports of many records: every step in its turn, codes as narrow as they can be."""
+    reports: dict[int, Codes | Bits] = {}
+    for step in steps:
+        drawn = step.run_many(tuple(columns[place] for place in step.columns), rng)
+        for place, shape, values in zip(step.reports, step.outputs, drawn, strict=True):
+            if not isinstance(values, Bits):
+                values = values.astype(code_dtype(shape.size), copy=False)
+            reports[place] = values
+    return tuple(reports[place] for place in sorted(reports))
+
+
+def joint_codes(columns: Columns, sizes: Sequence[int]) -> NDArray[np.intp]:
+    """The cell of each record, the last column changing fastest."""
+    return np.ravel_multi_index([np.asarray(each).astype(np.intp) for each in columns], sizes)
+
+
 def joint(sizes: Sequence[int], codes: Sequence[Value]) -> int:
     """The cell of these codes, the last column changing fastest."""
     cell = 0
@@ -248,6 +273,12 @@ def basket(value: Value) -> Ints:
     """The items of a basket."""
     assert isinstance(value, tuple)
     return value
+
+
+def product_of(gammas: Iterable[Gamma]) -> Gamma:
+    """The gamma of steps that draw independently of each other."""
+    found = list(gammas)
+    return math.inf if math.inf in found else math.prod(found, start=Fraction(1))
 
 
 def either(ratio: Fraction) -> Fraction:

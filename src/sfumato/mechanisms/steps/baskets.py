@@ -1,9 +1,8 @@
-"""Steps on baskets: every item flipped, some cut and others pasted in, one symbol for all."""
+"""Steps on baskets: every item flipped, or some cut and others pasted in."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +11,18 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, product, starmap
 from math import comb
 
-from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
-from sfumato.mechanisms.steps.cells import check_weights
-from sfumato.mechanisms.steps.draws import Draws
-from sfumato.mechanisms.steps.hashing import buckets_of
-from sfumato.privacy.guarantee import Gamma
+import numpy as np
+from numpy.typing import NDArray
 
-SCALE = 1 << 16  # bit flips are decided by 16-bit words
+from sfumato.bits import WORD_BITS, Bits
+from sfumato.domain import Codes, Columns, as_bits
+from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.flipping import SCALE, flip_bits
+from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
+
 FLIP_WORK = 1 << 7  # an item's factor of gamma makes the whole fraction longer by two words
-LONGEST_POOL = 128  # letters that are hashed for every item
 EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000 of them
 
 
@@ -71,6 +73,19 @@ class BasketStep(Action):
         codes = (code for code in values if isinstance(code, int))
         return tuple(start + code for start, code in zip(self._starts, codes, strict=False))
 
+    def baskets(self, columns: Columns) -> Bits:
+        """Many records as baskets of their items; baskets as they are."""
+        return as_bits(columns[0]) if self.sizes is None else one_hot(columns, self.sizes)
+
+    def lists(self, columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where the items of each of many baskets begin, and the items."""
+        if self.sizes is None:
+            return as_bits(columns[0]).to_csr()
+        pairs = zip(columns, self._starts, strict=False)
+        items = [np.asarray(column).astype(np.int32) + start for column, start in pairs]
+        offsets = np.arange(len(columns[0]) + 1, dtype=np.int64) * len(columns)
+        return offsets, np.stack(items, axis=1).reshape(-1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Flip(BasketStep):
@@ -107,6 +122,9 @@ class Flip(BasketStep):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return (flipped(self.held(values), self.keeps, draws),)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Bits]:
+        return [flip_bits(self.baskets(columns), self.keeps, rng)]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return unflipped(self.held(values), self.keeps)
@@ -164,195 +182,28 @@ class CutStep(BasketStep):
         )
         return (pasted, len(items)) if self.sizes is None else (pasted,)
 
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes | Bits]:
+        offsets, items = self.lists(columns)
+        kept = Bits.from_csr(*_cut(offsets, items, self.cutoff, rng), self.universe)
+        pasted = flip_bits(kept, ((SCALE, SCALE - self.insert),) * self.universe, rng)
+        return [pasted, np.diff(offsets)] if self.sizes is None else [pasted]
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
         size, insert = len(self.held(values)), Fraction(self.insert, SCALE)
         pasted = insert**size * (1 - insert) ** (self.universe - size)
         return pasted * boost(cut_law(self.cutoff, size), size, size, insert)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symbol(Action):
-    """One of the candidates, or "none" (the last code): weight a for those the basket holds, at
-    most `cap` of them, else b.
-
-    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn. Where
-    there are tiers, such a basket's first own symbol is that of how much it holds.
-    """
-
-    kind = "symbol"
-    items: int
-    candidates: Rows
-    cap: int
-    a: int
-    b: int
-    tiers: Ints | None = None
-
-    def __post_init__(self) -> None:
-        self.check_columns()
-        check_candidates(self, self.candidates, self.items)
-        self.check(self.cap >= 1, "no cap", "use cap >= 1")
-        check_tiers(self, self.tiers, self.cap)
-        check_weights(self, self.a, self.b, self.total)
-
-    @property
-    def inputs(self) -> tuple[Column, ...]:
-        return (Column(self.items, basket=True),)
-
-    @property
-    def outputs(self) -> tuple[Column, ...]:
-        return (Column(self._symbols + 1, shows="set"),)
-
-    @property
-    def work(self) -> int:
-        return self.cap + sum(map(len, self.candidates)) + len(self.tiers or ())
-
-    @property
-    def _symbols(self) -> int:
-        return len(self.candidates) + len(self.tiers or ())
-
-    @property
-    def total(self) -> int:
-        """Ω, the same for every basket."""
-        return self.cap * self.a + self._symbols * self.b
-
-    @property
-    def gamma(self) -> Gamma:
-        return Fraction(self.a, self.b)
-
-    def own(self, values: Sequence[Value]) -> Ints:
-        """The candidates that a basket holds."""
-        return held_candidates(self.candidates, basket(values[0]))
-
-    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        own, excess = self.own(values), self.a - self.b
-        own = capped(own, self.cap, self.tiers, len(self.candidates), draws)
-        drawn = draws.below(self.total)
-        if drawn < len(own) * excess:
-            return (own[drawn // excess],)
-        return (min((drawn - len(own) * excess) // self.b, self._symbols),)
-
-    def truthful(self, values: Sequence[Value]) -> Fraction:
-        held = len(self.own(values))
-        taken = min(held, self.cap)
-        held += held > self.cap and self.tiers is not None  # its tier
-        weight = taken * self.a + (held - taken) * self.b if held else self.cap * self.a
-        return Fraction(weight, self.total)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Collide(Action):
-    """A public hash drawn from a pool, and one of its buckets: weight a for those of the basket's
-    items, or of the candidates that it holds, filled up to `cap` at random, else b.
-    """
-
-    kind = "collide"
-    items: int
-    buckets: int
-    cap: int
-    a: int
-    b: int
-    pool: str
-    seeds: int
-    candidates: Rows | None = None
-    tiers: Ints | None = None
-
-    def __post_init__(self) -> None:
-        self.check_columns()
-        if self.candidates is not None:
-            check_candidates(self, self.candidates, self.items)
-        self.check(
-            1 <= self.cap < self.buckets and self.pool.isascii() and len(self.pool) <= LONGEST_POOL,
-            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool[:LONGEST_POOL]}'",
-            f"use 1 <= cap < buckets and a pool named by at most {LONGEST_POOL} ASCII letters",
-        )
-        check_tiers(self, self.tiers, self.cap)
-        check_weights(self, self.a, self.b, self.total)
-
-    @property
-    def inputs(self) -> tuple[Column, ...]:
-        return (Column(self.items, basket=True),)
-
-    @property
-    def outputs(self) -> tuple[Column, ...]:
-        return Column(self.seeds, shows="set"), Column(self.buckets, shows="set")
-
-    @property
-    def work(self) -> int:
-        hashed = self.items if self.candidates is None else len(self.candidates)
-        lengths = sum(map(len, self.candidates or ())) + len(self.tiers or ())
-        return (hashed + self.cap) * (self.cap + 1) + lengths
-
-    @property
-    def total(self) -> int:
-        """Ω, the same for every basket."""
-        return self.cap * self.a + (self.buckets - self.cap) * self.b
-
-    @property
-    def gamma(self) -> Gamma:
-        return Fraction(self.a, self.b)
-
-    def held(self, values: Sequence[Value]) -> Ints:
-        """What a basket holds of that which is hashed."""
-        items = basket(values[0])
-        return items if self.candidates is None else held_candidates(self.candidates, items)
-
-    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        seed, held = draws.below(self.seeds), self.held(values)
-        many = self.items if self.candidates is None else len(self.candidates)
-        held = capped(held, self.cap, self.tiers, many, draws)
-        own = list(dict.fromkeys(buckets_of(self.pool, seed, held, self.cap + 1, self.buckets)))
-        while len(own) < self.cap:
-            if (other := draws.below(self.buckets)) not in own:
-                own.append(other)
-        drawn, excess = draws.below(self.total), self.cap * (self.a - self.b)
-        if drawn < excess:
-            return seed, own[drawn // (self.a - self.b)]
-        return seed, (drawn - excess) // self.b
-
-    def truthful(self, values: Sequence[Value]) -> Fraction:
-        """As if no two symbols shared a bucket: the hash is not known before it is drawn."""
-        return Fraction(min(len(self.held(values)), self.cap) * self.a, self.total)
-
-
-def check_candidates(step: Step, candidates: Rows, items: int) -> None:
-    """Refuse candidates that are not different sets of the items."""
-    ordered = all(
-        each and each == tuple(sorted(set(each))) and each[-1] < items for each in candidates
-    )
-    step.check(
-        ordered and len(set(candidates)) == len(candidates) >= 1,
-        "candidates that are not different sets of its items",
-        "list items in ascending order, each candidate once",
-    )
-
-
-def check_tiers(step: Step, tiers: Ints | None, cap: int) -> None:
-    """Refuse tiers that are not above the cap, one above the other."""
-    if tiers is None:
-        return
-    step.check(
-        cap >= 2 and bool(tiers) and tiers[0] == cap + 1 and list(tiers) == sorted(set(tiers)),
-        f"tiers {list(tiers)} beside a cap of {cap}",
-        "use a cap of 2 or more and tiers that ascend from the one above it",
-    )
-
-
-def capped(held: Ints, cap: int, tiers: Ints | None, symbols: int, draws: Draws) -> Ints:
-    """The own symbols of a basket that holds these: at most the cap, of more than that some by
-    chance, behind the tier of how many they are where there are tiers.
-    """
-    if len(held) <= cap:
-        return held
-    if tiers is None:
-        return tuple(draws.some(held, cap))
-    tier = symbols + bisect_right(tiers, len(held)) - 1
-    return (tier, *draws.some(held, cap - 1))
-
-
-def held_candidates(candidates: Rows, items: Ints) -> Ints:
-    """The places of the candidates that a basket of these items holds."""
-    own = set(items)
-    return tuple(place for place, wanted in enumerate(candidates) if own.issuperset(wanted))
+def one_hot(columns: Columns, sizes: Sequence[int]) -> Bits:
+    """Records as baskets: one item for each value of each column."""
+    rows = len(columns[0])
+    words = np.zeros((sum(sizes), -(-rows // WORD_BITS)), dtype=np.uint64)
+    octets = words.view(np.uint8).reshape(len(words), -1)
+    items = iter(octets[:, : (rows + 7) // 8])
+    for column, size in zip(columns, sizes, strict=True):
+        for value, item in zip(range(size), items, strict=False):
+            item[:] = np.packbits(np.asarray(column) == value, bitorder="little")
+    return Bits(words, rows)
 
 
 def check_keeps(step: Step, ones: Ints, zeros: Ints, items: int) -> None:
@@ -527,3 +378,20 @@ def basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
         for (m, n), common in shared.items()
         for o in range(common + 1)
     )
+
+
+def _cut(
+    offsets: NDArray[np.int64], items: NDArray[np.int32], cutoff: int, rng: Keystream
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The kept items of each basket: as many as drawn, by the first steps of a Fisher–Yates shuffle
+    of every basket at once.
+    """
+    sizes, items = np.diff(offsets), items.copy()
+    kept = np.minimum(rng.below(cutoff + 1, len(sizes)).astype(np.int64), sizes)
+    for place in range(int(kept.max(initial=0))):
+        rows = np.flatnonzero(kept > place)
+        here = offsets[rows] + place
+        chosen = here + rng.below_each(sizes[rows] - place)
+        items[here], items[chosen] = items[chosen], items[here]
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return ends, items[np.repeat(offsets[:-1] - ends[:-1], kept) + np.arange(ends[-1])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Codes, Columns, code_dtype, codes_of
 from sfumato.mechanisms.steps.base import (
     LARGEST,
     ONE,
@@ -22,11 +27,16 @@ from sfumato.mechanisms.steps.base import (
     Value,
     either,
     joint,
+    joint_codes,
     quotient,
     split,
 )
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
+
+CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
+LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +64,22 @@ class CodesStep(Action):
     @property
     def work(self) -> int:
         return len(self.sizes) ** 2
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        rows = len(columns[0])
+        reports = [np.empty(rows, dtype=code_dtype(size)) for size in self.sizes]
+        for start in range(0, rows, CHUNK):
+            part = slice(start, min(start + CHUNK, rows))
+            self._draw(
+                [np.asarray(column)[part] for column in columns],
+                [report[part] for report in reports],
+                rng,
+            )
+        return reports
+
+    @abstractmethod
+    def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
+        """Write the reports of some records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +112,34 @@ class Diagonal(CodesStep):
         drawn = draws.below(self.total) // self.scale
         return split(self.sizes, drawn) if drawn < self.cells else tuple(values)
 
+    def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
+        drawn = rng.below(self.total, len(records[0]))
+        kept = np.flatnonzero(drawn >= self.cells * self.scale)
+        if self.scale > 1:
+            drawn = drawn // drawn.dtype.type(self.scale)
+        for record, report, column in zip(records, reports, self._decoded(drawn), strict=True):
+            report[:] = column
+            report[kept] = record[kept]
+
+    def _decoded(self, drawn: Codes) -> list[Codes]:
+        """The columns' codes of joint cells; a cell beyond the last stands for any (its record is
+        kept).
+        """
+        if self._tables is not None:
+            return [np.take(table, drawn, mode="clip") for table in self._tables]
+        columns: list[Codes] = []
+        for size in reversed(self.sizes):
+            columns.append(drawn % drawn.dtype.type(size))
+            drawn = drawn // drawn.dtype.type(size)
+        return columns[::-1]
+
+    @cached_property
+    def _tables(self) -> list[Codes] | None:
+        if self.cells > LOOKUP:
+            return None
+        codes = np.unravel_index(np.arange(self.cells), self.sizes)
+        return [code.astype(code_dtype(size)) for code, size in zip(codes, self.sizes, strict=True)]
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(self.total - self.scale * (self.cells - 1), self.total)
 
@@ -111,6 +165,11 @@ class Diagonal64(CodesStep):
         kept = draws.chance(self.keep, 64)
         drawn = tuple(draws.below(size) for size in self.sizes)
         return tuple(values) if kept else drawn
+
+    def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
+        kept = rng.chance(self.keep, 64, len(records[0]))
+        for record, report, size in zip(records, reports, self.sizes, strict=True):
+            report[:] = np.where(kept, record, rng.below(size, len(record)))
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         keep = Fraction(self.keep, 1 << 64)
@@ -151,6 +210,20 @@ class Spread(CodesStep):
         while (drawn := tuple(draws.below(size) for size in self.sizes)) == tuple(values):
             pass
         return drawn
+
+    def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
+        count = len(records[0])
+        stay = rng.below(2 * self.reach + 1, count).astype(np.uint64)
+        stay += np.uint64(self.mean - self.reach)
+        moved = np.flatnonzero(rng.below(self.total, count) >= stay)
+        for record, report in zip(records, reports, strict=True):
+            report[:] = record
+        while moved.size:  # drawn from all records, and again where it is the same
+            same = np.ones(moved.size, dtype=bool)
+            for record, report, size in zip(records, reports, self.sizes, strict=True):
+                report[moved] = rng.below(size, moved.size)
+                same &= report[moved] == record[moved]
+            moved = moved[same]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(self.mean, self.total)
@@ -206,6 +279,21 @@ class KeepOrDraw(Action):
             return tuple(values)
         return (draws.pick(self._cumulative) if self.weights else draws.below(self.size),)
 
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        codes = np.asarray(columns[0])
+        reports = codes.astype(code_dtype(self.size), copy=True)
+        drop = np.flatnonzero(~rng.chance(self.keep, 32, len(codes)))
+        reports[drop] = (
+            np.searchsorted(self._ends, rng.uint32(len(drop)), side="right")
+            if self.weights
+            else rng.below(self.size, len(drop))
+        )
+        return [reports]
+
+    @cached_property
+    def _ends(self) -> NDArray[np.uint64]:
+        return np.cumsum(np.array(self.weights, dtype=np.uint64))
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
         keep, (value,) = Fraction(self.keep, ONE), values
         assert isinstance(value, int)
@@ -247,6 +335,15 @@ class TableStep(CodesStep):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return split(self.sizes, draws.pick(self._cumulative[joint(self.sizes, values)]))
+
+    @cached_property
+    def _ends(self) -> NDArray[np.uint64]:
+        return row_ends(np.array(self.weights, dtype=np.uint64))
+
+    def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
+        drawn = pick_each(self._ends, joint_codes(tuple(records), self.sizes), rng)
+        for report, code in zip(reports, np.unravel_index(drawn, self.sizes), strict=True):
+            report[:] = code
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         cell = joint(self.sizes, values)
@@ -318,6 +415,18 @@ class Answered(Action):
         cell = joint(self._cells, values)
         return cell if self.map is None else self.map[cell]
 
+    def truths(self, columns: Columns) -> NDArray[np.intp]:
+        """The answers that are true of many records."""
+        if self.starts is not None:
+            pairs = zip(self.starts, codes_of(columns), strict=True)
+            columns = tuple(np.searchsorted(row, codes, side="right") - 1 for row, codes in pairs)
+        cells = joint_codes(columns, self._cells)
+        return cells if self.map is None else self._mapped[cells]
+
+    @cached_property
+    def _mapped(self) -> NDArray[np.intp]:
+        return np.array(self.map, dtype=np.intp)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kary(Answered):
@@ -333,14 +442,15 @@ class Kary(Answered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_weights(self, self.a, self.b, self._total)
+        check_weights(self, self.a, self.b, self.total)
 
     @property
     def outputs(self) -> tuple[Column, ...]:
         return (Column(self.answers),)
 
     @property
-    def _total(self) -> int:
+    def total(self) -> int:
+        """The weights of all answers together."""
         return self.a + self.b * (self.answers - 1)
 
     @property
@@ -348,13 +458,23 @@ class Kary(Answered):
         return Fraction(self.a, self.b) if self.possible > 1 else Fraction(1)
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        drawn, true = draws.below(self._total), self.truth(values)
+        drawn, true = draws.below(self.total), self.truth(values)
         if drawn < self.a:
             return (true,)
         return ((true + 1 + (drawn - self.a) // self.b) % self.answers,)
 
+    @property
+    def cells(self) -> int:
+        """How many cells its columns have."""
+        return math.prod(self._cells)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        drawn = rng.below(self.total, len(columns[0])).astype(np.int64)
+        moved = np.where(drawn < self.a, 0, 1 + (drawn - self.a) // self.b)
+        return [(self.truths(columns) + moved) % self.answers]
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
-        return Fraction(self.a, self._total)
+        return Fraction(self.a, self.total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,8 +536,33 @@ class Own(Answered):
         rest = drawn - self._lifted
         return (own[drawn // (self.a - self.b)] if rest < 0 else rest // self.b,)
 
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        drawn = rng.below(self._total, len(columns[0])).astype(np.int64)
+        reported = (drawn - self._lifted) // self.b
+        own = np.flatnonzero(drawn < self._lifted)
+        true = self.truths(columns)[own]
+        reported[own] = self._owned[true, drawn[own] // (self.a - self.b)]
+        return [reported]
+
+    @cached_property
+    def _owned(self) -> NDArray[np.int64]:  # (answers, own symbols of each)
+        return np.array(self.own, dtype=np.int64)
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(len(self.own[0]) * self.a, self._total)
+
+
+def row_ends(weights: NDArray[np.uint64]) -> NDArray[np.uint64]:  # (rows, values) -> (rows·values,)
+    """Where the weights of each row, of sum 2^32, end: row after row, one behind the other."""
+    starts = np.arange(len(weights), dtype=np.uint64)[:, None] * np.uint64(ONE)
+    return (np.cumsum(weights, axis=1, dtype=np.uint64) + starts).ravel()
+
+
+def pick_each(ends: NDArray[np.uint64], rows: NDArray[np.intp], rng: Keystream) -> NDArray[np.intp]:
+    """A place by the weights of each one's row, whose `row_ends` these are."""
+    values = len(ends) // int(ends[-1] >> np.uint64(32))
+    words = rows.astype(np.uint64) * np.uint64(ONE) + rng.uint32(len(rows))
+    return np.searchsorted(ends, words, side="right") - rows * values
 
 
 def check_weights(step: Step, a: int, b: int, total: int) -> None:

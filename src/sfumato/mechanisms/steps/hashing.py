@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 PRIME = (1 << 31) - 1
 WORD = (1 << 32) - 1
 
@@ -37,6 +40,12 @@ def coefficients(pool: str, seed: int, count: int) -> tuple[int, ...]:
     2^31 - 1.
     """
     return tuple(murmur3(f"{pool}/{seed}/{place}".encode()) % PRIME for place in range(count))
+
+
+@lru_cache(maxsize=8)
+def pool_of(pool: str, seeds: int, count: int) -> NDArray[np.int64]:  # (seeds, count)
+    """The coefficients of every hash of a pool."""
+    return np.array([coefficients(pool, seed, count) for seed in range(seeds)], dtype=np.int64)
 
 
 def buckets_of(pool: str, seed: int, items: Iterable[int], count: int, buckets: int) -> list[int]:

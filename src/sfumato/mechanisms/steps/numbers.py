@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from sfumato.domain import Codes, Columns
 from sfumato.mechanisms.steps.base import LARGEST, Action, Column, Value
 from sfumato.mechanisms.steps.cells import check_weights
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,16 @@ class Window(Action):
             return value
         whole, part = divmod(value * (self.values - 1), self.round - 1)
         return whole + (draws.below(self.round - 1) < part)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        starts = np.asarray(columns[0]).astype(np.int64)
+        if self.round is not None:
+            whole, part = np.divmod(starts * (self.values - 1), self.round - 1)
+            starts = whole + (rng.below(self.round - 1, len(starts)).astype(np.int64) < part)
+        drawn = rng.below(self._total, len(starts)).astype(np.int64)
+        excess = self.length * (self.a - self.b)
+        inside = starts + drawn // max(self.a - self.b, 1)
+        return [np.where(drawn < excess, inside, (drawn - excess) // self.b)]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(self.length * self.a, self._total)

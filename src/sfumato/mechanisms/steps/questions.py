@@ -8,9 +8,16 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
+
+from sfumato.bits import Bits
+from sfumato.domain import Codes, Columns
+from sfumato.domain.codes import one_after_another
+from sfumato.mechanisms.steps.allocation import Allocation
 from sfumato.mechanisms.steps.base import ONE, Action, Column, Ints, Shows, Step, Value
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +54,9 @@ class Public(Action):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return tuple(values)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> Columns:
+        return columns
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(1)
@@ -170,3 +180,31 @@ class Deal(Step):
     def deal(self, draws: Draws) -> int:
         """The number of a question."""
         return draws.pick(self._cumulative)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes | Bits]:
+        if self._allocation is not None:
+            return list(self._allocation.reports(columns, rng))
+        rows = len(columns[0])
+        dealt = np.searchsorted(np.array(self._cumulative), rng.uint32(rows), side="right")
+        order = np.argsort(dealt.astype(np.uint16), kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(dealt, minlength=len(self.questions)))[:-1])
+        given = dict(zip(self.columns, columns, strict=True))
+        shapes = dict(zip(self.reports, self.outputs, strict=True))
+        parts: dict[int, list[Codes | Bits]] = {place: [] for place in self.reports[1:]}
+        for question, here in zip(self.questions, groups, strict=True):
+            own = tuple(given[place].take(here) for place in question.columns)
+            drawn = dict(zip(question.reports, question.run_many(own, rng), strict=True))
+            for place, found in parts.items():
+                found.append(drawn.get(place, _blank(shapes[place], len(here))))
+        back = np.argsort(order, kind="stable")
+        return [dealt, *(one_after_another(found).take(back) for found in parts.values())]
+
+    @cached_property
+    def _allocation(self) -> Allocation | None:
+        """The same, faster: where every question is a plain k-ary one with the same weights."""
+        return Allocation.of(self.weights, self.columns, self.questions)
+
+
+def _blank(column: Column, rows: int) -> Codes | Bits:
+    """What stands in a column that the question dealt does not write."""
+    return Bits.zeros(rows, column.size) if column.basket else np.zeros(rows, dtype=np.int64)

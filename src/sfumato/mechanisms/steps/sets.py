@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.domain import Columns
 from sfumato.mechanisms.steps.base import Column, Ints, Rows, Shows, Value
 from sfumato.mechanisms.steps.baskets import (
     check_keeps,
@@ -18,7 +23,11 @@ from sfumato.mechanisms.steps.baskets import (
 )
 from sfumato.mechanisms.steps.cells import Answered, check_weights
 from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.flipping import flip_bits
 from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
+
+CHUNK = 1 << 12  # rows at a time, each with all its answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +82,31 @@ class Subset(Sets):
         others = [answer for answer in range(self.answers) if answer != true]
         return (tuple(sorted(own + draws.some(others, self.chosen - len(own)))),)
 
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Bits]:
+        true = self.truths(columns)
+        sets = np.zeros((len(true), self.answers), dtype=bool)
+        for start in range(0, len(true), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._draw(true[part], sets[part], rng)
+        return [Bits.from_dense(sets)]
+
+    def _draw(self, true: NDArray[np.intp], result: NDArray[np.bool_], rng: Keystream) -> None:
+        """Sets as rows of bits: the truth or not, then a Fisher-Yates choice of others."""
+        rows = np.arange(len(true))
+        held = rng.below(self._total, len(true)) < self.chosen * self.a
+        result[rows[held], true[held]] = True
+        others = np.tile(np.arange(self.answers - 1), (len(true), 1))
+        others += others >= true[:, None]  # every answer but the true one
+        for place in range(self.chosen):
+            here = rows[~held] if place == self.chosen - 1 else rows
+            if not len(here):
+                break
+            drawn = place + rng.below(self.answers - 1 - place, len(here)).astype(np.intp)
+            picked = others[here, drawn]
+            others[here, drawn] = others[here, place]
+            others[here, place] = picked
+            result[here, picked] = True
+
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return Fraction(self.chosen * self.a, self._total)
 
@@ -103,6 +137,11 @@ class UnaryStep(Sets):
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return (flipped((self.truth(values),), self.keeps, draws),)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Bits]:
+        true = self.truths(columns).astype(np.int32)
+        ones = Bits.from_csr(np.arange(len(true) + 1), true, self.answers)
+        return [flip_bits(ones, self.keeps, rng)]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         return unflipped((self.truth(values),), self.keeps)

@@ -1,49 +1,72 @@
-"""Dealing: questions and answers for many records at once, in the integers of the client program.
+"""Allocation: k-ary questions and answers for many records at once, in the integers of `Deal`.
 
 One record takes from the keystream what its device would take: a 32-bit word that deals the
-question, then an integer below a + b(g−1).
+question, then an integer below a + b(g−1). It draws what `Deal` would draw question by question,
+several times as fast where questions are many.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms.questions import Asked
+from sfumato.domain import Columns
+from sfumato.mechanisms.steps.base import Ints, Step
+from sfumato.mechanisms.steps.cells import Kary
 from sfumato.randomness import Keystream
 
 CHUNK = 1 << 15  # rows at a time: everything stays in the cache
 TOGETHER = 1 << 8  # cells of columns that are looked up at once
 WHOLE = 1 << 22  # questions × records up to which the true answer is one look-up
 SMALL = 1 << 8  # bounds up to here are drawn from 16 bits, as everywhere
+LARGEST_TOTAL, LARGEST_CELL = 1 << 24, 1 << 16  # what 32-bit draws and 16-bit cells hold
 
 
 @dataclass(frozen=True, eq=False)
-class Dealing:
+class Allocation:
     """Which question is dealt, what would be true, and what is reported."""
 
-    questions: tuple[Asked, ...]
+    weights: Ints
+    questions: tuple[Kary, ...]  # the columns numbered as in `shape`
     shape: tuple[int, ...]
     a: int
     b: int
 
-    def reports(
-        self, columns: Sequence[NDArray[Any]], rows: int, rng: Keystream
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    @classmethod
+    def of(cls, weights: Ints, columns: Ints, questions: Sequence[Step]) -> Allocation | None:
+        """The allocation of these questions about these columns; None where one is of another
+        kind, or too large for 16 bits.
+        """
+        kary = tuple(each for each in questions if isinstance(each, Kary) and each.starts is None)
+        if len(kary) < len(questions) or len({(each.a, each.b) for each in kary}) > 1:
+            return None
+        if any(each.total > LARGEST_TOTAL or each.cells > LARGEST_CELL for each in kary):
+            return None
+        places = {column: place for place, column in enumerate(columns)}
+        sizes = {c: s for each in kary for c, s in zip(each.columns, each.sizes, strict=True)}
+        moved = tuple(
+            replace(each, columns=tuple(places[column] for column in each.columns)) for each in kary
+        )
+        shape = tuple(sizes[column] for column in columns)
+        return cls(weights, moved, shape, kary[0].a, kary[0].b)
+
+    def reports(self, columns: Columns, rng: Keystream) -> tuple[NDArray[Any], NDArray[Any]]:
         """The question dealt to each record, and its answer."""
+        rows = len(columns[0])
+        codes = [np.asarray(column) for column in columns]
         dealt = np.empty(rows, dtype=np.uint16)
         answers = np.empty(rows, dtype=np.uint16)
         for start in range(0, rows, CHUNK):
             part = slice(start, min(start + CHUNK, rows))
             number = part.stop - part.start
             question = self._deal(rng.uint32(number))
-            true = self._true([column[part] for column in columns], question)
+            true = self._true([column[part] for column in codes], question)
             dealt[part] = question
             answers[part] = self._answer(true, question, rng)
         return dealt, answers
@@ -52,7 +75,7 @@ class Dealing:
 
     @cached_property
     def _ends(self) -> NDArray[np.uint64]:
-        return np.cumsum([each.weight for each in self.questions], dtype=np.uint64)
+        return np.cumsum(self.weights, dtype=np.uint64)
 
     @cached_property
     def _buckets(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -136,7 +159,7 @@ class Dealing:
 
     @cached_property
     def _totals(self) -> NDArray[np.uint64]:
-        return np.array([self.a + self.b * (q.answers - 1) for q in self.questions], np.uint64)
+        return np.array([each.total for each in self.questions], dtype=np.uint64)
 
     @cached_property
     def _sizes(self) -> NDArray[np.uint32]:

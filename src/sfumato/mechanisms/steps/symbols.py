@@ -1,0 +1,339 @@
+"""Steps that report one symbol for a whole basket: a candidate that it holds, or a bucket of a
+public hash.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.domain import Codes, Columns, as_bits
+from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket
+from sfumato.mechanisms.steps.cells import check_weights
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.hashing import PRIME, buckets_of, pool_of
+from sfumato.privacy.guarantee import Gamma
+from sfumato.randomness import Keystream
+
+LONGEST_POOL = 128  # letters that are hashed for every item
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol(Action):
+    """One of the candidates, or "none" (the last code): weight a for those the basket holds, at
+    most `cap` of them, else b.
+
+    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn. Where
+    there are tiers, such a basket's first own symbol is that of how much it holds.
+    """
+
+    kind = "symbol"
+    items: int
+    candidates: Rows
+    cap: int
+    a: int
+    b: int
+    tiers: Ints | None = None
+
+    def __post_init__(self) -> None:
+        self.check_columns()
+        check_candidates(self, self.candidates, self.items)
+        self.check(self.cap >= 1, "no cap", "use cap >= 1")
+        check_tiers(self, self.tiers, self.cap)
+        check_weights(self, self.a, self.b, self.total)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.items, basket=True),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return (Column(self._symbols + 1, shows="set"),)
+
+    @property
+    def work(self) -> int:
+        return self.cap + sum(map(len, self.candidates)) + len(self.tiers or ())
+
+    @property
+    def _symbols(self) -> int:
+        return len(self.candidates) + len(self.tiers or ())
+
+    @property
+    def total(self) -> int:
+        """Ω, the same for every basket."""
+        return self.cap * self.a + self._symbols * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b)
+
+    def own(self, values: Sequence[Value]) -> Ints:
+        """The candidates that a basket holds."""
+        return held_candidates(self.candidates, basket(values[0]))
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        own, excess = self.own(values), self.a - self.b
+        own = capped(own, self.cap, self.tiers, len(self.candidates), draws)
+        drawn = draws.below(self.total)
+        if drawn < len(own) * excess:
+            return (own[drawn // excess],)
+        return (min((drawn - len(own) * excess) // self.b, self._symbols),)
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        """Of the own candidates that were kept one is drawn evenly, which is one of all own
+        candidates evenly: which were left out need not be drawn.
+        """
+        bits = as_bits(columns[0])
+        drawn = rng.below(self.total, bits.rows).astype(np.int64)
+        offsets, own = candidate_lists(self.candidates, bits)
+        sizes = np.diff(offsets)
+        kept = np.minimum(sizes, self.cap) * (self.a - self.b)
+        symbols = np.minimum((drawn - kept) // self.b, self._symbols)
+        here = np.flatnonzero(drawn < kept)
+        symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
+        if self.tiers is not None:  # the first own symbol of a large basket
+            large = here[(sizes[here] > self.cap) & (drawn[here] < self.a - self.b)]
+            symbols[large] = tier_symbols(self.tiers, len(self.candidates), sizes[large])
+        return [symbols]
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        held = len(self.own(values))
+        taken = min(held, self.cap)
+        held += held > self.cap and self.tiers is not None  # its tier
+        weight = taken * self.a + (held - taken) * self.b if held else self.cap * self.a
+        return Fraction(weight, self.total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collide(Action):
+    """A public hash drawn from a pool, and one of its buckets: weight a for those of the basket's
+    items, or of the candidates that it holds, filled up to `cap` at random, else b.
+    """
+
+    kind = "collide"
+    items: int
+    buckets: int
+    cap: int
+    a: int
+    b: int
+    pool: str
+    seeds: int
+    candidates: Rows | None = None
+    tiers: Ints | None = None
+
+    def __post_init__(self) -> None:
+        self.check_columns()
+        if self.candidates is not None:
+            check_candidates(self, self.candidates, self.items)
+        self.check(
+            1 <= self.cap < self.buckets and self.pool.isascii() and len(self.pool) <= LONGEST_POOL,
+            f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool[:LONGEST_POOL]}'",
+            f"use 1 <= cap < buckets and a pool named by at most {LONGEST_POOL} ASCII letters",
+        )
+        check_tiers(self, self.tiers, self.cap)
+        check_weights(self, self.a, self.b, self.total)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.items, basket=True),)
+
+    @property
+    def outputs(self) -> tuple[Column, ...]:
+        return Column(self.seeds, shows="set"), Column(self.buckets, shows="set")
+
+    @property
+    def work(self) -> int:
+        lengths = sum(map(len, self.candidates or ())) + len(self.tiers or ())
+        return (self._hashed + self.cap) * (self.cap + 1) + lengths
+
+    @property
+    def _hashed(self) -> int:
+        """How many items, or candidates, are hashed."""
+        return self.items if self.candidates is None else len(self.candidates)
+
+    @property
+    def total(self) -> int:
+        """Ω, the same for every basket."""
+        return self.cap * self.a + (self.buckets - self.cap) * self.b
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b)
+
+    def held(self, values: Sequence[Value]) -> Ints:
+        """What a basket holds of that which is hashed."""
+        items = basket(values[0])
+        return items if self.candidates is None else held_candidates(self.candidates, items)
+
+    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
+        seed, held = draws.below(self.seeds), self.held(values)
+        held = capped(held, self.cap, self.tiers, self._hashed, draws)
+        own = list(dict.fromkeys(buckets_of(self.pool, seed, held, self.cap + 1, self.buckets)))
+        while len(own) < self.cap:
+            if (other := draws.below(self.buckets)) not in own:
+                own.append(other)
+        drawn, excess = draws.below(self.total), self.cap * (self.a - self.b)
+        if drawn < excess:
+            return seed, own[drawn // (self.a - self.b)]
+        return seed, (drawn - excess) // self.b
+
+    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
+        """A hash and a bucket each: an own bucket, one that filled up, or any."""
+        bits = as_bits(columns[0])
+        seeds = rng.below(self.seeds, bits.rows).astype(np.int64)
+        drawn = rng.below(self.total, bits.rows).astype(np.int64)
+        excess = self.cap * (self.a - self.b)
+        reported = (drawn - excess) // self.b
+        here = np.flatnonzero(drawn < excess)
+        lists = candidate_lists(self.candidates, bits) if self.candidates else bits.to_csr()
+        own, held = self._own_buckets(*lists, here, seeds[here], rng)
+        chosen = drawn[here] // max(self.a - self.b, 1)  # a place among the cap, evenly
+        others = rng.below_each(self.buckets - held)
+        for place in range(self.cap):  # the chosen one of those that are not own
+            others += (own[:, place] <= others) & (place < held)
+        inside = own[np.arange(len(here)), np.minimum(chosen, self.cap - 1)]
+        reported[here] = np.where(chosen < held, inside, others)
+        return [seeds, reported]
+
+    def _own_buckets(
+        self,
+        offsets: NDArray[np.int64],
+        symbols: NDArray[np.int32],
+        rows: NDArray[np.intp],
+        seeds: NDArray[np.int64],
+        rng: Keystream,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (rows, cap), (rows,)
+        """The different buckets of what each basket holds, ascending, and how many they are; of
+        more symbols than the cap some are drawn.
+        """
+        sizes = np.diff(offsets)[rows]
+        taken = np.minimum(sizes, self.cap)
+        kept = np.zeros((len(rows), self.cap), dtype=np.int64)
+        places = np.arange(self.cap)
+        small = np.flatnonzero(sizes <= self.cap)
+        at = offsets[rows][small, None] + np.minimum(
+            places, np.maximum(sizes[small] - 1, 0)[:, None]
+        )
+        if len(symbols):
+            kept[small] = symbols[np.minimum(at, len(symbols) - 1)]
+        large = np.flatnonzero(sizes > self.cap)
+        if len(large):
+            others = self.cap - bool(self.tiers)
+            places_of = some_of(offsets[rows][large], sizes[large], others, rng)
+            kept[large, -others:] = symbols[places_of]
+            if self.tiers is not None:
+                kept[large, 0] = tier_symbols(self.tiers, self._hashed, sizes[large])
+        buckets = self.hashed(kept, seeds[:, None])
+        buckets[places >= taken[:, None]] = self.buckets
+        buckets.sort(axis=1)
+        buckets[:, 1:][buckets[:, 1:] == buckets[:, :-1]] = self.buckets
+        buckets.sort(axis=1)
+        return buckets, (buckets < self.buckets).sum(axis=1)
+
+    def hashed(self, symbols: NDArray[np.int64], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket of each item, or candidate, under the hash beside it."""
+        polynomial = self.polynomials
+        value = np.zeros(np.broadcast_shapes(symbols.shape, seeds.shape), dtype=np.int64)
+        for place in reversed(range(polynomial.shape[1])):
+            value = (value * symbols + polynomial[:, place][seeds]) % PRIME
+        return value % self.buckets
+
+    @cached_property
+    def polynomials(self) -> NDArray[np.int64]:  # (seeds, cap + 1)
+        """The coefficients of every hash of the pool."""
+        return pool_of(self.pool, self.seeds, self.cap + 1)
+
+    def truthful(self, values: Sequence[Value]) -> Fraction:
+        """As if no two symbols shared a bucket: the hash is not known before it is drawn."""
+        return Fraction(min(len(self.held(values)), self.cap) * self.a, self.total)
+
+
+def check_candidates(step: Step, candidates: Rows, items: int) -> None:
+    """Refuse candidates that are not different sets of the items."""
+    ordered = all(
+        each and each == tuple(sorted(set(each))) and each[-1] < items for each in candidates
+    )
+    step.check(
+        ordered and len(set(candidates)) == len(candidates) >= 1,
+        "candidates that are not different sets of its items",
+        "list items in ascending order, each candidate once",
+    )
+
+
+def check_tiers(step: Step, tiers: Ints | None, cap: int) -> None:
+    """Refuse tiers that are not above the cap, one above the other."""
+    if tiers is None:
+        return
+    step.check(
+        cap >= 2 and bool(tiers) and tiers[0] == cap + 1 and list(tiers) == sorted(set(tiers)),
+        f"tiers {list(tiers)} beside a cap of {cap}",
+        "use a cap of 2 or more and tiers that ascend from the one above it",
+    )
+
+
+def capped(held: Ints, cap: int, tiers: Ints | None, symbols: int, draws: Draws) -> Ints:
+    """The own symbols of a basket that holds these: at most the cap, of more than that some by
+    chance, behind the tier of how many they are where there are tiers.
+    """
+    if len(held) <= cap:
+        return held
+    if tiers is None:
+        return tuple(draws.some(held, cap))
+    tier = symbols + bisect_right(tiers, len(held)) - 1
+    return (tier, *draws.some(held, cap - 1))
+
+
+def held_candidates(candidates: Rows, items: Ints) -> Ints:
+    """The places of the candidates that a basket of these items holds."""
+    own = set(items)
+    return tuple(place for place, wanted in enumerate(candidates) if own.issuperset(wanted))
+
+
+def candidate_lists(candidates: Rows, bits: Bits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Which candidates each of many baskets holds: offsets (rows + 1) and the candidates of every
+    row.
+
+    Items that no candidate names are left out first, so that a wide universe costs nothing.
+    """
+    offsets, items = bits.to_csr()
+    singles = all(len(each) == 1 for each in candidates)
+    named = np.array(sorted({item for each in candidates for item in each}))
+    place = np.full(bits.items, -1, dtype=np.int32)
+    place[named] = np.arange(len(named))
+    if singles:
+        place[[each[0] for each in candidates]] = np.arange(len(candidates))
+    places = place[items]
+    kept = places >= 0
+    ends = np.concatenate([[0], np.cumsum(kept)])[offsets]
+    if singles:
+        return ends, places[kept]
+    words = Bits.from_csr(ends, places[kept], len(named)).words
+    held = [np.bitwise_and.reduce(words[place[list(each)]]) for each in candidates]
+    return Bits(np.stack(held), bits.rows).to_csr()
+
+
+def tier_symbols(tiers: Ints, symbols: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The symbol of the tier of baskets that hold so much, more than the cap."""
+    return symbols + np.searchsorted(np.array(tiers), sizes, side="right") - 1
+
+
+def some_of(
+    starts: NDArray[np.int64], sizes: NDArray[np.int64], count: int, rng: Keystream
+) -> NDArray[np.int64]:  # (rows, count)
+    """For each run of `sizes` places from `starts` on, `count` different ones of its places, every
+    such set equally likely (Floyd: a place up to the last that may be drawn, or that last one
+    where it was drawn before).
+    """
+    chosen = np.empty((count, len(sizes)), dtype=np.int64)
+    for turn in range(count):
+        last = sizes - count + turn
+        drawn = rng.below_each(last + 1)
+        chosen[turn] = np.where((chosen[:turn] == drawn).any(axis=0), last, drawn)
+    return chosen.T + starts[:, None]
