@@ -16,8 +16,9 @@ from scipy import stats
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.bitflip import SCALE, BitFlip, as_baskets, flip_bits, rounded_rates
+from sfumato.mechanisms.bitflip import SCALE, BitFlip, as_baskets, rounded_rates
 from sfumato.mechanisms.registry import from_spec
+from sfumato.mechanisms.steps.flipping import flip_bits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
 from sfumato.source import Release
@@ -251,9 +252,7 @@ def test_bits_flip_as_often_as_their_threshold_says(threshold: int) -> None:
         np.tile(np.random.default_rng(1).random((1, 4)) < 0.5, (1, 1)).repeat(rows, axis=0)
     )
     for flips in ([threshold, other], [other, threshold], [threshold, threshold]):
-        report = flip_bits(
-            truth, np.tile(np.array(flips, dtype=np.int64), (4, 1)), seeded(threshold)
-        )
+        report = flip_bits(truth, ((SCALE - flips[0], SCALE - flips[1]),) * 4, seeded(threshold))
         changed = Bits(report.words ^ truth.words, rows).counts()
         ones = truth.counts() > 0
         for flip, here in ((flips[0], ones), (flips[1], ~ones)):
@@ -280,8 +279,8 @@ def probability(found: int, trials: int, chance: float) -> float:
 
 def test_certain_bits_never_and_always_flip() -> None:
     truth = Bits.from_dense(np.random.default_rng(1).random((1000, 3)) < 0.5)
-    never = flip_bits(truth, np.zeros((3, 2), dtype=np.int64), seeded(1))
-    always = flip_bits(truth, np.full((3, 2), SCALE), seeded(1))
+    never = flip_bits(truth, ((SCALE, SCALE),) * 3, seeded(1))
+    always = flip_bits(truth, ((0, 0),) * 3, seeded(1))
     assert never.equals(truth)
     np.testing.assert_array_equal(always.to_dense(), ~truth.to_dense())
 
@@ -305,7 +304,7 @@ class Counting:
 def test_of_all_random_numbers_exactly_threshold_many_flip_a_bit(flips: tuple[int, int]) -> None:
     for one in (False, True):
         truth = Bits.from_dense(np.full((SCALE, 1), one))
-        report = flip_bits(truth, np.array([flips], dtype=np.int64), Counting())
+        report = flip_bits(truth, (tuple(SCALE - flip for flip in flips),), Counting())
         assert int((report.to_dense() != one).sum()) == flips[0 if one else 1]
 
 

@@ -15,7 +15,7 @@ from sfumato.bits import Bits
 from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.mechanisms.base import Mechanism, Within, every_cell, rows_of, safe_log
-from sfumato.mechanisms.bitflip import SCALE, flip_bits
+from sfumato.mechanisms.steps.flipping import SCALE, flip_bits
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
@@ -63,8 +63,7 @@ class UnaryJoint(Mechanism):
         one = Bits.from_csr(
             np.arange(rows_of(columns) + 1), codes.astype(np.int32), self._items.size
         )
-        flips = np.tile(np.array([SCALE // 2, self.false]), (self._items.size, 1))
-        return (flip_bits(one, flips, rng),)
+        return (flip_bits(one, ((SCALE // 2, SCALE - self.false),) * self._items.size, rng),)
 
     @cached_property
     def _channel(self) -> Unary:

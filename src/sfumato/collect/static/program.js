@@ -102,8 +102,8 @@ function laidOut(steps, places, shapes) {
       check(!columns[step[places][i]], `column ${step[places][i]} stands twice`);
       columns[step[places][i]] = column;
     });
-  const places = Object.keys(columns);
-  check(places.length && places.every((place, i) => place === `${i}`), "a column is left out");
+  const found = Object.keys(columns);
+  check(found.length && found.every((place, i) => place === `${i}`), "a column is left out");
   return columns;
 }
 
