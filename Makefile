@@ -66,12 +66,12 @@ newest: ## build the package and run its demo with the newest Python that can be
 	.ci/newest
 
 sbom: setup ## write dist/sbom.json, the software bill of materials
-	.venv/bin/python -m sbom sbom
+	.venv/bin/python -m sbom bill
 
 licences: setup ## list the licence of every dependency; fails on one that was not looked at
 	.venv/bin/python -m sbom licences
 
-scan: setup ## look for known vulnerabilities of every locked version; skipped where offline
+scan: setup ## look for known vulnerabilities of every locked version; says loudly where nobody can be asked
 	.venv/bin/python -m sbom scan
 
 lock: ## write the lock files again from pyproject.toml (needs uv)

@@ -1,4 +1,4 @@
-"""The supply chain: `python -m sbom sbom | licences | scan`, run by make."""
+"""The supply chain: `python -m sbom bill | licences | scan`, run by make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sbom.bill import write_bill
 from sbom.licences import check_licences
 from sbom.scan import check_vulnerabilities
 
-COMMANDS = {"sbom": write_bill, "licences": check_licences, "scan": check_vulnerabilities}
+COMMANDS = {"bill": write_bill, "licences": check_licences, "scan": check_vulnerabilities}
 
 
 def main() -> int:

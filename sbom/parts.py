@@ -1,9 +1,12 @@
-"""Parts: the distributions that the lock file names, with what is known of each."""
+"""Parts: what the lock files name, of Python and of npm, with what is known of each."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -11,43 +14,63 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-LOCK = "requirements.lock"
+# What `make setup` installs (the build backend is among it), the pip that installs it, and the npm
+# tools that the tests of the form use: the form itself is built from nothing but its own files.
+LOCKS = ("requirements.lock", "requirements-pip.lock")
+NPM_LOCK = "tests/collect/browser/package-lock.json"
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One distribution of the lock file."""
+    """One package of a lock file."""
 
     name: str
     version: str
-    hashes: tuple[str, ...]
+    # By algorithm, of every file of this version that may be installed: which one is depends on the
+    # machine.
+    hashes: tuple[tuple[str, str], ...]
     scope: str  # required by the package, optional as part of an extra, or excluded: for our tests
     licence: str | None  # None where it is not installed here, so that nothing says
+    kind: str = "pypi"
 
     @property
     def purl(self) -> str:
         """Its name as a package URL."""
-        return f"pkg:pypi/{self.name}@{self.version}"
+        return f"pkg:{self.kind}/{self.name.replace('@', '%40')}@{self.version}"
 
 
 def locked_parts(root: Path) -> list[Part]:
-    """Everything that the lock file pins, in its order."""
-    text = (root / LOCK).read_text(encoding="utf-8").replace("\\\n", " ")
+    """Everything that the lock files pin, in their order."""
+    return [*_of_python(root), *_of_npm(root)]
+
+
+def _of_python(root: Path) -> Iterator[Part]:
+    texts = [(root / lock).read_text(encoding="utf-8").replace("\\\n", " ") for lock in LOCKS]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     required = _needed(project["dependencies"])
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     optional = _needed([line for line in extras if Requirement(line).name != project["name"]])
-    parts = []
-    for line in text.splitlines():
+    for line in "\n".join(texts).splitlines():
         if found := _PINNED.match(line):
             name = canonicalize_name(found[1])
             scope = (
                 "required" if name in required else "optional" if name in optional else "excluded"
             )
-            parts.append(Part(name, found[2], tuple(_HASH.findall(line)), scope, _licence(name)))
-    return parts
+            hashes = tuple(("SHA-256", digest) for digest in _HASH.findall(line))
+            yield Part(name, found[2], hashes, scope, _licence(name))
+
+
+def _of_npm(root: Path) -> Iterator[Part]:
+    """What npm installs for the tests; its lock file states hash and licence of each package."""
+    packages = json.loads((root / NPM_LOCK).read_text(encoding="utf-8"))["packages"]
+    for place, known in packages.items():
+        if place:  # the first is the folder itself
+            _, _, name = place.rpartition("node_modules/")
+            algorithm, _, digest = known["integrity"].partition("-")
+            hashes = ((algorithm.upper().replace("SHA", "SHA-"), base64.b64decode(digest).hex()),)
+            yield Part(name, known["version"], hashes, "excluded", known.get("license"), "npm")
 
 
 def _needed(requirements: list[str]) -> set[str]:

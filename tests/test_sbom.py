@@ -1,22 +1,28 @@
-"""The bill of materials names what the lock file pins; licences and known faults are noticed."""
+"""The bill of materials names what the lock files pin; licences and known faults are noticed."""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
+import tomllib
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from sbom import scan
 from sbom.bill import bill_of
 from sbom.licences import accepted
-from sbom.parts import Part, locked_parts
+from sbom.parts import LOCKS, NPM_LOCK, Part, locked_parts
 
 ROOT = Path(__file__).parents[1]
-KNOWN = {"numpy": ["GHSA-of-a-test"]}
+KNOWN = {"numpy": ["GHSA-of-a-test"], "axe-core": ["GHSA-of-npm"]}
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +37,44 @@ def part(licence: str | None, name: str = "some-part") -> Part:
 def test_the_bill_has_every_pin_with_its_hashes(parts: list[Part]) -> None:
     pins = {
         line.split(" ")[0]
-        for line in (ROOT / "requirements.lock").read_text().splitlines()
+        for lock in LOCKS
+        for line in (ROOT / lock).read_text().splitlines()
         if "==" in line and not line.startswith((" ", "#"))
     }
     bill = bill_of(parts, "1.2.3")
-    named = {f"{c['name']}=={c['version']}" for c in bill["components"]}
+    components = bill["components"]
+    named = {f"{c['name']}=={c['version']}" for c in components if "pkg:pypi/" in c["purl"]}
     assert {name.lower() for name in named} == {pin.lower() for pin in pins}
-    assert all(c["properties"] for c in bill["components"])
+    for lock in LOCKS:
+        hashes = set(re.findall(r"sha256:([0-9a-f]{64})", (ROOT / lock).read_text()))
+        assert hashes <= {each["content"] for c in components for each in c["hashes"]}
+    assert all(c["hashes"] for c in components)
     assert {"numpy", "pyarrow", "duckdb"} <= {p.name for p in parts if p.scope == "required"}
     assert {p.scope for p in parts if p.name in ("pytest", "ruff")} == {"excluded"}
     assert bill["bomFormat"] == "CycloneDX" and json.dumps(bill)
+
+
+def test_the_bill_has_what_npm_installs_with_the_hash_of_its_lock_file(parts: list[Part]) -> None:
+    asked = json.loads((ROOT / NPM_LOCK).with_name("package.json").read_text())["devDependencies"]
+    npm = {part.name: part for part in parts if part.kind == "npm"}
+    assert asked.items() <= {name: part.version for name, part in npm.items()}.items()
+    assert npm["typescript"].purl == f"pkg:npm/typescript@{asked['typescript']}"
+    ((algorithm, digest),) = npm["typescript"].hashes
+    assert algorithm == "SHA-512" and re.fullmatch(r"[0-9a-f]{128}", digest)
+    assert b64encode(bytes.fromhex(digest)).decode() in (ROOT / NPM_LOCK).read_text()
+    assert {part.scope for part in npm.values()} == {"excluded"}
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-demo.lock"])
+def test_the_build_backend_is_the_one_that_the_lock_files_hold_by_hash(lock: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (backend,) = project["build-system"]["requires"]
+    assert project["dependency-groups"]["build"] == [backend]
+    text = (ROOT / lock).read_text()
+    needs = {canonicalize_name(Requirement(line).name) for line in requires("hatchling") or []}
+    assert backend.startswith("hatchling==") and "pluggy" in needs
+    for pin in (backend, *(f"{name}==" for name in needs - {"tomli"})):  # tomli: before Python 3.11
+        assert re.search(rf"^{re.escape(pin)}.*\n +--hash=sha256:", text, re.M), pin
 
 
 def test_a_licence_that_nobody_looked_at_is_noticed() -> None:
@@ -90,6 +124,14 @@ def test_a_scan_that_can_ask_nobody_says_so_and_fails_nothing(
 
     monkeypatch.setattr(scan, "vulnerabilities", offline)
     assert scan.check_vulnerabilities(ROOT) == 0
-    assert "scan skipped" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "no network" in said.err and "SCAN NOT DONE" in said.err and said.out == ""
+    assert said.err.strip().count("\n") >= 4 and "*" * 40 in said.err
     monkeypatch.setattr(scan, "vulnerabilities", lambda parts: {parts[0]: ["GHSA-1"]})
     assert scan.check_vulnerabilities(ROOT) == 1
+    assert "NOT DONE" not in capsys.readouterr().err
+
+
+def test_continuous_integration_ends_with_the_scan() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().rstrip().splitlines()
+    assert lines[-1].startswith("make scan") and "set -euo pipefail" in lines
