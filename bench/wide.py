@@ -1,4 +1,4 @@
-"""Public data with many columns, as `bench` and the tests of one report ask about them."""
+"""Public data with many columns, as the benchmark of one report asks about them."""
 
 from __future__ import annotations
 
