@@ -15,13 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from papers.probability import distribution, probabilities
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import (
-    check_breach,
-    check_probability,
-    distribution,
-    probabilities,
-)
+from sfumato.privacy.probability import check_breach, check_probability
 
 Vector = NDArray[np.float64]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from papers.probability import probabilities
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import check_probability, probabilities
+from sfumato.privacy.probability import check_probability
 
 Vector = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers import breach
+from papers.probability import probabilities
 from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.probability import probabilities
 
 KEEPS = st.floats(0.01, 0.99)
 
