@@ -66,13 +66,13 @@ newest: ## build the package and run its demo with the newest Python that can be
 	.ci/newest
 
 sbom: setup ## write dist/sbom.json, the software bill of materials
-	.venv/bin/python -m supply sbom
+	.venv/bin/python -m sbom bill
 
 licences: setup ## list the licence of every dependency; fails on one that was not looked at
-	.venv/bin/python -m supply licences
+	.venv/bin/python -m sbom licences
 
-scan: setup ## look for known vulnerabilities of every locked version; skipped where offline
-	.venv/bin/python -m supply scan
+scan: setup ## look for known vulnerabilities of every locked version; says loudly where nobody can be asked
+	.venv/bin/python -m sbom scan
 
 lock: ## write the lock files again from pyproject.toml (needs uv)
 	$(call compile,pyproject.toml,requirements.lock,--all-extras --group dev --universal --upgrade)
@@ -87,4 +87,4 @@ compile = $(UV) pip compile $(1) --quiet --python-version 3.11 --generate-hashes
 
 clean: ## delete the environments and everything generated
 	rm -rf .venv .venv-demo .venv-oldest .venv-bench dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests bench press -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench papers docs_build sbom -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.counting.arrays import all_marginals, contingency
+from sfumato.counting.arrays import contingency
 from sfumato.datasets.loaders import CENSUS, HEALTH
 from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.mechanisms.bitflip import CHUNK, PLANES, SCALE, BitFlip
@@ -194,6 +195,25 @@ def bit_flips(rows: int = 1_000_000, items: int = 1_000) -> Iterator[Line]:
 
 def _trailing_zeros(threshold: int) -> int:
     return (threshold & -threshold).bit_length() - 1
+
+
+def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.int64]]:
+    """Every marginal of a table by its axes: each summed from the smallest marginal already known
+    that contains it.
+
+    >>> margins = all_marginals(np.array([[1, 2], [3, 4]]))
+    >>> {axes: margin.tolist() for axes, margin in margins.items()}
+    {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
+    """
+    full = tuple(range(table.ndim))
+    margins = {full: table}
+    subsets = chain.from_iterable(combinations(full, size) for size in range(table.ndim - 1, 0, -1))
+    for axes in subsets:
+        parents = (tuple(sorted((*axes, extra))) for extra in full if extra not in axes)
+        parent = min(parents, key=lambda axes: margins[axes].size)
+        dropped = next(place for place, axis in enumerate(parent) if axis not in axes)
+        margins[axes] = margins[parent].sum(axis=dropped)
+    return margins
 
 
 def contingency_tables(rows: int = 5_000_000) -> Iterator[Line]:

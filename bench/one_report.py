@@ -29,13 +29,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bench import write_section
+from bench.wide import adult_wide, health_wide
+from papers.accuracy import Accuracy, support_accuracy
+from papers.one_report import TARGETS, Way, accuracy, ways
 from sfumato.datasets import census
 from sfumato.datasets.loaders import data_directory
 from sfumato.datasets.records import Records
-from sfumato.datasets.wide import adult_wide, health_wide
 from sfumato.engines import open_source, save_release
 from sfumato.errors import ConvergenceWarning
-from sfumato.evaluate import Accuracy, support_accuracy
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
@@ -48,7 +49,6 @@ from sfumato.model.fitted import fit_release
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
-from sfumato.reproduce.one_report import TARGETS, Way, accuracy, ways
 from sfumato.source import Exact, Source, perturb
 from sfumato.table import Table, read
 

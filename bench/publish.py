@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.foundation import one_core
+from papers.li_sarkar import census_microdata
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.publish.conditional import simple_bayes
@@ -33,7 +34,6 @@ from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
-from sfumato.reproduce.li_sarkar import census_microdata
 from sfumato.table import read
 from sfumato.telling import silent
 

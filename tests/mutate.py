@@ -82,12 +82,10 @@ JUDGES: dict[str, tuple[str, ...]] = {
     "evaluate": ("cli/test_mine.py",),
     "files": ("test_written.py", "table/test_files.py", "table/test_faults.py", "test_report.py"),
     "interruption": ("cli/test_interruption.py",),
-    "engine": ("golden/test_former_names.py",),
-    "spark": ("golden/test_former_names.py",),
     "address": ("cli/test_canary.py",),
 }
-# Not judged here: what only prints, draws or retells the papers, and the collector's own suite.
-LEFT_ALONE = {"cli", "plots", "report", "reproduce", "errors", "__init__", "__main__", "printable"}
+# Not judged here: what only prints or draws, and the collector's own suite.
+LEFT_ALONE = {"cli", "plots", "report", "errors", "__init__", "__main__", "printable"}
 
 # Changes that change nothing, each with its reason: (path, line as it is, line as changed).
 EQUIVALENT: dict[tuple[str, str, str], str] = {

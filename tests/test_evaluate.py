@@ -1,4 +1,4 @@
-"""Errors of mined itemsets and of supports against figures counted by hand, and by pandas."""
+"""Errors of mined itemsets against figures counted by hand, and by pandas."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.domain import Category, Domain, Items
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError
-from sfumato.evaluate import LengthErrors, itemset_errors, support_accuracy, true_supports
-from sfumato.randomness import seeded
+from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
 from sfumato.source import Exact
 from sfumato.table import Table
 
@@ -88,32 +87,3 @@ def test_an_item_that_the_truth_does_not_have_is_named() -> None:
         true_supports(found, truth)
     with pytest.raises(DataError, match="no item 'x'"):
         itemset_errors(found, sf.frequent_itemsets(truth, min_support=0.2))
-
-
-@pytest.mark.parametrize("level", [0.95, 0.5])
-def test_the_accuracy_of_supports_is_that_of_their_cells(level: float) -> None:
-    domain = Domain((Category("a", tuple("xyz")), Category("b", tuple("pq"))))
-    rng = np.random.default_rng(5)
-    columns = rng.choice(3, 5000, p=[0.6, 0.3, 0.1]), rng.integers(0, 2, 5000)
-    truth = Exact(Table(domain, columns))
-    release = sf.perturb(truth.table, sf.GammaDiagonal(domain, 9), rng=seeded(2))
-    found = support_accuracy(release, truth, [("a",), ("b",), ("a", "b")], 0.1, level=level)
-    assert [line.length for line in found] == [1, 2]
-    estimate, true = release.marginal(["a", "b"]), truth.marginal(["a", "b"]).value
-    frequent = true >= 500
-    away, true = np.abs(estimate.value - true)[frequent], true[frequent]
-    reach = {0.95: 1.959964, 0.5: 0.674490}[level]
-    assert found[1].itemsets == frequent.sum() == 4
-    assert found[1].error == pytest.approx(100 * (away / true).mean())
-    assert found[1].covered == pytest.approx(
-        100 * (away <= reach * estimate.stderr[frequent]).mean()
-    )
-    assert support_accuracy(release, truth, [("a", "b")], 0.9) == []
-
-
-def test_a_support_of_exactly_the_threshold_is_frequent() -> None:
-    domain = Domain((Category("a", tuple("xyz")),))
-    truth = Exact(Table(domain, (np.repeat([0, 1, 2], [500, 400, 100]),)))
-    release = sf.perturb(truth.table, sf.GammaDiagonal(domain, 9), rng=seeded(2))
-    (found,) = support_accuracy(release, truth, [("a",)], 0.1)
-    assert found.itemsets == 3

@@ -31,7 +31,6 @@ LAYERS = (
     ("estimation",),
     ("source",),
     ("engines",),
-    ("engine", "spark"),  # what 0.1.0 called it
     ("model",),
     ("rounds",),
     ("mine",),
@@ -42,7 +41,6 @@ LAYERS = (
     ("verbs",),
     ("datasets",),
     ("report",),
-    ("reproduce",),
     ("collect",),
     ("cli",),
     ("__main__",),

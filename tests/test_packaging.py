@@ -212,6 +212,25 @@ def test_the_command_runs_in_a_clean_environment(clean_environment: Path) -> Non
     assert "perturb" in run_clean(clean_environment, "sfumato", "--help")
 
 
+def test_the_wheel_says_where_the_papers_experiments_are(
+    clean_environment: Path, wheel: Path
+) -> None:
+    assert not [name for name in ZipFile(wheel).namelist() if "papers" in name]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    for arguments in ((), ("mask-table-7", "--data", "data", "--json")):
+        done = subprocess.run(
+            [clean_environment / "bin" / "sfumato", "reproduce", *arguments],
+            cwd=ROOT,  # what lies in the folder where it is typed is not run
+            env=plain,
+            text=True,
+            capture_output=True,
+            timeout=300,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == 2 and "'papers' of Sfumato's repository" in said, said
+        assert said.count("\n") == 1 or "--json" in arguments
+
+
 # --- the public names
 # --------------------------------------------------------------------------------------------
 

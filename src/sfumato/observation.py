@@ -8,7 +8,7 @@ the *reports*, which may live in other columns. An observation joins the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Product, Retain, Sizes
 from sfumato.channels.cut import beyond_cutoff, kept_inside
-from sfumato.domain import Cells, Columns, Items
+from sfumato.domain import Cells, Items
 from sfumato.errors import Unanswerable
 
 ItemSource = Items | Cells  # items of baskets, or the cells of a column taken as items
@@ -49,9 +49,6 @@ class Counting(Protocol):
 
     def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         """Counts of itemsets among the items of these sources, numbered one after the other."""
-
-    def batches(self) -> Iterator[Columns]:
-        """The reports themselves, a batch after the other."""
 
 
 @runtime_checkable
@@ -146,25 +143,6 @@ def _counted(baskets: ItemsetCounter, items: Sequence[Sequence[int]]) -> NDArray
 def item_tally(items: Items) -> ItemsetTally:
     """Bits summed, and everyone: entry 0 counts all reports."""
     return ItemsetTally((items,), ((tuple(range(items.size)), True),))
-
-
-@dataclass(frozen=True, eq=False)
-class RowTally:
-    """Weights computed from each report and summed: the last resort, for reports that are read."""
-
-    name: str
-    shape: tuple[int, ...]
-    weigh: Callable[[Columns], NDArray[Any]]  # a batch of reports -> (rows, *shape)
-
-    @property
-    def key(self) -> Any:
-        return ("rows", self.name)
-
-    def count(self, counter: Counting) -> NDArray[Any]:
-        total = np.zeros(self.shape)
-        for columns in counter.batches():
-            total += self.weigh(columns).sum(axis=0)
-        return total
 
 
 @dataclass(frozen=True, eq=False)

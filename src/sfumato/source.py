@@ -342,10 +342,6 @@ class Exact(CountedSource, Framed):
         """What is known of the records, as notebooks show it."""
         return self.table._repr_html_()
 
-    def extended(self, batch: Table) -> Exact:
-        """These records and some more; what was counted before is not counted again."""
-        return Exact(self.counter.extended(batch))
-
     @property
     def domain(self) -> Domain:
         return self.counter.domain

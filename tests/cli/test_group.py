@@ -61,7 +61,7 @@ def completed(shell: str, words: str) -> list[str]:
 def test_what_shells_complete_is_what_the_commands_have() -> None:
     """A Tab reads them from a file, and loads no command."""
     written = json.loads(WRITTEN.read_text(encoding="utf-8"))
-    assert written == spellings(COMMANDS), "python -m press.spelling writes them anew"
+    assert written == spellings(COMMANDS), "python -m docs_build.spelling writes them anew"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from papers.li_sarkar import insurance
 from sfumato.cli import app
-from sfumato.reproduce.li_sarkar import insurance
 
 
 def run(*arguments: object, code: int = 0) -> str:

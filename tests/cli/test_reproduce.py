@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from papers.base import Settings
 from sfumato.cli import app
-from sfumato.reproduce.base import Settings
 
 
 def run(*arguments: object) -> Result:

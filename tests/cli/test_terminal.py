@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from papers.base import Cell, Reproduction, Row
 from sfumato.cli.plan import further_notes, print_plan
 from sfumato.cli.printing import print_command, print_notes, print_table, print_words
 from sfumato.cli.terminal import Shield
@@ -20,7 +21,6 @@ from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.reproduce.base import Cell, Reproduction, Row
 
 WIDTH, HEIGHT = 80, 24
 SENTENCE = "an error above half of what is measured, 50 %, tells nothing; " * 3

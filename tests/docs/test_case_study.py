@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from press.blocks import blocks
-from press.case_study import PAGE, SOURCE, bare, printouts, renamed, unprinted
 
 import sfumato as sf
+from docs_build.blocks import blocks
+from docs_build.case_study import PAGE, SOURCE, bare, printouts, renamed, unprinted
 from sfumato.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.xdist_group("docs")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from press.running import DOCS, ROOT
 from scipy.optimize import minimize
 from typer.testing import CliRunner
 
 import sfumato as sf
+from docs_build.running import DOCS, ROOT
 from sfumato import received
 from sfumato.cli import app
 from sfumato.datasets import census, survey

@@ -1,4 +1,4 @@
-"""The collector's pages: what the press does not run is held against the program all the same."""
+"""The collector's pages: what the build does not run is held against the program all the same."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from press.running import DOCS
 
+from docs_build.running import DOCS
 from sfumato.cli.app import app
 from sfumato.collect.campaign_file import CampaignFile
 
 PAGES = sorted((DOCS / "collector").glob("*.md"))
 FENCED = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
-RUN = {"sh", "python"}  # by the press
+RUN = {"sh", "python"}  # by the build
 # html, js and csp in Chromium by tests/collect/browser/test_documents.py, the others here. What is
 # for nginx and Caddy is read by those alone.
 CHECKED = {"html", "js", "csp", "toml", "console", "ini", "nginx", "caddy"}

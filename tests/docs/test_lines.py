@@ -1,6 +1,6 @@
 """No line of a page ends within what belongs together."""
 
-from press.printing import whole
+from docs_build.printing import whole
 
 
 def test_an_option_is_not_broken_behind_its_hyphens() -> None:

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from press.running import DOCS
 
 import sfumato as sf
+from docs_build.running import DOCS
 from sfumato import plots
 
 BOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))

@@ -1,7 +1,7 @@
 """Every shell and Python block of the documentation runs, and the site builds without a warning.
 
-Outcomes are kept by content (`press`), so that a page whose blocks and sources did not change since
-`make docs` is not run again.
+Outcomes are kept by content (`docs_build`), so that a page whose blocks and sources did not change
+since `make docs` is not run again.
 """
 
 import os
@@ -13,9 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from press.blocks import blocks
-from press.doctests import fenced
-from press.lists import (
+
+import sfumato
+from docs_build.blocks import blocks
+from docs_build.doctests import fenced
+from docs_build.lists import (
     LISTS,
     WISHES,
     commands,
@@ -27,11 +29,9 @@ from press.lists import (
     sql_functions,
     sql_refused,
 )
-from press.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened
-from press.printing import fenced as output_fence
-from press.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
-
-import sfumato
+from docs_build.printing import PLACE, continued, embedded, folded, is_wide, printed, shortened
+from docs_build.printing import fenced as output_fence
+from docs_build.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
 from sfumato.cli.commands import COMMANDS
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mine.cube.accepted import NAMES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from press.papers import FIGURES, keep, sections_of, small_svg, verdicts
 
-from sfumato.reproduce.base import LENGTH, Cell, Printed, Reproduction, Row, Runs
+from docs_build.papers import FIGURES, keep, sections_of, small_svg, verdicts
+from papers.base import LENGTH, Cell, Printed, Reproduction, Row, Runs
 
 
 def found(name: str, ours: float) -> Reproduction:

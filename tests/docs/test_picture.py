@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from press.picture import KEPT, drawn
+from docs_build.picture import KEPT, drawn
 
 pytestmark = pytest.mark.xdist_group("docs")  # with the pages, whose outcomes it takes
 

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from papers.accuracy import support_accuracy
 from sfumato.domain import Bins, Category, Domain
-from sfumato.evaluate import support_accuracy
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mine.itemsets import frequent_itemsets

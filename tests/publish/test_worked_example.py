@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from papers.li_sarkar import insurance, worked_example
 from sfumato.publish.greedy import plan_flows
 from sfumato.publish.identify import identify, status_of
 from sfumato.publish.microdata import Microdata
 from sfumato.publish.swap import swap
 from sfumato.randomness import seeded
-from sfumato.reproduce.li_sarkar import insurance, worked_example
 
 TABLE_3 = """
 .2269 .7563 .0168

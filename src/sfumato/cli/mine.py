@@ -102,16 +102,6 @@ def mine(
             rich_help_panel=TRUST,
         ),
     ] = None,
-    prune_errors: Annotated[
-        float,
-        typer.Option(
-            help=(
-                "Standard errors left to an itemset before its supersets are given up; 0 as in "
-                "the papers."
-            ),
-            rich_help_panel=TRUST,
-        ),
-    ] = 2.0,
     max_candidates: Annotated[
         int, typer.Option(help="Stop where one length would need more.", rich_help_panel=TRUST)
     ] = 10_000_000,
@@ -178,7 +168,6 @@ def mine(
             min_support,
             relax=relax,
             level=level,
-            prune_errors=prune_errors,
             progress=levels(tell),
             **wanted,
         )

@@ -1,23 +1,22 @@
-"""`sfumato reproduce`: the papers' tables, theirs beside ours."""
+"""`sfumato reproduce`: the papers' tables, theirs beside ours, in a checkout of the repository."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
-from shutil import get_terminal_size
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli.options import Force, Json, among
-from sfumato.cli.pages import save_page
-from sfumato.cli.printing import print_json, telling
-from sfumato.errors import FileError, ParameterError
-from sfumato.reproduce.base import MEANING_OF_MARK, TITLE, WIDTH, Reproduction, Settings, blocks_of
-from sfumato.reproduce.registry import PAPERS, parts_of
-from sfumato.reproduce.registry import reproduce as reproductions
+from sfumato.errors import FileError
 
-NAMES = ("all", *PAPERS, *(part for paper in PAPERS.values() for part in paper.parts))
+ROOT = Path(__file__).resolve().parents[3]  # of the checkout that this file belongs to, if it does
+
+
+def _names(incomplete: str) -> list[str]:
+    return among(papers().NAMES)(incomplete)
 
 
 def reproduce(
@@ -26,7 +25,7 @@ def reproduce(
         typer.Argument(
             metavar="[NAME]…",
             help="Papers, tables or figures; all. None lists the names.",
-            autocompletion=among(NAMES),
+            autocompletion=_names,
         ),
     ] = None,
     data: Annotated[
@@ -47,71 +46,23 @@ def reproduce(
     """Repeat the papers' experiments: their numbers beside ours, mean and spread over seeds, and
     what cannot be met.
 
+    They are the folder `papers` of the repository and run in a checkout; no wheel holds them.
+
     Example: sfumato reproduce mask-table-7 frapp-figure-2 --data data
     """
-    if not names:
-        _list_names(json)
-        return
-    _check_page(plot, force)
-    wanted = [part for parts in parts_of(names).values() for part in parts]
-    Settings(data, seeds, quick)  # refused before anything is shown
-    done: list[Reproduction] = []
-    width = get_terminal_size((WIDTH, 24)).columns  # a pipe has none, unless COLUMNS says
-    with telling() as told:
-
-        def tell(share: float) -> None:
-            place = min(len(done), len(wanted) - 1)
-            words = f"{wanted[place]} ({place + 1} of {len(wanted)})"
-            told(words, (place + share) / len(wanted))
-
-        tell(0.0)
-        for reproduction in reproductions(names, Settings(data, seeds, quick, tell)):
-            done.append(reproduction)
-            if not json:
-                print(reproduction.to_text(width), end="\n\n")
-                sys.stdout.flush()
-            tell(0.0)
-    if plot is not None:
-        save_page(TITLE, blocks_of(done), _origin(data, seeds, quick), plot, lead=MEANING_OF_MARK)
-    if json:
-        print_json({"reproductions": [reproduction.to_dict() for reproduction in done]})
+    papers().run(names or (), data, seeds, quick, plot, force, json)
 
 
-def _list_names(json: bool) -> None:
-
-    if json:
-        print_json(
-            {
-                "papers": [
-                    {"name": name, "title": paper.title, "parts": dict(paper.parts)}
-                    for name, paper in PAPERS.items()
-                ]
-            }
+def papers() -> Any:
+    """The experiments of the checkout that this program is run from. Only there: what lies in the
+    folder where a command happens to be typed is not run.
+    """
+    if not (ROOT / "papers" / "command.py").is_file():
+        raise FileError(
+            "the papers' experiments are not part of the installed package",
+            hint="they are the folder 'papers' of Sfumato's repository: run `make setup` in a "
+            "checkout, and `.venv/bin/sfumato reproduce` there",
         )
-        return
-    for name, paper in PAPERS.items():
-        print(f"{name:<20} {paper.title}")
-        for part, title in paper.parts.items():
-            print(f"  {part:<18} {title}")
-    print("all")
-
-
-def _origin(data: Path | None, seeds: int, quick: bool) -> list[tuple[str, str]]:
-    """What a reproduction was made from."""
-    return [
-        ("file", "the public data sets of each paper" if data is None else str(data)),
-        ("rows", "as each table says" + (", cut to try it out" if quick else "")),
-        ("mechanism", "those of the papers, each with its parameters"),
-        ("guarantee", "none: experiments, drawn from seeds"),
-        ("seeds", "1" if quick else str(seeds)),
-    ]
-
-
-def _check_page(plot: Path | None, force: bool) -> None:
-    """Refuse a page that could not be written, before any work is done for it."""
-    if plot is None:
-        return
-    if plot.suffix.lower() != ".html":
-        raise ParameterError(f"'{plot}' is no page", hint="end it in .html")
-    if plot.exists() and not force:
-        raise FileError(f"'{plot}' exists", hint="use --force to overwrite it")
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return import_module("papers.command")

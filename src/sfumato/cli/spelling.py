@@ -1,7 +1,7 @@
 """Spelling: the options of every command as shells complete them, written down, so that a Tab loads
 no command and what it works with.
 
-`python -m press.spelling` writes them anew; a test holds them against the commands.
+`python -m docs_build.spelling` writes them anew; a test holds them against the commands.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -62,25 +61,6 @@ def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
         index *= size
         index += column
     return index
-
-
-def all_marginals(table: NDArray[np.int64]) -> dict[tuple[int, ...], NDArray[np.int64]]:
-    """Every marginal of a table by its axes: each summed from the smallest marginal already known
-    that contains it.
-
-    >>> margins = all_marginals(np.array([[1, 2], [3, 4]]))
-    >>> {axes: margin.tolist() for axes, margin in margins.items()}
-    {(0, 1): [[1, 2], [3, 4]], (0,): [3, 7], (1,): [4, 6]}
-    """
-    full = tuple(range(table.ndim))
-    margins = {full: table}
-    subsets = chain.from_iterable(combinations(full, size) for size in range(table.ndim - 1, 0, -1))
-    for axes in subsets:
-        parents = (tuple(sorted((*axes, extra))) for extra in full if extra not in axes)
-        parent = min(parents, key=lambda axes: margins[axes].size)
-        dropped = next(place for place, axis in enumerate(parent) if axis not in axes)
-        margins[axes] = margins[parent].sum(axis=dropped)
-    return margins
 
 
 @dataclass(frozen=True, eq=False)

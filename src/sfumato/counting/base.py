@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells, Columns, Domain
+from sfumato.domain import Cells, Domain
 from sfumato.observation import ItemsetCounter, ItemSource
 
 
@@ -47,6 +47,3 @@ class Counter(Protocol):
         """Itemsets among the items of these sources, numbered one source after the other: items of
         a column of baskets, or the cells of a column taken as items.
         """
-
-    def batches(self) -> Iterator[Columns]:
-        """The reports themselves, a batch after the other; refused where they do not come here."""

@@ -4,7 +4,7 @@ counted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.parts import Parts
 from sfumato.counting.spreads import combined
-from sfumato.domain import Cells, Columns, Domain
+from sfumato.domain import Cells, Domain
 from sfumato.errors import DataError
 from sfumato.observation import ItemSource
 from sfumato.table.table import Table, alike
@@ -84,6 +84,3 @@ class TableCounter:
 
     def baskets(self, sources: Sequence[ItemSource]) -> Parts:
         return Parts(tuple(part.part(sources) for part in self.parts))
-
-    def batches(self) -> Iterator[Columns]:
-        return iter(table.columns for table in self.batches_of)

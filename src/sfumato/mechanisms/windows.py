@@ -32,7 +32,6 @@ from sfumato.received import Received
 
 FINEST = 256  # values of the grid; a number with no more values has its own
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
-MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_GAMMA = 10_000
 TYPICAL = 10_000  # people of a plan: how much is smoothed depends on it
 MOST_NUMBERS = 256  # columns, one of which each person is asked about

@@ -530,10 +530,7 @@ def _check_number(length: int, number: int, limit: int) -> None:
         raise ParameterError(
             f"length {length} would need up to {number:,} candidate itemsets, more than "
             f"max_candidates={limit:,}",
-            hint=(
-                f"raise min_support, lower prune_errors, set max_length={length - 1}, or raise "
-                "max_candidates"
-            ),
+            hint=f"raise min_support, set max_length={length - 1}, or raise max_candidates",
             length=length,
             candidates=number,
         )

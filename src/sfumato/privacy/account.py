@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import PrivacyError
@@ -75,12 +75,6 @@ class Account:
     def worst(self) -> float:
         """The largest epsilon that any one key has spent: the guarantee of the whole ledger."""
         return max((self.spent(key) for key in {entry.key for entry in self.entries}), default=0.0)
-
-    def with_entry(self, entry: Entry) -> Account:
-        """The account after one more entry, if the budget allows it."""
-        before = self.of(entry.key)
-        check_affordable(entry.epsilon, self.spent(entry.key), self.budget, len(before))
-        return replace(self, entries=(*self.entries, entry))
 
 
 def left_of(budget: float, spent: float) -> float:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Integral, Real
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from sfumato.arguments import shown
 from sfumato.errors import ParameterError
-
-TOTAL_TOLERANCE = 1e-9
 
 
 def check_number(name: str, value: object, kind: type = Real) -> None:
@@ -77,30 +72,3 @@ def check_places(name: str, places: Iterable[int], size: int) -> None:
     for place in places:
         if not -size <= place < size:
             raise ParameterError(f"{name}={place} names none of {size} places, counted from 0")
-
-
-def probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """The values as an array, each checked to lie between 0 and 1.
-
-    >>> probabilities("support", [0.25, 0.5])
-    array([0.25, 0.5 ])
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.size and not (array.min() >= 0 and array.max() <= 1):
-        outside = array[~((array >= 0) & (array <= 1))].flat[0]
-        raise ParameterError(
-            f"{name} holds {outside:g}, which is not a probability; use numbers from 0 to 1"
-        )
-    return array
-
-
-def distribution(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """The values as an array, checked to be probabilities that sum to 1.
-
-    >>> distribution("prior", [0.25, 0.75])
-    array([0.25, 0.75])
-    """
-    array = probabilities(name, values)
-    if abs(array.sum() - 1) > TOTAL_TOLERANCE:
-        raise ParameterError(f"{name} sums to {array.sum():.6g}; a distribution sums to 1")
-    return array

@@ -23,7 +23,6 @@ from sfumato.received import parsed_json, read_text
 
 ALGORITHM = "sha256"
 DIGEST, PREVIOUS, MECHANISM = "digest", "previous", "mechanism"
-READ_BYTES = 1 << 20
 
 
 def side_file(path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -29,8 +29,8 @@ from sfumato.counting.sql.partitions import (
     stated_cells,
 )
 from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
-from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric
-from sfumato.errors import DataError, SfumatoError, Unanswerable
+from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
+from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.table.readers import flat_names
 
@@ -344,12 +344,6 @@ class SqlCounter:
                 )
             ],
             self,
-        )
-
-    def batches(self) -> Iterator[Columns]:
-        raise Unanswerable(
-            "these reports are read row by row, which no engine but the memory does",
-            hint="use --engine memory",
         )
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:

@@ -22,9 +22,6 @@ from sfumato.mine.cube.quantity import Quantity
 Weights = NDArray[Any]
 NONE = math.nan
 
-SURE_ROOTS = (
-    2.0  # standard errors by which a radicand must exceed 0 for its root to be a line there
-)
 KNOWN = 1e-4  # records: a count with less error than this has none
 
 
