@@ -111,15 +111,7 @@ class Campaign:
     @cached_property
     def frozen(self) -> dict[str, Any]:
         """What must not change once people have answered: values, program and round."""
-        return json.loads(
-            canonical(
-                {
-                    "domain": self.domain.to_dict(),
-                    "program": self.program.to_dict(),
-                    "round": self.round,
-                }
-            )
-        )
+        return frozen_parts(self.domain, self.program, self.round)
 
     @cached_property
     def hash(self) -> str:
@@ -162,6 +154,12 @@ class Campaign:
             "questions": {name: question.to_dict() for name, question in self.questions.items()},
             "text": {**_plain(self.texts), "contact": self.contact},
         }
+
+
+def frozen_parts(domain: Domain, program: Program, round: int) -> dict[str, Any]:
+    """What a campaign's hash is of, as JSON brings it back."""
+    parts = {"domain": domain.to_dict(), "program": program.to_dict(), "round": round}
+    return json.loads(canonical(parts))
 
 
 def exactly(guarantee: Guarantee) -> str:

@@ -81,6 +81,17 @@ class Survey:
         return Guarantee(Fraction(self.document["promise"]["gamma"]))
 
     @property
+    def guarantee(self) -> Guarantee:
+        """What holds for a report, computed from the program's integers."""
+        return self.program.guarantee
+
+    @property
+    def sent_as_is(self) -> tuple[str, ...]:
+        """The columns of which something is sent as it is, outside the guarantee."""
+        places = {place for step in self.program.steps if step.tells for place in step.columns}
+        return tuple(self.domain.names[place] for place in sorted(places))
+
+    @property
     def hash(self) -> str:
         return str(self.document["hash"])
 
