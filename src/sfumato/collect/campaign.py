@@ -149,7 +149,8 @@ class Campaign:
             "closes": None if self.closes is None else self.closes.isoformat(),
             "domain": self.domain.to_dict(),
             "program": self.program.to_dict(),
-            "promise": {"gamma": exactly(self.promise), "epsilon": self.promise.epsilon},
+            # Rounded, for logarithms differ in their last digit from one machine to another.
+            "promise": {"gamma": exactly(self.promise), "epsilon": round(self.promise.epsilon, 12)},
             "budget": None if self.budget is None else {"epsilon": self.budget},
             "questions": {name: question.to_dict() for name, question in self.questions.items()},
             "text": {**_plain(self.texts), "contact": self.contact},

@@ -189,9 +189,7 @@ def new_key(path: Path) -> Ed25519PrivateKey:
     private = key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    public = key.public_key().public_bytes(
-        pem, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     for each, octets, mode in ((path, private, 0o600), (beside, public, 0o644)):
         with written(each), appearing(each, mode=mode) as stream:
             stream.write(octets)

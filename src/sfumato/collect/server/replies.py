@@ -14,6 +14,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+
 class RefusalError(Exception):
     """A request that is not granted: the status, and the error as JSON."""
 
