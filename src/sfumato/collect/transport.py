@@ -79,7 +79,7 @@ class Address:
 
 class Answer(NamedTuple):
     """What a server said: headers in their order, their names in small letters; `odd` where they
-    are not written as HTTP wants it.
+    are not written as HTTP wants it, and then without its body.
     """
 
     status: int
@@ -137,7 +137,7 @@ class Transport:
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         found = self._once(method, path, body, headers)
-        if found.status != 200:
+        if found.odd or found.status != 200:
             raise _refused(found.status, found.body, dict(found.headers).get("retry-after"))
         return found
 
@@ -149,15 +149,15 @@ class Transport:
                 self._connection = self._opened()
             self._connection.request(method, path, body, dict(headers))
             answer = self._connection.getresponse()
-            found = answer.read(MOST_ANSWER)
+            # Python's parser takes a line that it does not understand for the end of the headers
+            # and keeps what follows as text; a browser reads on.
+            odd = bool(answer.msg.defects or answer.msg.get_payload())
+            found = b"" if odd else answer.read(MOST_ANSWER)
             if answer.will_close or not answer.isclosed():
                 self.close()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreached(error) from None
-        # Python's parser takes a line that it does not understand for the end of the headers and
-        # keeps what follows as text; a browser reads on.
-        odd = bool(answer.msg.defects or answer.msg.get_payload())
         pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
         return Answer(answer.status, pairs, found, odd)
 

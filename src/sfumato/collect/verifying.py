@@ -274,7 +274,7 @@ def _wrong(
         coded = ", ".join(_values(answer.headers, "content-encoding"))
         yield f"it is compressed in a way that cannot be unpacked here ({_quoted(coded)})"
     elif sha256 is not None and hashlib.sha256(body).hexdigest() != sha256:
-        yield "it is another one: not the bytes expected"
+        yield "other bytes than those expected"
 
 
 def _wrong_headers(found: Iterable[tuple[str, str]], expected: Headers) -> Iterator[str]:

@@ -31,7 +31,8 @@ from tests.collect.browser.surveys import (
     questionnaire,
 )
 
-from sfumato.collect.form import LANGUAGES, strings
+from sfumato.collect.form import strings
+from sfumato.collect.language import LANGUAGES
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
