@@ -40,7 +40,7 @@ from sfumato.collect.verifying import BROWSERS, Verified
 from sfumato.collect.verifying import verify as verify_server
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
-from sfumato.files import write_whole, written
+from sfumato.files import appearing, write_whole, written
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import MECHANISMS
@@ -230,11 +230,13 @@ def sign(
     Example: sfumato campaign sign c.toml --key owner.key --new-key -o manifest.json
     """
     check_drawing_target(output, force)
+    if output.resolve() in (key.resolve(), public_path(key).resolve()):
+        raise ParameterError("-o names the key, which is never overwritten", hint="another name")
     stated = CampaignFile.load(file).campaign.document()
-    signing = make_key(key) if new_key else private_key(key)
     manifest = Manifest.of(Published.of(Assets.load()), stated)
-    with written(output):
-        write_whole(output, manifest.signed(signing), force=force)
+    # The key is made once the manifest can be written, which has its name once there is a key.
+    with written(output), appearing(output, force=force) as stream:
+        stream.write(manifest.signed(make_key(key) if new_key else private_key(key)))
     if json:
         told = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
         print_json({**told, "public_key": str(public_path(key))})
@@ -253,7 +255,7 @@ def verify(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[CAMPAIGN]", help="The campaign file that it should serve."),
+        typer.Argument(metavar="CAMPAIGN", help="The campaign file that it should serve."),
     ] = None,
     manifest: Annotated[
         Path | None,
@@ -267,8 +269,8 @@ def verify(
 ) -> None:
     """Compare what a server hands out with this version or a manifest: 0 the same, 3 different.
 
-    It asks as several browsers and languages do, with and without a query, and computes the
-    campaign's hash, its guarantee and what is sent as it is anew.
+    It asks as several browsers do and computes the campaign's hash, its guarantee and what is sent
+    as it is.
 
     Example: sfumato campaign verify https://example.org/health-2027
     """

@@ -190,9 +190,13 @@ def new_key(path: Path) -> Ed25519PrivateKey:
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    for each, octets, mode in ((path, private, 0o600), (beside, public, 0o644)):
-        with written(each), appearing(each, mode=mode) as stream:
-            stream.write(octets)
+    with (
+        written(path),
+        appearing(path, mode=0o600) as secret,
+        appearing(beside, mode=0o644) as shown,
+    ):
+        secret.write(private)
+        shown.write(public)
     return key
 
 

@@ -11,7 +11,9 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -106,42 +108,31 @@ def verify(
     address = Address.parse(url)
     installed = Published.of(Assets.load())
     published = installed if manifest is None else manifest.published
-    transport = Transport(address, patience=PATIENCE)
-    look = _Look(transport)
-    try:
+    with closing(Transport(address, patience=PATIENCE)) as transport:
+        look = _Look(transport)
+        document = _look_at_json(look, "the campaign", address.campaign, ACCEPTED)
         _look_at_pages(look, _pages(url, address), published)
         _look_at_files(look, published)
-        served = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
-        found = _look_at_json(look, "the campaign", address.campaign, ACCEPTED)
-    finally:
-        transport.close()
-    told = list(look.differences())
-    told += _manifest_differences(served, published)
-    seen, wrong = _checked(found)
-    told += wrong
-    if found is not None and campaign is not None:
-        told += _campaign_differences(found, campaign.document(), "the file")
-    if found is not None and manifest is not None:
-        stated = {**manifest.campaign, "open": found.get("open")}  # it changes with the day
-        told += _campaign_differences(found, stated, "the manifest")
+        listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
+    seen, wrong = _checked(document)
+    found = [*look.differences(), *_list_differences(listed, published), *wrong]
+    if document is not None and campaign is not None:
+        found += _campaign_differences(document, campaign.document(), "the file")
+    if document is not None and manifest is not None:
+        stated = {**manifest.campaign, "open": document.get("open")}  # which changes with the day
+        found += _campaign_differences(document, stated, "the manifest")
     notes = []
-    if manifest is not None and published.version != installed.version:
+    if published.version != installed.version:
         notes.append(
             f"the manifest is of version {published.version} and this is {installed.version}: "
             "scripts were compared with the manifest, not with this package"
         )
     elif published != installed:
-        told.append("the manifest names other files than this version has")
-    same = found is not None and not told
+        found.append("the manifest: it names other files than this version has")
+    short = None if found or document is None else Manifest.of(published, document).digest
+    requests = look.asked.total()
     return Verified(
-        url,
-        published.version,
-        len(published.files),
-        look.asked.total(),
-        seen,
-        Manifest.of(published, found).digest if same and found is not None else None,
-        notes,
-        told,
+        url, published.version, len(published.files), requests, seen, short, notes, found
     )
 
 
@@ -324,7 +315,7 @@ def _unpacked(answer: Answer) -> bytes | None:
     return body if unpacking.eof and not unpacking.unused_data else None
 
 
-def _manifest_differences(served: Mapping[str, Any] | None, published: Published) -> list[str]:
+def _list_differences(served: Mapping[str, Any] | None, published: Published) -> list[str]:
     """What the server itself says of its files, where it says something else."""
     if served is None or served == published.to_dict():
         return []
@@ -335,7 +326,7 @@ def _manifest_differences(served: Mapping[str, Any] | None, published: Published
         ]
     return [
         f"the list of files: {_path(path)} is {shown(there)}, not {shown(here)}"
-        for path, here, there in _few(differences(published.to_dict(), served))
+        for path, here, there in islice(differences(published.to_dict(), served), MOST_NAMED)
     ]
 
 
@@ -380,17 +371,13 @@ def _campaign_differences(
     """Where a server's campaign says something else than it should."""
     return [
         f"the campaign: {_path(path)} is {shown(there)}, and {shown(here)} in {where}"
-        for path, here, there in _few(differences(_plain(stated), _plain(document)))
+        for path, here, there in islice(differences(_plain(stated), _plain(document)), MOST_NAMED)
     ]
 
 
 def _plain(document: Mapping[str, Any]) -> Any:
     """A document with lists as JSON has them, and numbers by their value."""
     return parsed_json(canonical(document), "it")
-
-
-def _few(found: Iterator[tuple[tuple[str | int, ...], Any, Any]]) -> list[Any]:
-    return [each for _, each in zip(range(MOST_NAMED), found, strict=False)]
 
 
 def _path(path: tuple[str | int, ...]) -> str:
