@@ -215,7 +215,9 @@ def sign(
     key: Annotated[
         Path, typer.Option("--key", metavar="FILE", help="The key to sign with (Ed25519, PEM).")
     ],
-    output: Output,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The manifest to write.")
+    ],
     new_key: Annotated[
         bool,
         typer.Option(
