@@ -338,6 +338,7 @@ def test_an_honest_server_passes_behind_a_proxy(
     for more in ("", f"{folder}/c.toml", signed, f"{folder}/c.toml {signed}"):
         found = run_json(f"campaign verify {proxy.address}/health {more}")
         assert found["differences"] == [] and found["requests"] > 300
+        assert bool(found["notes"]) is (more == "")  # the campaign is compared with itself alone
     assert found["campaign"] == {
         "name": "health", "round": 1, "hash": CampaignFile.load(folder / "c.toml").campaign.hash,
         "gamma": "19/1", "epsilon": pytest.approx(2.944, abs=1e-3),

@@ -312,7 +312,7 @@ def _print_verified(found: Verified) -> None:
             print_words(f"different: {one_line(each)}")
         return
     print(
-        f"the same: the form's page, {found.files} files and the campaign "
+        f"the same: the form's page, {found.files} files and all headers "
         f"({found.requests} requests, as {len(BROWSERS)} browsers)"
     )
 

@@ -115,13 +115,18 @@ def verify(
         _look_at_files(look, published)
         listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
     seen, wrong = _checked(document)
-    found = [*look.differences(), *_list_differences(listed, published), *wrong]
+    found = [*_list_differences(listed, published), *look.differences(), *wrong]
     if document is not None and campaign is not None:
         found += _campaign_differences(document, campaign.document(), "the file")
     if document is not None and manifest is not None:
         stated = {**manifest.campaign, "open": document.get("open")}  # which changes with the day
         found += _campaign_differences(document, stated, "the manifest")
     notes = []
+    if campaign is None and manifest is None:
+        notes.append(
+            "the campaign was compared with itself alone; give its file, or a manifest, to see "
+            "whether it is the one it should be"
+        )
     if published.version != installed.version:
         notes.append(
             f"the manifest is of version {published.version} and this is {installed.version}: "
