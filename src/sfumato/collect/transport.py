@@ -77,7 +77,7 @@ class Address:
         return f"/v1/campaigns/{self.name}"
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a server said: headers in their order, their names in small letters; `odd` where they
     are not written as HTTP wants it, and then without its body.
     """
@@ -112,11 +112,11 @@ class Transport:
         """The JSON that answers these bytes; they go out again, the same, until they arrive."""
         return json.loads(self._settled(partial(self._granted, "POST", path, body)).body)
 
-    def look(self, path: str, headers: Mapping[str, str]) -> Answer:
+    def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""
         return self._settled(partial(self._once, "GET", path, None, headers))
 
-    def _settled(self, ask: Callable[[], Answer]) -> Answer:
+    def _settled(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
         start, wait = self.clock(), FIRST_WAIT
         while True:
             try:
@@ -132,7 +132,7 @@ class Transport:
             self.sleep(pause)
             wait = min(2 * wait, LONGEST_WAIT)
 
-    def _granted(self, method: str, path: str, body: bytes | None) -> Answer:
+    def _granted(self, method: str, path: str, body: bytes | None) -> HttpAnswer:
         headers = {"content-type": "application/json"} if body is not None else {}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
@@ -143,7 +143,7 @@ class Transport:
 
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> HttpAnswer:
         try:
             if self._connection is None:
                 self._connection = self._opened()
@@ -159,7 +159,7 @@ class Transport:
             self.close()
             raise self._unreached(error) from None
         pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
-        return Answer(answer.status, pairs, found, odd)
+        return HttpAnswer(answer.status, pairs, found, odd)
 
     def _opened(self) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port

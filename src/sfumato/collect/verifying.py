@@ -24,7 +24,7 @@ from sfumato.collect.client import Survey
 from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Manifest, Published
-from sfumato.collect.transport import Address, Answer, Transport
+from sfumato.collect.transport import Address, HttpAnswer, Transport
 from sfumato.errors import SfumatoError, listing
 from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
 
@@ -255,7 +255,7 @@ def _look_at_json(
 
 
 def _wrong(
-    answer: Answer, body: bytes | None, expected: Headers, sha256: str | None
+    answer: HttpAnswer, body: bytes | None, expected: Headers, sha256: str | None
 ) -> Iterator[str]:
     """What is wrong with an answer, in words."""
     if answer.status != 200:
@@ -305,7 +305,7 @@ def _quoted(text: str) -> str:
     return f"'{text if len(text) <= 240 else text[:240] + '…'}'"
 
 
-def _unpacked(answer: Answer) -> bytes | None:
+def _unpacked(answer: HttpAnswer) -> bytes | None:
     """The bytes of an answer as a browser has them; None where they cannot be unpacked."""
     coded = [value.strip().lower() for value in _values(answer.headers, "content-encoding")]
     if coded in ([], ["identity"]):

@@ -115,7 +115,7 @@ class CampaignDocument(Struct):
     text: dict[str, Any]
 
 
-class Manifest(Struct):
+class PublishedFiles(Struct):
     """The SHA-256 of every file that is served to browsers, as they stand in the wheel, and of the
     form's page in each language, with its content policy.
     """
