@@ -24,7 +24,8 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
 
 COMMANDS = (
-    "campaign init", "campaign check", "campaign next", "campaign verify", "campaign form", "serve",
+    "campaign init", "campaign check", "campaign next", "campaign sign", "campaign verify",
+    "campaign form", "serve",
     "token add", "token list", "token revoke", "send", "export", "simulate",
 )  # fmt: skip
 
@@ -154,7 +155,7 @@ def test_a_server_with_another_page_is_noticed(folder, monkeypatch):
         monkeypatch.setattr(Assets, "load", classmethod(lambda cls: plain))
         found = run_json(f"campaign verify {speaker.address}/health", 3)
     told = " ".join(found["differences"])
-    assert "form's page is another one" in told and "form.html" in told
+    assert "the form's page: other bytes" in told and "form.html" in told
 
 
 def test_the_form_is_one_file(folder):

@@ -305,11 +305,18 @@ def test_other_pages_may_send_reports_and_nothing_else(server, token):
         found = server.ask("OPTIONS", server.campaign(end), None, asked)
         assert found.status == 204 and found.headers["access-control-allow-origin"] == "*"
         assert "content-type" in found.headers["access-control-allow-headers"]
-    for path in (server.campaign("/figures"), "/v1/manifest", "/healthz", "/health", "/metrics"):
+    for path in (
+        server.campaign("/figures"),
+        "/healthz",
+        "/health",
+        "/metrics",
+        "/v1/openapi.json",
+    ):
         headers = server.get(path, authorization=f"Bearer {token}").headers
         assert "access-control-allow-origin" not in headers
     assert "access-control-allow-credentials" not in server.get(server.campaign()).headers
     assert server.send([]).headers["access-control-allow-origin"] == "*"  # refusals too
+    assert server.get("/v1/manifest").headers["access-control-allow-origin"] == "*"  # its digest
 
 
 def test_pages_come_with_a_strict_policy(server, token):

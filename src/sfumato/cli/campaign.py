@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -21,23 +24,27 @@ from sfumato.cli.options import (
     among,
     check_drawing_target,
 )
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, print_words
+from sfumato.collect.assets import Assets
 from sfumato.collect.campaign_file import CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
 from sfumato.collect.choosing import best_mechanism, first_round, named_mechanism
 from sfumato.collect.drafting import draft
 from sfumato.collect.form import single_file
+from sfumato.collect.manifest import Manifest, Published, private_key, public_key, public_path
+from sfumato.collect.manifest import new_key as make_key
 from sfumato.collect.rounds import begin_next
 from sfumato.collect.store import open_store
+from sfumato.collect.verifying import BROWSERS, Verified
 from sfumato.collect.verifying import verify as verify_server
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError
-from sfumato.files import write_whole
+from sfumato.errors import ParameterError, listing
+from sfumato.files import appearing, write_whole, written
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import MECHANISMS
-from sfumato.printable import percent
+from sfumato.printable import one_line, percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.turns import ROUNDS
 
@@ -205,23 +212,111 @@ def next_round(
 
 
 @campaign.command()
-def verify(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
+def sign(
+    file: File,
+    key: Annotated[
+        Path, typer.Option("--key", metavar="FILE", help="The key to sign with (Ed25519, PEM).")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The manifest to write.")
+    ],
+    new_key: Annotated[
+        bool,
+        typer.Option(
+            "--new-key", help="Make the key, and FILE.pub beside it; neither replaces a file."
+        ),
+    ] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
-    """Hold what a server hands out against this installed version: 0 the same, 3 different.
+    """Write a signed manifest: page, scripts and campaign, for others to compare a server with.
+
+    Example: sfumato campaign sign c.toml --key owner.key --new-key -o manifest.json
+    """
+    check_drawing_target(output, force)
+    if output.resolve() in (key.resolve(), public_path(key).resolve()):
+        raise ParameterError("-o names the key, which is never overwritten", hint="another name")
+    stated = CampaignFile.load(file).campaign.document()
+    manifest = Manifest.of(Published.of(Assets.load()), stated)
+    # The key is made once the manifest can be written, which has its name once there is a key.
+    with written(output), appearing(output, force=force) as stream:
+        stream.write(manifest.signed(make_key(key) if new_key else private_key(key)))
+    if json:
+        told = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
+        print_json({**told, "public_key": str(public_path(key))})
+        return
+    print_facts(
+        [
+            ("manifest", str(output)),
+            ("digest", f"{manifest.digest} (for paper)"),
+            ("hand out", f"{output} and {public_path(key)}; keep {key} to yourself"),
+        ]
+    )
+
+
+@campaign.command()
+def verify(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="CAMPAIGN", help="The campaign file that it should serve."),
+    ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A manifest that `campaign sign` wrote; needs --key."),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The public key that the manifest was signed with."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare what a server hands out with this version or a manifest: 0 the same, 3 different.
+
+    It asks as several browsers do and computes the campaign's hash, its guarantee and what is sent
+    as it is.
 
     Example: sfumato campaign verify https://example.org/health-2027
     """
-    found = verify_server(url)
+    if (manifest is None) != (key is None):
+        raise ParameterError(
+            "--manifest and --key belong together",
+            hint="as in --manifest manifest.json --key owner.key.pub",
+        )
+    signed = None if manifest is None or key is None else Manifest.read(manifest, public_key(key))
+    stated = None if file is None else CampaignFile.load(file).campaign
+    found = verify_server(url, campaign=stated, manifest=signed)
     if json:
         print_json(asdict(found))
-    elif not found.differences:
-        print(f"the same: {found.files} files and the form's page, as in this version")
     else:
-        print("\n".join(found.differences))
+        _print_verified(found)
     if found.differences:
         raise typer.Exit(DIFFERENT)
+
+
+def _print_verified(found: Verified) -> None:
+    if (seen := found.campaign) is not None:
+        # What is shown errs towards the weaker promise.
+        gamma = math.ceil(1000 * Fraction(seen.gamma)) / 1000
+        posterior = percent(math.ceil(1000 * seen.posterior - 1e-9) / 1000)
+        print_facts(
+            [
+                ("campaign", f"{seen.name}, round {seen.round}"),
+                ("hash", seen.hash),
+                ("guarantee", f"γ = {gamma:,g}: what was 5 % likely becomes at most {posterior}"),
+                ("sent as it is", listing(seen.sent_as_is) or "nothing"),
+                *([("digest", found.digest)] if found.digest else []),
+            ]
+        )
+    print_notes(found.notes)
+    if found.differences:
+        for each in found.differences:
+            print_words(f"different: {one_line(each)}")
+        return
+    print(
+        f"the same: the form's page, {found.files} files and all headers "
+        f"({found.requests} requests, as {len(BROWSERS)} browsers)"
+    )
 
 
 @campaign.command()
@@ -239,9 +334,10 @@ def form(
     Example: sfumato campaign form c.toml --server https://example.org -o form.html
     """
     check_drawing_target(output, force)
-    text = single_file(CampaignFile.load(file).campaign.document(), server)
-    write_whole(output, text.encode(), force=force)
+    octets = single_file(CampaignFile.load(file).campaign.document(), server).encode()
+    write_whole(output, octets, force=force)
+    sha256 = hashlib.sha256(octets).hexdigest()
     if json:
-        print_json({"output": str(output), "bytes": len(text.encode())})
+        print_json({"output": str(output), "bytes": len(octets), "sha256": sha256})
         return
-    print(f"written to {output}")
+    print_facts([("written to", str(output)), ("SHA-256", sha256)])

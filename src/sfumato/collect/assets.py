@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from sfumato import __version__
+from typing import NamedTuple
 
 STATIC = Path(__file__).resolve().parent / "static"
 _LINK = re.compile(r'(src|href)="/static/([^"]+)"')
@@ -73,18 +71,12 @@ class Assets:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of all names and hashes."""
-        lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(self.hashes.items()))
-        return hashlib.sha256(lines.encode()).hexdigest()
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """What `GET /v1/manifest` says."""
-        return {"version": __version__, "digest": self.digest, "files": self.hashes}
+        return digest_of(self.hashes)
 
     @property
     def root(self) -> str:
         """The address under which the files stand."""
-        return f"/static/{self.digest[:16]}/"
+        return root_of(self.digest)
 
     def find(self, path: str) -> Asset | None:
         """The file at an address below /static/."""
@@ -93,9 +85,7 @@ class Assets:
         wanted = name if kept else path
         if wanted not in self.files:
             return None
-        kind = _TYPES.get(Path(path).suffix) or mimetypes.guess_type(path)[0]
-        kind = kind or "application/octet-stream"
-        return Asset(self.files[wanted], self.zipped[wanted], kind, kept)
+        return Asset(self.files[wanted], self.zipped[wanted], kind_of(wanted), kept)
 
     def page(self, name: str, language: str) -> str:
         """An HTML page of ours in a language: links to our files get their hashed address and the
@@ -113,6 +103,23 @@ class Assets:
             return f'{kind}="/static/{name}"'
         found = base64.b64encode(hashlib.sha256(self.files[name]).digest()).decode()
         return f'{kind}="{self.root}{name}" integrity="sha256-{found}"'
+
+
+def digest_of(hashes: Mapping[str, str]) -> str:
+    """The SHA-256 of the names and hashes of files."""
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def root_of(digest: str) -> str:
+    """The address under which files of this digest stand."""
+    return f"/static/{digest[:16]}/"
+
+
+def kind_of(name: str) -> str:
+    """The type of a file, by its name."""
+    kind = _TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
+    return kind or "application/octet-stream"
 
 
 def chosen_language(asked: str | None, accepted: str | None, known: Sequence[str]) -> str:

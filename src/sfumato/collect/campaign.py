@@ -128,15 +128,7 @@ class Campaign:
     @cached_property
     def frozen(self) -> dict[str, Any]:
         """What must not change once people have answered: values, program and round."""
-        return json.loads(
-            canonical(
-                {
-                    "domain": self.domain.to_dict(),
-                    "program": self.program.to_dict(),
-                    "round": self.round,
-                }
-            )
-        )
+        return frozen_parts(self.domain, self.program, self.round)
 
     @cached_property
     def hash(self) -> str:
@@ -174,15 +166,22 @@ class Campaign:
             "closes": None if self.closes is None else self.closes.isoformat(),
             "domain": self.domain.to_dict(),
             "program": self.program.to_dict(),
+            # Rounded, for logarithms differ in their last digit from one machine to another.
             "promise": {
                 "gamma": exactly(self.promise),
-                "epsilon": self.promise.epsilon,
+                "epsilon": round(self.promise.epsilon, 12),
                 "sizes": list(self.sizes),
             },
             "budget": None if self.budget is None else {"epsilon": self.budget},
             "questions": {name: question.to_dict() for name, question in self.questions.items()},
             "text": {**_plain(self.texts), "contact": self.contact},
         }
+
+
+def frozen_parts(domain: Domain, program: Program, round: int) -> dict[str, Any]:
+    """What a campaign's hash is of, as JSON brings it back."""
+    parts = {"domain": domain.to_dict(), "program": program.to_dict(), "round": round}
+    return json.loads(canonical(parts))
 
 
 def exactly(guarantee: Guarantee) -> str:

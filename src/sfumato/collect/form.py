@@ -12,14 +12,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sfumato.collect.assets import STATIC, Assets
+from sfumato.collect.language import LANGUAGES
+from sfumato.collect.manifest import Manifest, Published
 from sfumato.errors import ParameterError
 
-STATIC = Path(__file__).resolve().parent / "static"
-LANGUAGES = ("en", "de", "fr", "es")
 MODULES = ("draws", "steps", "program", "sfumato", "form")  # each imports only those before it
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.M)
 _NAMED = re.compile(r"^export \{([^}]*)\};\n", re.M)
@@ -38,8 +38,9 @@ def single_file(campaign: Mapping[str, Any], server: str) -> str:
     `GET /v1/campaigns/{name}` answers.
 
     Its content policy stands in a meta element: scripts and style by their hash, connections to the
-    server alone.
+    server alone. The same campaign gives the same bytes on any day and machine.
     """
+    manifest = Manifest.of(Published.of(Assets.load()), campaign)
     origin, path = _address(server)
     script, style = bundle(), _static("form.css")
     policy = (
@@ -49,7 +50,8 @@ def single_file(campaign: Mapping[str, Any], server: str) -> str:
     )
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
-        + _data("campaign", campaign)
+        + _data("campaign", manifest.campaign)
+        + _data("manifest", manifest.published.to_dict())
         + _data("strings", {language: strings(language) for language in LANGUAGES})
     )
     address = f"{origin}{path}/v1/campaigns/{campaign['name']}"

@@ -9,7 +9,8 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sfumato.errors import ParameterError, ServerError
@@ -76,6 +77,17 @@ class Address:
         return f"/v1/campaigns/{self.name}"
 
 
+class HttpAnswer(NamedTuple):
+    """What a server said: headers in their order, their names in small letters; `odd` where they
+    are not written as HTTP wants it, and then without its body.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    odd: bool
+
+
 @dataclass(eq=False)
 class Transport:
     """One connection to a server, kept open between requests."""
@@ -93,19 +105,22 @@ class Transport:
 
     def fetch(self, path: str) -> tuple[bytes, Mapping[str, str]]:
         """The bytes at a path, and the headers, by their names in small letters."""
-        return self._settled("GET", path, None)
+        found = self._settled(partial(self._granted, "GET", path, None))
+        return found.body, dict(found.headers)
 
     def post(self, path: str, body: bytes) -> Any:
         """The JSON that answers these bytes; they go out again, the same, until they arrive."""
-        return json.loads(self._settled("POST", path, body)[0])
+        return json.loads(self._settled(partial(self._granted, "POST", path, body)).body)
 
-    def _settled(
-        self, method: str, path: str, body: bytes | None
-    ) -> tuple[bytes, Mapping[str, str]]:
+    def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
+        """Whatever a server answers to these very headers, redirections and refusals too."""
+        return self._settled(partial(self._once, "GET", path, None, headers))
+
+    def _settled(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
         start, wait = self.clock(), FIRST_WAIT
         while True:
             try:
-                return self._once(method, path, body)
+                return ask()
             except CollectorError as error:
                 asked = error.facts.get("wait") or 0
                 # Jitter, so that all who met the same fault do not come back at once.
@@ -117,24 +132,34 @@ class Transport:
             self.sleep(pause)
             wait = min(2 * wait, LONGEST_WAIT)
 
-    def _once(self, method: str, path: str, body: bytes | None) -> tuple[bytes, Mapping[str, str]]:
+    def _granted(self, method: str, path: str, body: bytes | None) -> HttpAnswer:
         headers = {"content-type": "application/json"} if body is not None else {}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
+        found = self._once(method, path, body, headers)
+        if found.odd or found.status != 200:
+            raise _refused(found.status, found.body, dict(found.headers).get("retry-after"))
+        return found
+
+    def _once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> HttpAnswer:
         try:
             if self._connection is None:
                 self._connection = self._opened()
-            self._connection.request(method, path, body, headers)
+            self._connection.request(method, path, body, dict(headers))
             answer = self._connection.getresponse()
-            found = answer.read(MOST_ANSWER)
-            if answer.will_close:
+            # Python's parser takes a line that it does not understand for the end of the headers
+            # and keeps what follows as text; a browser reads on.
+            odd = bool(answer.msg.defects or answer.msg.get_payload())
+            found = b"" if odd else answer.read(MOST_ANSWER)
+            if answer.will_close or not answer.isclosed():
                 self.close()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreached(error) from None
-        if answer.status != 200:
-            raise _refused(answer.status, found, answer.getheader("retry-after"))
-        return found, {name.lower(): value for name, value in answer.getheaders()}
+        pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
+        return HttpAnswer(answer.status, pairs, found, odd)
 
     def _opened(self) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port

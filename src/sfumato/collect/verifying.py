@@ -1,63 +1,389 @@
-"""Verifying: whether a server hands out the files of this very version, byte for byte."""
+"""Verifying: whether a server hands out what is published, to every browser and in every language.
+
+A server can show one face to a tester and another to a respondent. This asks as several browsers
+do; what it cannot look like is someone else's network, so verify from where you answer.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
-from sfumato.collect.assets import Assets
+from sfumato.collect.assets import Assets, chosen_language, kind_of, root_of
+from sfumato.collect.campaign import Campaign, exactly, frozen_parts
+from sfumato.collect.canonical import canonical, differences, digest
+from sfumato.collect.client import Survey
+from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
-from sfumato.collect.transport import Address, CollectorError, Transport
+from sfumato.collect.manifest import Manifest, Published
+from sfumato.collect.transport import Address, HttpAnswer, Transport
+from sfumato.errors import SfumatoError, listing
+from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
+
+PATIENCE = 10.0  # seconds for which an unanswered request is tried again
+MOST_NAMED = 8  # places at which two campaigns differ that are listed
+
+# As whom to ask. A server that treats one of them otherwise is found out; one that knows this tool
+# by its TLS, its network or its haste is not.
+BROWSERS = {
+    "Chrome": "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/131.0.0.0 Safari/537.36",
+    "Firefox": "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0",
+    "Safari on an iPhone": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) "
+    "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1",
+    "Chrome on Android": "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko)"
+    " Chrome/131.0.0.0 Mobile Safari/537.36",
+    "curl": "curl/8.11.0",
+}
+ACCEPTED = (
+    "en-US,en;q=0.9",
+    "de-DE,de;q=0.9,en;q=0.5",
+    "fr-FR,fr;q=0.8,en-US;q=0.5,en;q=0.3",
+    "es-ES,es;q=0.9",
+    "pt-BR,pt;q=0.9",
+    "",
+)
+QUERIES = ("", *(f"?lang={language}" for language in LANGUAGES), "?utm_source=mail")
+_PAGE = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+_FETCHED = {".js": "script", ".css": "style", ".svg": "image"}  # else by a script's own request
+
+# Of any value: they neither load, move nor keep anything but the name of the server itself.
+HARMLESS = frozenset(
+    (
+        "accept-ranges", "age", "connection", "content-encoding", "content-length", "date", "etag",
+        "keep-alive", "last-modified", "server", "strict-transport-security", "transfer-encoding",
+        "vary", "via", "x-frame-options",
+    )
+)  # fmt: skip
+# Another protocol at the same host is where a browser may go on; another host is not.
+_SAME_HOST = re.compile(r'(?:h[23](?:-\d+)?=":\d+"(?:; ?(?:ma=\d+|persist=1))*(?:, ?|$))+|clear')
+
+
+@dataclass(frozen=True)
+class CampaignSeen:
+    """A campaign as its server describes it, with what was computed anew from its integers."""
+
+    name: str
+    round: int
+    hash: str
+    gamma: str
+    epsilon: float
+    posterior: float  # what 5 % likely becomes at most
+    promise: str
+    sent_as_is: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """How a server's files compare with the installed ones; no differences means the same."""
+    """How what a server hands out compares with what is published; no differences means the same.
+
+    The digest is that of the manifest, and there only where nothing differs: what a dishonest
+    server would like to be taken for is not repeated.
+    """
 
     url: str
     version: str
     files: int
+    requests: int
+    campaign: CampaignSeen | None
+    digest: str | None
+    notes: list[str]
     differences: list[str]
 
 
-def verify(url: str) -> Verified:
-    """Fetch the form and every file, and hold them against the installed package.
-
-    A server can show one face to a tester and another to a respondent; verify from where you
-    answer, or take the form from somebody else.
+def verify(
+    url: str, *, campaign: Campaign | None = None, manifest: Manifest | None = None
+) -> Verified:
+    """Fetch page, files and campaign as browsers do, and compare them with a manifest, or else with
+    the installed package; the campaign with a file where one is given.
     """
     address = Address.parse(url)
-    transport = Transport(address, patience=10.0)
-    assets = Assets.load()
-    manifest = transport.get("/v1/manifest")
-    found = []
-    if manifest.get("digest") != assets.digest:
-        found.append("the manifest names other files than the installed package")
-    for name, known in assets.hashes.items():
-        served = _digest(transport, f"{assets.root}{name}")
-        if served != known:
-            found.append(f"{name} is {'missing' if served is None else 'another file'}")
-    if address.name:
-        found += _page_differences(transport, address, assets)
-    transport.close()
-    return Verified(url, str(manifest.get("version")), len(assets.files), found)
+    installed = Published.of(Assets.load())
+    published = installed if manifest is None else manifest.published
+    with closing(Transport(address, patience=PATIENCE)) as transport:
+        look = _Look(transport)
+        document = _look_at_json(look, "the campaign", address.campaign, ACCEPTED)
+        _look_at_pages(look, _pages(url, address), published)
+        _look_at_files(look, published)
+        listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
+    seen, wrong = _checked(document)
+    found = [*_list_differences(listed, published), *look.differences(), *wrong]
+    if document is not None and campaign is not None:
+        found += _campaign_differences(document, campaign.document(), "the file")
+    if document is not None and manifest is not None:
+        stated = {**manifest.campaign, "open": document.get("open")}  # which changes with the day
+        found += _campaign_differences(document, stated, "the manifest")
+    notes = []
+    if campaign is None and manifest is None:
+        notes.append(
+            "the campaign was compared with itself alone; give its file, or a manifest, to see "
+            "whether it is the one it should be"
+        )
+    if published.version != installed.version:
+        notes.append(
+            f"the manifest is of version {published.version} and this is {installed.version}: "
+            "scripts were compared with the manifest, not with this package"
+        )
+    elif published != installed:
+        found.append("the manifest: it names other files than this version has")
+    short = None if found or document is None else Manifest.of(published, document).digest
+    requests = look.asked.total()
+    return Verified(
+        url, published.version, len(published.files), requests, seen, short, notes, found
+    )
 
 
-def _digest(transport: Transport, path: str) -> str | None:
+def _pages(url: str, address: Address) -> list[str]:
+    """The form's address with every query, and as it was typed."""
+    bare = f"/{address.name}"
+    parts = urlsplit(url)
+    typed = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
+    if parts.query:
+        typed += f"?{quote(parts.query, safe='/%:@!$&()*+,;=?~')}"
+    of_form = not parts.path.startswith("/v1/") and "/dashboard" not in parts.path
+    return list(dict.fromkeys([*(bare + query for query in QUERIES), *([typed] * of_form)]))
+
+
+@dataclass(eq=False)
+class _Look:
+    """Looks at a server, and keeps what differed from what was expected, and for whom."""
+
+    transport: Transport
+    asked: Counter[str] = field(default_factory=Counter)
+    found: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def at(
+        self,
+        what: str,
+        path: str,
+        expected: Headers,
+        sha256: str | None,
+        *,
+        browser: str,
+        accepted: str = ACCEPTED[0],
+        fetched: str = "empty",
+    ) -> bytes | None:
+        """The bytes at a path for a browser; None where they cannot be had."""
+        answer = self.transport.look(path, _headers(browser, accepted, fetched))
+        body = _unpacked(answer)
+        self.asked[what] += 1
+        for message in _wrong(answer, body, expected, sha256):
+            asked_as = f"{browser}, {accepted.partition(',')[0] or 'no language'}, {path}"
+            self.found.setdefault((what, message), []).append(asked_as)
+        return body if answer.status == 200 else None
+
+    def differences(self) -> Iterator[str]:
+        """Each difference once, and how many saw it where not all did."""
+        for (what, message), seen in self.found.items():
+            every = self.asked[what]
+            some = f" ({len(seen)} of {every} requests, the first as {seen[0]})"
+            yield f"{what}: {message}{'' if len(seen) == every else some}"
+
+
+def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
+    """What a browser sends along with such a request."""
+    if browser == "curl":
+        language = {"accept-language": accepted} if accepted else {}
+        return {"user-agent": BROWSERS[browser], "accept": "*/*", **language}
+    page = fetched == "document"
+    return {
+        "user-agent": BROWSERS[browser],
+        "accept": _PAGE if page else "*/*",
+        **({"accept-language": accepted} if accepted else {}),
+        "accept-encoding": "gzip, deflate, br",
+        "sec-fetch-dest": fetched,
+        "sec-fetch-mode": "navigate" if page else "cors",
+        "sec-fetch-site": "none" if page else "same-origin",
+        **({"upgrade-insecure-requests": "1"} if page else {}),
+    }
+
+
+def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> None:
+    """A changed page could load other scripts, so every language is asked for in every way."""
+    for path in paths:
+        asked = parse_qs(urlsplit(path).query).get("lang", [None])[-1]
+        for browser in BROWSERS:
+            for accepted in ACCEPTED:
+                language = chosen_language(asked, accepted, LANGUAGES)
+                look.at(
+                    "the form's page",
+                    path,
+                    page_headers(published.policy),
+                    published.pages.get(language, ""),
+                    browser=browser,
+                    accepted=accepted,
+                    fetched="document",
+                )
+
+
+def _look_at_files(look: _Look, published: Published) -> None:
+    """Every file, at the address that holds its hash and, for forms in other pages, without it."""
+    for name, sha256 in published.files.items():
+        kind = kind_of(name)
+        fetched = _FETCHED.get(name[name.rfind(".") :], "empty")
+        for root, kept in ((root_of(published.digest), True), ("/static/", False)):
+            for browser in BROWSERS:
+                expected = file_headers(kind, kept=kept)
+                look.at(name, f"{root}{name}", expected, sha256, browser=browser, fetched=fetched)
+
+
+def _look_at_json(
+    look: _Look, what: str, path: str, languages: Iterable[str]
+) -> dict[str, Any] | None:
+    """The JSON at a path, the same for everyone; None where there is none."""
+    first: bytes | None = None
+    for accepted in languages:
+        for browser in BROWSERS:
+            sha256 = None if first is None else hashlib.sha256(first).hexdigest()
+            body = look.at(what, path, SHARED, sha256, browser=browser, accepted=accepted)
+            first = body if first is None else first
+    if first is None:
+        return None
     try:
-        return hashlib.sha256(transport.fetch(path)[0]).hexdigest()
-    except CollectorError as error:
-        if error.status == 404:
-            return None
-        raise
+        return parsed_json(first, "it")
+    except SfumatoError as error:
+        look.found[what, str(error)] = [""] * look.asked[what]
+        return None
 
 
-def _page_differences(transport: Transport, address: Address, assets: Assets) -> list[str]:
-    """What is wrong with the page that loads the scripts: a changed page could load others."""
-    page, headers = transport.fetch(f"/{address.name}?lang=en")
-    known = {assets.page("form.html", language).encode() for language in LANGUAGES}
-    found = [] if page in known else ["the form's page is another one"]
-    policy = headers.get("content-security-policy", "")
-    if "default-src 'none'" not in policy or "script-src 'self';" not in policy:
-        found.append("the form's page comes without its content policy")
-    return found
+def _wrong(
+    answer: HttpAnswer, body: bytes | None, expected: Headers, sha256: str | None
+) -> Iterator[str]:
+    """What is wrong with an answer, in words."""
+    if answer.status != 200:
+        target = dict(answer.headers).get("location")
+        moved = "" if target is None else f" and moves the browser to {_quoted(target)}"
+        yield f"the server answers {answer.status}{moved}"
+        return
+    if answer.odd:
+        yield "a line of its headers is not of HTTP, behind which browsers may read another header"
+    yield from _wrong_headers(answer.headers, expected)
+    if body is None:
+        coded = ", ".join(_values(answer.headers, "content-encoding"))
+        yield f"it is compressed in a way that cannot be unpacked here ({_quoted(coded)})"
+    elif sha256 is not None and hashlib.sha256(body).hexdigest() != sha256:
+        yield "other bytes than those expected"
+
+
+def _wrong_headers(found: Iterable[tuple[str, str]], expected: Headers) -> Iterator[str]:
+    """Headers that are missing, changed, or neither ours nor known to be harmless."""
+    found = list(found)
+    known = {name.decode(): value.decode() for name, value in expected}
+    for name in dict.fromkeys(name for name, _ in found):
+        if name not in known and not _harmless(name, _values(found, name)):
+            value = _quoted(", ".join(_values(found, name)))
+            yield f"the header {_quoted(name)} is neither ours nor known to be harmless: {value}"
+    for name, value in known.items():
+        if name in HARMLESS:
+            continue
+        values = _values(found, name)
+        if not values:
+            yield f"the header '{name}' is missing"
+        elif values != [value]:
+            yield f"the header '{name}' is {_quoted(', '.join(values))}, not {_quoted(value)}"
+
+
+def _harmless(name: str, values: list[str]) -> bool:
+    if name == "alt-svc":
+        return all(_SAME_HOST.fullmatch(value) for value in values)
+    return name in HARMLESS
+
+
+def _values(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
+    return [value for each, value in headers if each == name]
+
+
+def _quoted(text: str) -> str:
+    return f"'{text if len(text) <= 240 else text[:240] + '…'}'"
+
+
+def _unpacked(answer: HttpAnswer) -> bytes | None:
+    """The bytes of an answer as a browser has them; None where they cannot be unpacked."""
+    coded = [value.strip().lower() for value in _values(answer.headers, "content-encoding")]
+    if coded in ([], ["identity"]):
+        return answer.body
+    if coded not in (["gzip"], ["x-gzip"], ["deflate"]):
+        return None
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS + (0 if coded == ["deflate"] else 16))
+    try:
+        body = unpacking.decompress(answer.body, MOST_JSON_BYTES + 1)
+    except zlib.error:
+        return None
+    return body if unpacking.eof and not unpacking.unused_data else None
+
+
+def _list_differences(served: Mapping[str, Any] | None, published: Published) -> list[str]:
+    """What the server itself says of its files, where it says something else."""
+    if served is None or served == published.to_dict():
+        return []
+    if served.get("version") != published.version:
+        return [
+            f"the list of files: it is that of version {shown(served.get('version'))}; compared "
+            f"were those of {published.version}"
+        ]
+    return [
+        f"the list of files: {_path(path)} is {shown(there)}, not {shown(here)}"
+        for path, here, there in islice(differences(published.to_dict(), served), MOST_NAMED)
+    ]
+
+
+def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, list[str]]:
+    """What a campaign amounts to, computed anew from its integers, and what it says otherwise."""
+    if document is None:
+        return None, []
+    try:
+        with slips_told("its JSON"):
+            survey = Survey(document)
+            stated = {name: document[name] for name in ("domain", "program", "round")}
+            read = frozen_parts(survey.domain, survey.program, int(document["round"]))
+            seen = CampaignSeen(
+                str(document["name"]),
+                int(document["round"]),
+                digest(stated),
+                exactly(survey.guarantee),
+                survey.guarantee.epsilon,
+                survey.guarantee.worst_posterior(0.05),
+                exactly(survey.promise),
+                survey.sent_as_is,
+            )
+            told = []
+            if canonical(stated) != canonical(read):
+                places = listing(_path(path) for path, _, _ in differences(stated, read))
+                told.append(
+                    f"the campaign: this version does not read it as it is written: {places}"
+                )
+            if survey.hash != seen.hash:
+                told.append(
+                    f"the campaign: its hash is {_quoted(survey.hash)}, but questions, program and "
+                    f"round have {seen.hash}"
+                )
+            return seen, told
+    except SfumatoError as error:
+        return None, [f"the campaign: {error}"]
+
+
+def _campaign_differences(
+    document: Mapping[str, Any], stated: Mapping[str, Any], where: str
+) -> list[str]:
+    """Where a server's campaign says something else than it should."""
+    return [
+        f"the campaign: {_path(path)} is {shown(there)}, and {shown(here)} in {where}"
+        for path, here, there in islice(differences(_plain(stated), _plain(document)), MOST_NAMED)
+    ]
+
+
+def _plain(document: Mapping[str, Any]) -> Any:
+    """A document with lists as JSON has them, and numbers by their value."""
+    return parsed_json(canonical(document), "it")
+
+
+def _path(path: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, path)) or "it"

@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from sfumato.collect.assets import Assets
+from sfumato.collect.manifest import Published
 from sfumato.mechanisms.base import Mechanism
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -132,6 +134,8 @@ class Collector:
     def get(self, path: str) -> tuple[int, bytes, str]:
         if path in self.pages:
             return 200, self.pages[path], TYPES[".html"]
+        if path == "/v1/manifest":
+            return 200, json.dumps(Published.of(Assets.load()).to_dict()).encode(), TYPES[".json"]
         name = path.rpartition("/")[2]
         if path.startswith("/v1/campaigns/") and name in self.campaigns:
             return 200, json.dumps(self.campaigns[name]).encode(), TYPES[".json"]

@@ -31,7 +31,8 @@ from tests.collect.browser.surveys import (
     questionnaire,
 )
 
-from sfumato.collect.form import LANGUAGES, strings
+from sfumato.collect.form import strings
+from sfumato.collect.language import LANGUAGES
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -121,7 +122,7 @@ def test_a_person_answers_sees_the_bytes_and_sends_them(chromium: Any) -> None:
         assert report["id"] in text_of(chromium)
 
 
-def test_only_the_campaign_and_the_report_are_asked_of_the_server(chromium: Any) -> None:
+def test_only_the_campaign_its_files_and_the_report_are_asked_of_the_server(chromium: Any) -> None:
     """No event per question, no draft, no third party."""
     chromium.get_log("performance")  # what earlier pages asked for is not this one's
     with opened(chromium, health()) as collector:
@@ -133,7 +134,8 @@ def test_only_the_campaign_and_the_report_are_asked_of_the_server(chromium: Any)
             "strings/en.json",
         )}  # fmt: skip
         assert asked - files == {
-            "GET /health", "GET /v1/campaigns/health", "POST /v1/campaigns/health/reports"
+            "GET /health", "GET /v1/campaigns/health", "GET /v1/manifest",
+            "POST /v1/campaigns/health/reports",
         }  # fmt: skip
         (request,) = collector.posted()
         assert not {"cookie", "authorization", "referer"} & set(request.headers)

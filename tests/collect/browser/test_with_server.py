@@ -15,7 +15,9 @@ from tests.collect.browser.scripts import click, console, find, text_of, wait, w
 from tests.collect.browser.test_form import WORDS, answer_and_send
 from tests.collect.speaking import CAMPAIGN, Speaker, speaking
 
+from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.form import MODULES, single_file
+from sfumato.collect.verifying import verify
 
 pytestmark = pytest.mark.xdist_group("browser")
 ANSWERS = ((0, 0), (1, 2))  # yes, old
@@ -51,6 +53,29 @@ def test_a_person_answers_and_the_store_holds_the_report(
     wait_for_text(chromium, WORDS["withdrawn_title"])
     assert stored(tmp_path) == 0
     assert console(chromium) == []
+
+
+@pytest.mark.parametrize("where", ["server", "one file", "another page"])
+def test_the_form_shows_the_digest_that_verify_computes(
+    chromium: Any, server: Speaker, tmp_path: Path, where: str
+) -> None:
+    found = verify(f"{server.address}/health")
+    assert found.digest is not None and found.differences == []
+    address, text = f"{server.address}/health", "server"
+    if where == "one file":
+        document = CampaignFile.load(tmp_path / "health.toml").campaign.document()
+        text = single_file(document, server.address)
+    elif where == "another page":
+        text = (
+            f'<script type="module" src="{server.address}/static/sfumato.js"></script>'
+            f'<sfumato-survey campaign="{server.address}/health"></sfumato-survey>'
+        )
+    with Collector({}, pages={"/form.html": text.encode()}, policy=None) as host:
+        chromium.get(address if where == "server" else f"{host.origin}/form.html")
+        wait_for_text(chromium, "Do you smoke?")
+        click(chromium, WORDS["doubts_title"])
+        wait_for_text(chromium, found.digest, "code.digest")
+        assert WORDS["doubts_digest"] in text_of(chromium)
 
 
 @pytest.mark.parametrize("name", ["retention", "questionnaire", "subset-selection", "hadamard"])

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.collect.assets import Assets, chosen_language, takes_gzip
+from sfumato.collect.headers import (
+    JSON,
+    PLAIN,
+    PREFLIGHT,
+    SHARED,
+    file_headers,
+    page_headers,
+)
 from sfumato.collect.language import LANGUAGES
+from sfumato.collect.manifest import Published
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
 from sfumato.collect.server.openapi import document
 from sfumato.collect.server.owner import OwnerPages
 from sfumato.collect.server.pages import index_page
 from sfumato.collect.server.parsing import decoded, identities
-from sfumato.collect.server.replies import (
-    JSON,
-    PLAIN,
-    PREFLIGHT,
-    SHARED,
-    Receive,
-    RefusalError,
-    Scope,
-    Send,
-    answer,
-    page_headers,
-    reply,
-)
+from sfumato.collect.server.replies import Receive, RefusalError, Scope, Send, answer, reply
 from sfumato.collect.server.reports import GoneError, ReportRoute, busy, json_body
 from sfumato.collect.server.wire import (
     Health,
@@ -98,7 +96,11 @@ class Routes:
         return decoded(decode, await json_body(request.scope, request.receive))
 
     async def manifest(self, request: Request) -> Response:
-        return answer(200, encode(self.assets.manifest), JSON)
+        return answer(200, self._manifest, SHARED)
+
+    @cached_property
+    def _manifest(self) -> bytes:
+        return encode(Published.of(self.assets).to_dict())
 
     async def openapi(self, request: Request) -> Response:
         return answer(200, encode(document()), JSON)
@@ -123,14 +125,7 @@ class Routes:
         found = self.assets.find(request.path_params["path"])
         if found is None:
             raise RefusalError(404, "unknown", "no such file")
-        cache = b"public, max-age=31536000, immutable" if found.kept else b"no-store"
-        headers = [
-            (b"content-type", found.kind.encode()),
-            (b"cache-control", cache),
-            *PLAIN[1:],
-            (b"access-control-allow-origin", b"*"),  # for a form on someone else's page
-            (b"vary", b"accept-encoding"),
-        ]
+        headers = file_headers(found.kind, kept=found.kept)
         if takes_gzip(request.headers.get("accept-encoding", "")):
             return answer(200, found.zipped, [*headers, (b"content-encoding", b"gzip")])
         return answer(200, found.data, headers)

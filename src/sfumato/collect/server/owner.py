@@ -21,10 +21,11 @@ from starlette.responses import Response, StreamingResponse
 from sfumato.collect.assets import Assets, chosen_language
 from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import Figures, days_of, figures_of
+from sfumato.collect.headers import JSON, OWNER_POLICY, PLAIN, Headers, page_headers
 from sfumato.collect.language import LANGUAGES, Language
 from sfumato.collect.releases import export, find_campaign, release_of
 from sfumato.collect.server.collector import Collector, Served
-from sfumato.collect.server.replies import JSON, PLAIN, Headers, RefusalError, answer, page_headers
+from sfumato.collect.server.replies import RefusalError, answer
 from sfumato.collect.server.wire import encode
 from sfumato.collect.store.base import provenance
 from sfumato.errors import SfumatoError
@@ -68,7 +69,7 @@ class OwnerPages:
             served.campaign, found, Language.load(language), owner, (first, second), asked
         )
         text = self.assets.linked(page.page())
-        return _tagged(request, text.encode(), page_headers("'self'"))
+        return _tagged(request, text.encode(), page_headers(OWNER_POLICY))
 
     async def export(self, request: Request) -> Response:
         """All reports as one Parquet file, which is made whole before it goes out."""

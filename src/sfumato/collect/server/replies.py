@@ -7,40 +7,12 @@ from typing import Any
 
 from starlette.responses import Response
 
+from sfumato.collect.headers import JSON, Headers
 from sfumato.collect.server.wire import Complaint, Failure, encode
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
-
-# No third party's code or images, no frames, nothing but ourselves to talk to.
-CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self'; base-uri 'none'; form-action {forms}; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"
-)
-PLAIN: Headers = [
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-]
-JSON: Headers = [(b"content-type", b"application/json"), *PLAIN]
-# On what a form on someone else's page needs, without credentials, and nowhere else.
-SHARED: Headers = [*JSON, (b"access-control-allow-origin", b"*")]
-# On the answer to reports, the one that must be quick: what only matters to pages is left out.
-TAKEN: Headers = [
-    (b"content-type", b"application/json"),
-    (b"cache-control", b"no-store"),
-    (b"access-control-allow-origin", b"*"),
-]
-PREFLIGHT: Headers = [
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-methods", b"GET, POST"),
-    (b"access-control-allow-headers", b"content-type"),
-    (b"access-control-max-age", b"86400"),
-    (b"cache-control", b"no-store"),
-]
 
 
 class RefusalError(Exception):
@@ -80,15 +52,3 @@ def answer(status: int, body: bytes, headers: Headers) -> Response:
     response = Response(body, status)
     response.raw_headers = [*headers, (b"content-length", str(len(body)).encode())]
     return response
-
-
-def page_headers(forms: str = "'none'") -> Headers:
-    """The headers of an HTML page; `forms` is where its forms may be sent."""
-    policy = CONTENT_POLICY.format(forms=forms).encode()
-    return [
-        (b"content-type", b"text/html; charset=utf-8"),
-        *PLAIN,
-        (b"content-security-policy", policy),
-        (b"cross-origin-opener-policy", b"same-origin"),
-        (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
-    ]

@@ -115,12 +115,17 @@ class CampaignDocument(Struct):
     text: dict[str, Any]
 
 
-class Manifest(Struct):
-    """The SHA-256 of every file that is served to browsers, as they stand in the wheel."""
+class PublishedFiles(Struct):
+    """The SHA-256 of every file that is served to browsers, as they stand in the wheel, and of the
+    form's page in each language, with its content policy.
+    """
 
+    manifest: Literal[1]
     version: str
     digest: Hash
     files: dict[str, Hash]
+    pages: dict[str, Hash]
+    policy: str
 
 
 class Health(Struct):

@@ -43,6 +43,43 @@ function carriedJson(id) {
   return text ? JSON.parse(text) : undefined;
 }
 
+/** Whether answers are taken now, by the server's word or, in a form that is one file, by its days.
+ * @param {any} campaign */
+function isOpen({ open, opens, closes }) {
+  const today = new Date().toISOString().slice(0, 10);
+  return open ?? !((opens && today < opens) || (closes && today > closes));
+}
+
+/** JSON in the one way in which it is signed (RFC 8785). @param {any} value @returns {string} */
+function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical)}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const parts = Object.keys(value).sort();
+  return `{${parts.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
+}
+
+/** What is served around a campaign, by its hashes. @param {URL} address */
+async function published(address) {
+  const reply = await fetch(new URL("../manifest", address), {
+    credentials: "omit",
+    referrerPolicy: "no-referrer",
+  });
+  return reply.ok ? reply.json() : Promise.reject(reply.status);
+}
+
+/** The digest of a campaign and the files around it, as `sfumato campaign verify` computes it: the
+ * first 100 bits of a SHA-256 in letters without i, l, o and u.
+ * @param {Survey} survey */
+async function manifestDigest({ campaign: { open, ...campaign }, address }) {
+  const files = carriedJson("sfumato-manifest") ?? (await published(address));
+  const text = new TextEncoder().encode(canonical({ ...files, campaign }));
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
+  const hex = [...hash].map((octet) => octet.toString(16).padStart(2, "0")).join("");
+  const letters = BigInt(`0x${hex.slice(0, 25)}`).toString(32).padStart(20, "0");
+  const plain = letters.replace(/[i-v]/g, (letter) => "jkmnpqrstvwxyz"[parseInt(letter, 32) - 18]);
+  return plain.replace(/.{4}(?=.)/g, "$&-");
+}
+
 /** Answers among which a step tells apart whatever it tells apart: every cell of a table, else every
  * value of a column and every item on its own.
  * @param {import("./program.js").Program} program @param {import("./steps.js").Step} step */
@@ -91,6 +128,8 @@ class Form {
     this.body = make("div", {});
     /** @type {Survey} */
     this.survey = /** @type {any} */ (undefined);
+    /** @type {Promise<string>} of the campaign and the files around it */
+    this.digest = Promise.resolve("");
     /** @type {number | undefined} how often what was drawn is true; known until the page ends */
     this.share = undefined;
   }
@@ -146,6 +185,8 @@ class Form {
       const address = this.element.getAttribute("campaign") ?? location.pathname;
       const campaign = carriedJson("sfumato-campaign");
       this.survey = await Survey.open(address, { campaign });
+      // At once, and not when someone wants to see it: the server need not know who has doubts.
+      this.digest = manifestDigest(this.survey).catch(() => "–");
       this.status.textContent = "";
       if (this.level === 1) {
         document.title = this.tell(this.survey.campaign.title);
@@ -161,7 +202,7 @@ class Form {
   next(focus = false) {
     const { report, campaign } = this.survey;
     if (report?.state === "sent" || report?.state === "withdrawn") this.showReceipt(focus);
-    else if (campaign.open === false && !report) this.fail(new SfumatoError("closed", ""));
+    else if (!isOpen(campaign) && !report) this.fail(new SfumatoError("closed", ""));
     else if (report) this.showReport(focus);
     else this.showQuestions(focus);
     if (report?.state === "sending") this.send();
@@ -400,11 +441,15 @@ class Form {
 
   /** What a page cannot prove, and what to do for those who want it proven. */
   doubts() {
+    const digest = make("code", { class: "digest", dir: "ltr" }, "…");
+    this.digest.then((found) => (digest.textContent = found));
     return make(
       "details",
       {},
       make("summary", {}, this.say("doubts_title")),
       make("p", {}, this.say("doubts_page")),
+      make("p", {}, digest),
+      make("p", {}, this.say("doubts_digest")),
       make("p", {}, this.say("doubts_storage")),
       this.commandLine(),
     );
