@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli.options import Json
-from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
 from sfumato.collect.own_ledger import own_ledger, own_names
 from sfumato.collect.people import named_records
@@ -74,9 +74,30 @@ def send(
     patience: Annotated[
         float, typer.Option(help="Seconds for which the same bytes are sent again.")
     ] = 60.0,
+    at_most: Annotated[
+        float | None,
+        typer.Option(
+            metavar="G", help="The largest gamma that you allow; else your policy's, else 20."
+        ),
+    ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column that may be sent as it is; once for each. Else your policy's, else none.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            help="The epsilon that this server may have of one person; else your policy's, else 6.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Blur each record of a file here, once, and send only the reports; again, the same ones.
+    """Show what a campaign takes, blur each record of a file here, once, and send only the reports;
+    again, the same ones. What is above your limits is refused.
 
     Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
@@ -89,7 +110,9 @@ def send(
     book = None
     if ledger is not None:
         book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)
-    client = Client(url, book, token=token, patience=patience)
+    limits: dict[str, Any] = {"at_most": at_most, "public": public, "budget": budget}
+    client = Client(url, book, token=token, patience=patience, **limits)
+    client.check()
     records, names = named_records(data, client.survey.domain, key)
     by_place = key is None and ledger is None and not no_ledger
     if by_place:
@@ -98,6 +121,9 @@ def send(
         client.ledger = book = own_ledger(client.address)
     if token is None and records.rows > PER_MINUTE:
         print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
+    terms = client.terms(*(names or [f"row {n}" for n in range(1, records.rows + 1)]))
+    if not json:
+        print_lines(terms.lines)
     receipts: list[Receipt] = []
     sent = client.send(records, names, received=receipts.extend)
     if book is None:
@@ -108,6 +134,7 @@ def send(
         kept = None if book is None else str(book.path)
         print_json(
             {
+                "terms": terms.to_dict(),
                 "people": records.rows,
                 **sent._asdict(),
                 "ledger": kept,
