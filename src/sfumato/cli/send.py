@@ -13,7 +13,7 @@ from sfumato.cli.options import Json
 from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
 from sfumato.collect.own_ledger import own_ledger, own_names
-from sfumato.collect.people import named_records
+from sfumato.collect.people import named_records, numbered
 from sfumato.errors import ParameterError
 from sfumato.printable import one_line
 from sfumato.privacy.ledger import Ledger
@@ -84,7 +84,7 @@ def send(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="A column that may be sent as it is; once for each. Else your policy's, else none.",
+            help="A column that may be sent as it is; once for each. Else as your policy says.",
         ),
     ] = None,
     budget: Annotated[
@@ -121,7 +121,7 @@ def send(
         client.ledger = book = own_ledger(client.address)
     if token is None and records.rows > PER_MINUTE:
         print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
-    terms = client.terms(*(names or [f"row {n}" for n in range(1, records.rows + 1)]))
+    terms = client.terms(*(names or numbered(records.rows)))
     if not json:
         print_lines(terms.lines)
     receipts: list[Receipt] = []

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.bits import Bits
 from sfumato.collect.campaign import ID_LENGTH, report_body
-from sfumato.collect.people import known_as
+from sfumato.collect.people import known_as, numbered
 from sfumato.collect.policy import Policy, Terms
 from sfumato.collect.transport import Address, Transport
 from sfumato.domain import Columns, Domain, Items
@@ -63,11 +63,11 @@ class Survey:
     document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        self._check_said()
         self.program.check_reads(self.domain)
         if not self.promise.allows(self.guarantee):
             raise PrivacyError(
-                f"the server's program has {self.guarantee}, above its promise of "
-                f"{self.promise}",
+                f"the server's program has {self.guarantee}, above its promise of {self.promise}",
                 hint="do not answer, and tell whoever runs the campaign",
             )
 
@@ -81,7 +81,9 @@ class Survey:
 
     @cached_property
     def promise(self) -> Guarantee:
-        return Guarantee(Received(self.document["promise"]["gamma"], "the promise").fraction())
+        return Guarantee(
+            Received(self.document, "this server's campaign")["promise"]["gamma"].fraction()
+        )
 
     @property
     def guarantee(self) -> Guarantee:
@@ -96,9 +98,23 @@ class Survey:
         places = {place for part in parts if part.tells for place in part.columns}
         return tuple(self.domain.names[place] for place in sorted(places))
 
+    def _check_said(self) -> None:
+        said = Received(self.document, "this server's campaign")
+        for word in ("name", "hash"):
+            said[word].word()
+        said["round"].whole(1)
+        said["open"].flag()
+        if self.document.get("budget") is not None:
+            said["budget"]["epsilon"].number(0)
+
     @property
     def hash(self) -> str:
         return str(self.document["hash"])
+
+    @property
+    def open(self) -> bool:
+        """Whether answers are taken now."""
+        return bool(self.document["open"])
 
     @property
     def release(self) -> str:
@@ -166,7 +182,7 @@ class Client:
         """The campaign, fetched once and checked."""
         with slips_told("this server's campaign"):
             survey = Survey(self.transport.get(self.address.campaign))
-        if not survey.document["open"]:
+        if not survey.open:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
         return survey
 
@@ -389,7 +405,7 @@ def _baskets(bits: Bits) -> list[list[int]]:
 
 def _names(persons: Sequence[str] | None, rows: int, ledger: Ledger | None) -> Sequence[str]:
     if persons is None:
-        return [f"row {number}" for number in range(1, rows + 1)]
+        return numbered(rows)
     if len(persons) != rows:
         raise DataError(f"{len(persons)} persons are named for {rows} records")
     if len(set(map(known_as, persons))) < rows and ledger is not None:

@@ -71,7 +71,7 @@ def _file_of(host: str, server: str) -> str:
 
 
 def _older_names(address: Address) -> Iterator[str]:
-    """What the ledger of this server was called in earlier versions, where each spelling had its own."""
+    """What the ledgers of this server were called when each spelling had one of its own."""
     host = same_host(address.host)
     spellings = {address.host, host, *(OLDER_LOOPBACK if host == LOOPBACK else ())}
     for spelt in spellings:

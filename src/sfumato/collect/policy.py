@@ -1,5 +1,5 @@
-"""Policy: what respondents allow, whatever a server asks; and the terms of a campaign, which they see
-before anything is drawn.
+"""Policy: what respondents allow, whatever a server asks; and the terms of a campaign, which they
+see before anything is drawn.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Policy:
     >>> Policy(public=("region",)).check(Guarantee(19), ("region",))
     >>> Policy().check(Guarantee(50), ())
     Traceback (most recent call last):
-    sfumato.errors.PrivacyError: this campaign has gamma 50 (epsilon 3.912), above your limit of 20...
+    sfumato.errors.PrivacyError: this campaign has gamma 50 (epsilon 3.912), above your limit...
     """
 
     at_most: Gamma = 20
@@ -91,8 +91,8 @@ class Policy:
     def __post_init__(self) -> None:
         if not self.at_most >= 1:
             raise ParameterError(
-                f"at_most={self.at_most} allows nothing; use the largest gamma that you allow, from "
-                "1 on"
+                f"at_most={self.at_most} allows nothing; use the largest gamma that you allow, "
+                "above 1"
             )
         if not self.budget > 0:
             raise ParameterError(
