@@ -49,7 +49,7 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
         chromium.get(host.origin)
         body = """
         const { Survey } = await import("/static/sfumato.js");
-        const survey = await Survey.open(given[0]);
+        const survey = await Survey.open(given[0], { public: ["region"] });
         const { values, bytes, share } =
           await survey.answer({ smoker: "yes", age: 40, region: "north" });
         const before = await survey.status();
@@ -90,7 +90,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_costs_nothing(
         find(chromium, "form")
         body = """
         const { Survey } = await import("/static/sfumato.js");
-        const survey = await Survey.open("/health");
+        const survey = await Survey.open("/health", { public: ["region"] });
         const kind = await survey.answer(given[0]).then(() => "drawn", (error) => error.kind);
         return [kind, await survey.left()];
         """
