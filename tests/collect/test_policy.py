@@ -293,6 +293,8 @@ def test_synthetic_people_have_no_limits(home):
     from sfumato.collect.campaign_file import CampaignFile
 
     campaign = CampaignFile.load(home / "c.toml").campaign
+    warned = json.loads(run("campaign check c.toml --json").stdout)["warnings"]
+    assert any("gamma above 20 is refused" in each for each in warned)
     truth = synthetic_truth(campaign, 200, seeded(1))
     assert simulated("c.toml", truth, None, str(home / "c.db")).stored == 200
     with (
