@@ -145,7 +145,9 @@ def test_no_server_gets_more_than_the_respondent_allows(how, home):
         found = run(f"send {url} me.csv", 2)
         assert told in found.stderr and found.stdout == ""
         assert len(found.stderr.strip().splitlines()) == 1
-        assert not (home / "ledgers").exists() and bodies == []
+        run(f"send {url} me.csv --ledger new.ledger --new-ledger", 2)
+        assert not (home / "ledgers").exists() and not (home / "new.ledger").exists()
+        assert bodies == []
 
 
 def test_what_a_respondent_allows_is_sent(home):

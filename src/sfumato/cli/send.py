@@ -101,15 +101,10 @@ def send(
 
     Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
-    if no_ledger and ledger is not None:
-        raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
-    if new_ledger and ledger is None:
-        raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
+    _check_ledger(ledger, new_ledger, no_ledger)
     if data != "-" and not Path(data).exists():
         reader_of(data)  # says so, before a server that may not be there is waited for
-    book = None
-    if ledger is not None:
-        book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)
+    book = None if ledger is None or new_ledger else Ledger(ledger)
     limits: dict[str, Any] = {"at_most": at_most, "public": public, "budget": budget}
     client = Client(url, book, token=token, patience=patience, **limits)
     client.check()
@@ -117,7 +112,9 @@ def send(
     by_place = key is None and ledger is None and not no_ledger
     if by_place:
         names = own_names(data, records.rows)
-    if ledger is None and not no_ledger:
+    if ledger is not None and new_ledger:
+        client.ledger = book = Ledger.create(ledger, None)
+    elif ledger is None and not no_ledger:
         client.ledger = book = own_ledger(client.address)
     if token is None and records.rows > PER_MINUTE:
         print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
@@ -143,6 +140,14 @@ def send(
         )
         return
     print_sent(sent, receipts, book)
+
+
+def _check_ledger(ledger: Path | None, new: bool, none: bool) -> None:
+    """Refuse options that contradict each other."""
+    if none and ledger is not None:
+        raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
+    if new and ledger is None:
+        raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
 
 
 def print_sent(sent: Sent, receipts: Sequence[Receipt], book: Ledger | None) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sfumato.bits import Bits
 from sfumato.collect.campaign import ID_LENGTH, report_body
 from sfumato.collect.people import known_as, numbered
-from sfumato.collect.policy import Policy, Terms
+from sfumato.collect.policy import CampaignTerms, Policy
 from sfumato.collect.transport import Address, Transport
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import CampaignError, DataError, ParameterError, PrivacyError, SchemaError
@@ -186,7 +186,7 @@ class Client:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
         return survey
 
-    def terms(self, *persons: str) -> Terms:
+    def terms(self, *persons: str) -> CampaignTerms:
         """What the campaign takes of a person, and how often this server had their answer; of
         several people the most. Nothing is drawn.
         """
@@ -194,7 +194,7 @@ class Client:
         if self.ledger is not None:
             with self._book.changing() as book:
                 had = [book.spent(self._key(person)) for person in persons or [""]]
-        return Terms(
+        return CampaignTerms(
             survey.release,
             survey.hash,
             survey.guarantee,

@@ -21,10 +21,11 @@ MOST_BYTES = 1 << 16  # of a policy file
 
 
 @dataclass(frozen=True)
-class Terms:
+class CampaignTerms:
     """What a campaign takes of a person: computed on this device, from the program and the ledger.
 
-    >>> print("\\n".join(Terms("health round 1", "ab12", Guarantee(19), (), 6.0, 0, 0.0).lines))
+    >>> terms = CampaignTerms("health round 1", "ab12", Guarantee(19), (), 6.0, 0, 0.0)
+    >>> print("\\n".join(terms.lines))
     campaign          health round 1
     version           ab12
     gamma             19 (epsilon 2.944): a suspicion of 5 % becomes at most 50 %
