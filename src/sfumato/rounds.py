@@ -5,6 +5,7 @@ the rounds before it said.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -78,6 +79,7 @@ class RoundWanted:
     given: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own options
     copies: int = 1
     tongue: Tongue = Tongue()
+    data: Any = None  # the people: a file, or whatever they are in
 
     @classmethod
     def of(cls, number: int | None, **said: Any) -> RoundWanted | None:
@@ -239,14 +241,24 @@ class RoundWanted:
     @cached_property
     def marked(self) -> Path | None:
         """The file beside which it is said that this round was asked: that of the round before it,
-        in whichever order they are named; none where that stands in a database or in memory.
+        in whichever order they are named, and of the people themselves for the first; none where
+        that stands in a database or in memory, or nothing can be written beside it.
         """
+        if self.number == 1:
+            return _people_file(self.data)
         files = [each for each in self.after if isinstance(each, str | Path)]
         for path in (Path(each).resolve() for each in files if "://" not in str(each)):
             turn = _opened(path).provenance.turn
             if turn is not None and turn.round == self.number - 1:
                 return path
         return None
+
+
+def _people_file(data: Any) -> Path | None:
+    if not isinstance(data, str | Path) or not Path(data).is_file():
+        return None
+    path = Path(data).resolve()
+    return path if os.access(path.parent, os.W_OK) else None
 
 
 def opened_rounds(rounds: Sequence[Any]) -> list[Release]:
@@ -282,9 +294,9 @@ def _some(domain: Domain, other: Domain) -> str:
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class LaterRound(Release):
-    """A round in memory that was asked after one in a file: once it is saved, that is said beside
-    that file, so that nobody is asked twice.
+class MarkedRound(Release):
+    """A round in memory that was asked after one in a file, or of the people of a file: once it is
+    saved, that is said beside that file, so that nobody is asked twice.
     """
 
     after: Path

@@ -39,7 +39,7 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
 from sfumato.randomness import Keystream, drawing
-from sfumato.rounds import LaterRound, People, RoundWanted, Tongue
+from sfumato.rounds import MarkedRound, People, RoundWanted, Tongue
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
@@ -149,7 +149,8 @@ def perturb(
     With `round=1` 40 % of the people are asked, for any item of their baskets, or by `"ranges"`
     about one number; `round=2, after=` the release of round 1, best its file, asks others by what
     those said, and `round=3, after=[…, …]` the rest of the baskets' people. `find` is how many
-    itemsets of largest support the rounds look for.
+    itemsets of largest support the rounds look for. A round that was saved is not asked again of
+    the people of the same file.
 
     >>> from sfumato.randomness import seeded
     >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
@@ -159,7 +160,7 @@ def perturb(
     'square-wave'
     """
     guarantee = promised(gamma, epsilon, rho1, rho2)
-    wanted = _wanted_round(round, after, find, mechanism, guarantee, copies)
+    wanted = _wanted_round(round, after, find, mechanism, guarantee, copies, records)
     if wanted is not None:
         _check_unplanned(purpose, target)
         truth = as_truth(_given(records, schema, items)).table
@@ -215,6 +216,7 @@ def _wanted_round(
     mechanism: Any,
     guarantee: Guarantee | None,
     copies: int,
+    records: Any,
 ) -> RoundWanted | None:
     """The round that is asked for, if any."""
     if number is not None and isinstance(mechanism, Mechanism):
@@ -230,6 +232,7 @@ def _wanted_round(
         guarantee=guarantee,
         copies=copies,
         tongue=Tongue(),
+        data=records,
     )
 
 
@@ -253,6 +256,7 @@ def _perturb_round(
 
     if wanted.number == 1:
         mechanism, turn = wanted.first(truth.domain, rng)
+        unasked(turn)
     else:
         people = People(truth.domain, lambda: truth.rows, where, unasked)
         mechanism, turn = wanted.following(people)
@@ -260,7 +264,7 @@ def _perturb_round(
     release = Release.of(made)
     if marked is None:
         return release
-    return LaterRound(release.counter, release.provenance, marked)
+    return MarkedRound(release.counter, release.provenance, marked)
 
 
 def _where(records: Any) -> str:

@@ -402,16 +402,16 @@ def test_perturb_notes_where_baskets_would_tell_nothing(
     shop: Path, line: str, what: str, length: int
 ) -> None:
     """As a plan does, by the same figure."""
-    start = f"perturb shop.dat --items items.txt {line}--gamma"
-    code, _, said = run(f"{start} 19 -o few.parquet")
+    how = f"--items items.txt {line}--gamma"
+    code, _, said = run(f"perturb shop.dat {how} 19 -o few.parquet")
     assert code == 0 and f"with 200 people the support of {what} is off by " in said
     name = "item-set" if length == 1 else "item-set in rounds"
     wish = f"plan shop.dat --items items.txt --rows 200 --gamma 19 --length {length} --json"
     offers = json.loads(run(wish)[1])["mechanisms"]
     figures = next(each["stderr"]["support"] for each in offers if each["name"] == name)
     assert f"off by {100 * figures[length - 1]:.3g} points" in " ".join(said.split())
-    Path("shop.dat").write_text(25 * Path("shop.dat").read_text())
-    code, _, said = run(f"{start} 1000000 -o many.parquet")
+    Path("many.dat").write_text(25 * Path("shop.dat").read_text())
+    code, _, said = run(f"perturb many.dat {how} 1000000 -o many.parquet")
     assert code == 0 and "will be usable" not in said
 
 

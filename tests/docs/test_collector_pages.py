@@ -13,6 +13,7 @@ import typer.main
 from docs_build.running import DOCS
 from sfumato.cli.app import app
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.policy import Policy
 
 PAGES = sorted((DOCS / "collector").glob("*.md"))
 FENCED = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
@@ -68,8 +69,16 @@ def test_a_command_that_does_not_exist_would_be_found() -> None:
         check_command("sfumato serve c.toml --worker 4")
 
 
+def test_the_policy_of_the_page_is_one(tmp_path: Path) -> None:
+    _, text = sorted(pieces("toml"), key=len, reverse=True)
+    (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
+    assert Policy.load(tmp_path / "policy.toml") == Policy(10, ("region",), 3.0)
+    page = (DOCS / "collector" / "respondent.md").read_text(encoding="utf-8")
+    assert f"| {Policy().at_most} | `--at-most" in page and f"| {Policy().budget:g} | `--b" in page
+
+
 def test_the_campaign_file_of_the_page_is_one(tmp_path: Path) -> None:
-    (text,) = pieces("toml")
+    text, _ = sorted(pieces("toml"), key=len, reverse=True)
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     (tmp_path / "survey.toml").write_text(SURVEY, encoding="utf-8")
     found = CampaignFile.load(tmp_path / "c.toml").campaign

@@ -471,6 +471,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def unasked(folder: Path, place: Path, name: str = "shop.dat") -> str:
+    """The same people where nothing says that they were asked."""
+    return str(shutil.copy(folder / "shop.dat", place / name))
+
+
 def test_rounds_are_mined_together(folder: Path) -> None:
     every = " ".join(f"{folder}/r{number}.parquet" for number in (3, 1, 2))
     code, out, said = run(f"mine {every} --top 20 --truth {folder}/shop.dat --rules --json")
@@ -666,7 +671,7 @@ def test_what_is_no_round_is_called_by_its_kind(folder: Path) -> None:
 
 def test_rounds_are_asked_in_python_as_in_the_shell(folder: Path, tmp_path: Path) -> None:
     """The same people, the same questions and, from the same seed, the same reports."""
-    data, after = f"{folder}/shop.dat", list[str]()
+    data, after = unasked(folder, tmp_path), list[str]()
     for number in (1, 2, 3):
         promise = {"gamma": 19} if number == 1 else {}
         release = sf.perturb(
@@ -682,8 +687,8 @@ def test_rounds_are_asked_in_python_as_in_the_shell(folder: Path, tmp_path: Path
     )
 
 
-def test_rounds_in_memory_go_together(folder: Path) -> None:
-    data = f"{folder}/shop.dat"
+def test_rounds_in_memory_go_together(folder: Path, tmp_path: Path) -> None:
+    data = unasked(folder, tmp_path)
     one = sf.perturb(data, gamma=19, rng=seeded(1), round=1)
     two = sf.perturb(sf.read(data), round=2, after=one, rng=seeded(2), find=5)
     assert len(sf.mine([one, two], top=3)) == 3
@@ -731,7 +736,7 @@ def test_what_is_no_round_is_refused_in_python_too(case: str, folder: Path) -> N
 
 def test_a_round_of_python_is_told_beside_the_one_before(folder: Path, tmp_path: Path) -> None:
     """Two draws of one round would compose: the first that is saved stands, the shell sees it."""
-    data, one = f"{folder}/shop.dat", tmp_path / "one.parquet"
+    data, one = unasked(folder, tmp_path), tmp_path / "one.parquet"
     sf.perturb(data, gamma=19, round=1).save(one)
     first, second = (sf.perturb(data, round=2, after=one, find=5) for _ in range(2))
     first.save(tmp_path / "two.parquet")
@@ -751,7 +756,7 @@ def test_rounds_may_be_named_in_any_order_and_nobody_is_asked_twice(
     """Named newest first, the third round was told beside the first, over what was said there of
     the second: both could be asked once more.
     """
-    data, one, two = f"{folder}/shop.dat", tmp_path / "one.parquet", tmp_path / "two.parquet"
+    data, one, two = unasked(folder, tmp_path), tmp_path / "one.parquet", tmp_path / "two.parquet"
     sf.perturb(data, gamma=19, round=1).save(one)
     sf.perturb(data, round=2, after=one, find=5).save(two)
     sf.perturb(data, round=3, after=[two, one], find=5).save(tmp_path / "three.parquet")
@@ -766,7 +771,7 @@ def test_rounds_may_be_named_in_any_order_and_nobody_is_asked_twice(
 
 def test_a_round_that_was_copied_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     """The copy would stand beside another draw of the same people; a database has no mark."""
-    data, one = f"{folder}/shop.dat", tmp_path / "one.parquet"
+    data, one = unasked(folder, tmp_path), tmp_path / "one.parquet"
     sf.perturb(data, gamma=19, round=1).save(one)
     first, second = (sf.perturb(data, round=2, after=one, find=5) for _ in range(2))
     first.save(tmp_path / "two.parquet")
@@ -780,7 +785,8 @@ def test_a_round_that_was_copied_is_not_replaced(folder: Path, tmp_path: Path) -
 
 def test_items_are_named_in_python_as_in_the_shell(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text(" ".join(map(str, range(50))))
-    release = sf.perturb(f"{folder}/shop.dat", gamma=19, round=1, items=tmp_path / "items.txt")
+    data = unasked(folder, tmp_path)
+    release = sf.perturb(data, gamma=19, round=1, items=tmp_path / "items.txt")
     assert len(release.domain.attributes[0].labels) == 50
     for more, words in (({"schema": ITEMS}, "give one of them"), ({}, "for basket files")):
         with pytest.raises(ParameterError, match=words):
@@ -851,12 +857,56 @@ def test_people_are_not_asked_twice(folder: Path, tmp_path: Path) -> None:
     assert run(f"{again} -o {tmp_path}/again.parquet")[0] == 0
 
 
+def test_people_are_not_asked_first_twice(folder: Path, tmp_path: Path) -> None:
+    """A second round 1 is a second report of them, as a second round 2 is; it was drawn."""
+    data = unasked(folder, tmp_path)
+    (tmp_path / "link.dat").symlink_to(data)
+    first = f"perturb {data} --round 1 --gamma 19"
+    assert run(f"{first} -o {tmp_path}/r1.parquet")[0] == 0
+    for line in (first, f"{first} --force", f"{first} --seed 3", f"{first} --mechanism item-set",
+                 f"perturb {tmp_path}/link.dat --round 1 --gamma 19"):  # fmt: skip
+        code, _, said = run(f"{line} -o {tmp_path}/again.parquet")
+        words = " ".join(said.split())
+        assert code == 2 and "round 1 of these people was asked already" in words, said
+        assert "r1.parquet" in words and "shop.dat.next" in words and "other people" in words
+        assert not (tmp_path / "again.parquet").exists()
+    with pytest.raises(ParameterError, match="round 1 of these people was asked already"):
+        sf.perturb(data, gamma=19, round=1)
+    code, _, said = run(f"perturb {data} --round 2 --after {tmp_path}/r1.parquet --find 5 "
+                        f"-o {tmp_path}/r2.parquet")  # fmt: skip
+    assert code == 0, said
+    assert run(f"{first} -o {tmp_path}/r1.parquet --force")[0] == 0, "it takes its place"
+    (tmp_path / "shop.dat.next").unlink()
+    assert run(f"{first} -o {tmp_path}/again.parquet")[0] == 0
+
+
+def test_a_first_round_of_python_is_told_beside_its_people(folder: Path, tmp_path: Path) -> None:
+    data = unasked(folder, tmp_path)
+    first, second = (sf.perturb(data, gamma=19, round=1) for _ in range(2))
+    first.save(tmp_path / "one.parquet")
+    first.save(tmp_path / "one.csv")
+    with pytest.raises(ParameterError, match="asked already and written to"):
+        second.save(tmp_path / "two.parquet")
+    code, _, said = run(f"perturb {data} --round 1 --gamma 19 -o {tmp_path}/two.parquet")
+    assert code == 2 and "asked already" in said, said
+
+
+def test_where_nothing_can_be_said_beside_the_people_that_is_told(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = unasked(folder, tmp_path)
+    monkeypatch.setattr("sfumato.rounds.os.access", lambda *_: False)
+    code, _, said = run(f"perturb {data} --round 1 --gamma 19 -o {tmp_path}/one.parquet")
+    assert code == 0 and "nothing remembers that their people were asked" in said, said
+
+
 def test_the_same_seed_is_the_same_round(folder: Path, tmp_path: Path) -> None:
     seeds = {"a": "--seed 5", "b": "--seed 5", "c": "--seed 6", "d": "", "e": ""}
     for name, seed in seeds.items():
         one, two = (f"{tmp_path}/{name}{number}.parquet" for number in (1, 2))
+        data = unasked(folder, tmp_path, f"{name}.dat")
         for more in (f"1 --gamma 19 -o {one}", f"2 --after {one} --find 5 -o {two}"):
-            code, _, said = run(f"perturb {folder}/shop.dat --round {more} {seed}")
+            code, _, said = run(f"perturb {data} --round {more} {seed}")
             assert code == 0, said
     for number in (1, 2):
         first, again, *others = (_said(tmp_path / f"{name}{number}.parquet") for name in seeds)

@@ -146,7 +146,7 @@ def perturb(
         "order": order,
         "force": force,
     }
-    rounds = RoundOptions(turn, tuple(after or ()), find, output, force)
+    rounds = RoundOptions(turn, tuple(after or ()), find, output, force, data)
     wanted = rounds.wanted(chosen, copies, engine)
     if engine is not None and form is not None:
         raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")

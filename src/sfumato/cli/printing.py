@@ -55,6 +55,11 @@ def print_notes(notes: Sequence[str]) -> None:
         print(told, file=sys.stderr, flush=True)
 
 
+def print_lines(lines: Sequence[str]) -> None:
+    """What is to be seen before a command goes on, on standard error, and an empty line below."""
+    print(*map(one_line, lines), "", sep="\n", file=sys.stderr, flush=True)
+
+
 def print_command(command: str) -> None:
     """What to type, on lines of its own that a shell takes as they are."""
     room = get_terminal_size().columns - 6 if sys.stdout.isatty() else None  # with the marks

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted
 
 
+UNMARKED = (
+    "nothing can be written beside these data, so nothing remembers that their people were asked: "
+    "a second round 1 would ask them again"
+)
+
+
 @dataclass(frozen=True)
 class RoundOptions:
     """What was said about rounds; None is what was not said."""
@@ -34,6 +40,7 @@ class RoundOptions:
     find: int | None = None
     output: str = ""
     force: bool = False
+    data: str | None = None
 
     def wanted(
         self, chosen: MechanismOptions, copies: int, engine: str | None
@@ -54,6 +61,7 @@ class RoundOptions:
             given=chosen.given,
             copies=copies,
             tongue=Tongue(shell=True),
+            data=self.data,
         )
         if engine is not None or "://" in self.output:
             raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
@@ -63,14 +71,16 @@ class RoundOptions:
         self, wanted: RoundWanted, reader: Reader, domain: Domain, rng: Keystream
     ) -> tuple[Mechanism, Turn]:
         """What the people of this round are asked, and who they are."""
-        if wanted.number == 1:
-            return wanted.first(domain, rng)
         from sfumato.rounds import People
 
         def unasked(turn: Turn) -> None:
             if wanted.marked is not None:
                 Follower(turn, Path(self.output)).check(wanted.marked, force=self.force)
 
+        if wanted.number == 1:
+            mechanism, turn = wanted.first(domain, rng)
+            unasked(turn)
+            return mechanism, turn
         count = partial(people_in, reader, domain)
         return wanted.following(People(domain, count, reader.where, unasked))
 
@@ -78,6 +88,8 @@ class RoundOptions:
         """Remember that this round was asked."""
         if wanted.marked is not None:
             Follower(turn, Path(self.output), name).keep(wanted.marked)
+        elif wanted.number == 1:
+            print_notes([UNMARKED])
 
 
 def earlier(paths: Sequence[str]) -> RoundsSource:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli.options import Json
-from sfumato.cli.printing import print_facts, print_json, print_notes
+from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
 from sfumato.collect.own_ledger import own_ledger, own_names
-from sfumato.collect.people import named_records
+from sfumato.collect.people import named_records, numbered
 from sfumato.errors import ParameterError
 from sfumato.printable import one_line
 from sfumato.privacy.ledger import Ledger
@@ -74,30 +74,53 @@ def send(
     patience: Annotated[
         float, typer.Option(help="Seconds for which the same bytes are sent again.")
     ] = 60.0,
+    at_most: Annotated[
+        float | None,
+        typer.Option(
+            metavar="G", help="The largest gamma that you allow; else your policy's, else 20."
+        ),
+    ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column that may be sent as it is; once for each. Else as your policy says.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            help="The epsilon that this server may have of one person; else your policy's, else 6.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Blur each record of a file here, once, and send only the reports; again, the same ones.
+    """Show what a campaign takes, blur each record of a file here, once, and send only the reports;
+    again, the same ones. What is above your limits is refused.
 
     Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
-    if no_ledger and ledger is not None:
-        raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
-    if new_ledger and ledger is None:
-        raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
+    _check_ledger(ledger, new_ledger, no_ledger)
     if data != "-" and not Path(data).exists():
         reader_of(data)  # says so, before a server that may not be there is waited for
-    book = None
-    if ledger is not None:
-        book = Ledger.create(ledger, None) if new_ledger else Ledger(ledger)
-    client = Client(url, book, token=token, patience=patience)
+    book = None if ledger is None or new_ledger else Ledger(ledger)
+    limits: dict[str, Any] = {"at_most": at_most, "public": public, "budget": budget}
+    client = Client(url, book, token=token, patience=patience, **limits)
+    client.check()
     records, names = named_records(data, client.survey.domain, key)
     by_place = key is None and ledger is None and not no_ledger
     if by_place:
         names = own_names(data, records.rows)
-    if ledger is None and not no_ledger:
+    if ledger is not None and new_ledger:
+        client.ledger = book = Ledger.create(ledger, None)
+    elif ledger is None and not no_ledger:
         client.ledger = book = own_ledger(client.address)
     if token is None and records.rows > PER_MINUTE:
         print_notes([SLOW.format(minutes=records.rows // PER_MINUTE)])
+    terms = client.terms(*(names or numbered(records.rows)))
+    if not json:
+        print_lines(terms.lines)
     receipts: list[Receipt] = []
     sent = client.send(records, names, received=receipts.extend)
     if book is None:
@@ -108,6 +131,7 @@ def send(
         kept = None if book is None else str(book.path)
         print_json(
             {
+                "terms": terms.to_dict(),
                 "people": records.rows,
                 **sent._asdict(),
                 "ledger": kept,
@@ -116,6 +140,14 @@ def send(
         )
         return
     print_sent(sent, receipts, book)
+
+
+def _check_ledger(ledger: Path | None, new: bool, none: bool) -> None:
+    """Refuse options that contradict each other."""
+    if none and ledger is not None:
+        raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
+    if new and ledger is None:
+        raise ParameterError("--new-ledger makes the file of --ledger", hint="as in --ledger FILE")
 
 
 def print_sent(sent: Sent, receipts: Sequence[Receipt], book: Ledger | None) -> None:

@@ -16,6 +16,7 @@ from sfumato.collect.campaign import Campaign, Words, exactly
 from sfumato.collect.figures import BEYOND, PRIOR
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
+from sfumato.collect.policy import Policy
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
 
@@ -146,6 +147,12 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 def _warnings(campaign: Campaign) -> Iterator[str]:
     if campaign.sent_as_is:
         yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
+    usual = Policy()
+    if campaign.promise.gamma > usual.at_most:
+        yield (
+            f"gamma above {usual.at_most} is refused by the form, and by sfumato send, unless the "
+            "page (at-most) or the one who answers (--at-most) allows more"
+        )
     silent = [n for n in campaign.domain.names if not campaign.questions.get(n)]
     if silent:
         yield f"no question text for {', '.join(silent)}: the form shows the name"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,14 +18,17 @@ import pyarrow as pa
 
 from sfumato.bits import Bits
 from sfumato.collect.campaign import ID_LENGTH, report_body
+from sfumato.collect.people import known_as, numbered
+from sfumato.collect.policy import CampaignTerms, Policy
 from sfumato.collect.transport import Address, Transport
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import CampaignError, DataError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Draws
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
+from sfumato.received import Received, slips_told
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
@@ -60,6 +63,7 @@ class Survey:
     document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        self._check_said()
         self.program.check_reads(self.domain)
         if not self.promise.allows(self.guarantee):
             raise PrivacyError(
@@ -77,11 +81,26 @@ class Survey:
 
     @cached_property
     def promise(self) -> Guarantee:
-        return Guarantee(Fraction(self.document["promise"]["gamma"]))
+        return Guarantee(
+            Received(self.document, "this server's campaign")["promise"]["gamma"].fraction()
+        )
+
+    def _check_said(self) -> None:
+        said = Received(self.document, "this server's campaign")
+        for word in ("name", "hash"):
+            said[word].word()
+        said["round"].whole(1)
+        said["open"].flag()
+        if self.document.get("budget") is not None:
+            said["budget"]["epsilon"].number(0)
+        if "sizes" in said["promise"].fields():
+            said["promise"]["sizes"].words()
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the program keeps, computed here from its integers."""
+        """What the program keeps, computed here from its integers, beside what the campaign says is
+        sent as it is.
+        """
         return self.program.guarantee(self.domain, self.document["promise"].get("sizes", ()))
 
     @property
@@ -94,15 +113,20 @@ class Survey:
         return str(self.document["hash"])
 
     @property
+    def open(self) -> bool:
+        """Whether answers are taken now."""
+        return bool(self.document["open"])
+
+    @property
     def release(self) -> str:
         """What a ledger calls it: a new round is asked, and costs, anew."""
         return f"{self.document['name']} round {self.document['round']}"
 
     @property
-    def budget(self) -> Guarantee | None:
-        """What one person may spend on this server."""
+    def budget(self) -> float:
+        """The epsilon that one person may spend on this server, by the campaign's own word."""
         given = self.document.get("budget")
-        return None if given is None else Guarantee.from_epsilon(given["epsilon"])
+        return math.inf if given is None else float(given["epsilon"])
 
     @property
     def padded_length(self) -> int:
@@ -127,6 +151,11 @@ class Client:
     With a ledger the answer is on disk before it is sent, so that no interruption leads to a second
     draw, and a person's budget on this server is kept; without one a second run draws anew, and
     several draws say more than one. `at_once` is how many reports go into one request.
+
+    `at_most` is the largest gamma, `public` are the columns that may be sent as they are, and
+    `budget` is the epsilon that one person gives this server; where they are not said, the
+    respondent's policy file says them. No server can raise them: what is above is refused before
+    anything is drawn.
     """
 
     def __init__(
@@ -138,8 +167,12 @@ class Client:
         patience: float = 60.0,
         rng: Keystream | None = None,
         at_once: int | None = None,
+        at_most: Gamma | None = None,
+        public: Collection[str] | None = None,
+        budget: float | None = None,
     ) -> None:
         self.address = Address.parse(url)
+        self.policy = Policy.own().stating(at_most, public, budget)
         self.transport = Transport(self.address, token, patience)
         self.ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
         self._draws = Draws.of(secure() if rng is None else rng)
@@ -148,10 +181,33 @@ class Client:
     @cached_property
     def survey(self) -> Survey:
         """The campaign, fetched once and checked."""
-        survey = Survey(self.transport.get(self.address.campaign))
-        if not survey.document["open"]:
+        with slips_told("this server's campaign"):
+            survey = Survey(self.transport.get(self.address.campaign))
+        if not survey.open:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
         return survey
+
+    def terms(self, *persons: str) -> CampaignTerms:
+        """What the campaign takes of a person, and how often this server had their answer; of
+        several people the most. Nothing is drawn.
+        """
+        survey, had = self.survey, None
+        if self.ledger is not None:
+            with self._book.changing() as book:
+                had = [book.spent(self._key(person)) for person in persons or [""]]
+        return CampaignTerms(
+            survey.release,
+            survey.hash,
+            survey.guarantee,
+            survey.sent_as_is,
+            min(survey.budget, self.policy.budget),
+            None if had is None else max(times for _, times in had),
+            None if had is None else max(epsilon for epsilon, _ in had),
+        )
+
+    def check(self) -> None:
+        """Refuse a campaign that is above the limits of the one who answers."""
+        self.policy.check(self.survey.guarantee, self.survey.sent_as_is)
 
     def question(self, person: str = "") -> tuple[str, ...]:
         """The columns that this person is asked: all, or those of the question dealt to them."""
@@ -199,12 +255,12 @@ class Client:
         """Send again every report of this campaign that was drawn and not seen to arrive."""
         if self.ledger is None:
             raise ParameterError("without a ledger nothing is kept to be sent again")
-        release = self.survey.release
-        waiting = [entry for entry in self.ledger.pending() if entry.release == release]
-        ours = [entry for entry in waiting if entry.key.startswith(self.address.origin)]
+        release, server = self.survey.release, self.address.server
+        waiting = [entry for entry in self._book.pending() if entry.release == release]
+        ours = [entry for entry in waiting if entry.key.partition(" ")[0] == server]
         for entry in ours:
             self._post([entry.report], self._body([entry.report]))
-            self.ledger.mark_sent(entry.key, entry.release)
+            self._book.mark_sent(entry.key, entry.release)
         return len(ours)
 
     def receipts(self, ids: Sequence[str]) -> dict[str, str]:
@@ -223,16 +279,25 @@ class Client:
     def forget(self, person: str = "") -> None:
         """Delete the report from the ledger and keep its cost: another answer costs again."""
         if self.ledger is not None:
-            self.ledger.forget(self._key(person), self.survey.release)
+            self._book.forget(self._key(person), self.survey.release)
 
     # Drawing.
 
+    @cached_property
+    def _book(self) -> Ledger:
+        """The ledger, in which servers and people have one name each, however they were spelt."""
+        assert self.ledger is not None
+        self.ledger.rename(_known_key)
+        return self.ledger
+
     def _reports(self, records: Any, persons: Sequence[str]) -> list[dict[str, Any]]:
         """The reports of some people, each drawn once; with a ledger, on disk when this returns."""
+        self.check()
         if self.ledger is None:
             return [self._drawn(record, self._deal()) for record in records]
         survey, reports = self.survey, []
-        with self.ledger.changing() as book:
+        budget = Guarantee.from_epsilon(min(survey.budget, self.policy.budget))
+        with self._book.changing() as book:
             for record, person in zip(records, persons, strict=True):
                 key = self._key(person)
                 dealt = None
@@ -245,7 +310,7 @@ class Client:
                         survey.promise,
                         partial(self._drawn, record, dealt),
                         survey.domain.private.names,
-                        budget=survey.budget,
+                        budget=budget,
                     )
                 )
         if any(report["campaign"] != survey.hash for report in reports):
@@ -268,7 +333,8 @@ class Client:
                 "one question is dealt to each person, which only a ledger remembers",
                 hint="give ledger=…, or answer all questions",
             )
-        return int(self.ledger.deal(self._key(person), self.survey.release, self._deal))
+        self.check()
+        return int(self._book.deal(self._key(person), self.survey.release, self._deal))
 
     def _drawn(self, record: Any, question: int | None) -> dict[str, Any]:
         asked = self.survey.program.asked(question)
@@ -296,13 +362,13 @@ class Client:
 
     def _mark_sent(self, persons: Sequence[str]) -> None:
         if self.ledger is not None:
-            with self.ledger.changing() as book:
+            with self._book.changing() as book:
                 for person in persons:
                     book.mark_sent(self._key(person), self.survey.release)
 
     def _key(self, person: str) -> str:
         """A person as the ledger knows them: one budget for all campaigns of a server."""
-        return f"{self.address.origin} {person}".rstrip()
+        return f"{self.address.server} {known_as(person)}".rstrip()
 
 
 class _Rows:
@@ -340,12 +406,26 @@ def _baskets(bits: Bits) -> list[list[int]]:
 
 def _names(persons: Sequence[str] | None, rows: int, ledger: Ledger | None) -> Sequence[str]:
     if persons is None:
-        return [f"row {number}" for number in range(1, rows + 1)]
+        return numbered(rows)
     if len(persons) != rows:
         raise DataError(f"{len(persons)} persons are named for {rows} records")
-    if len(set(persons)) < rows and ledger is not None:
+    if len(set(map(known_as, persons))) < rows and ledger is not None:
         raise DataError("two records are of the same person, and each answers once")
     return persons
+
+
+def _known_key(key: str) -> str:
+    """A key of the ledger with the one name of its server and person; any other as it is."""
+    server, _, person = key.partition(" ")
+    return f"{_known_server(server)} {known_as(person)}".rstrip() if "://" in server else key
+
+
+@lru_cache
+def _known_server(server: str) -> str:
+    try:
+        return Address.parse(server).server
+    except ParameterError:
+        return server
 
 
 def _within(reports: Sequence[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:

@@ -12,14 +12,16 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sfumato.collect.transport import Address
+from sfumato.collect.transport import LOOPBACK, USUAL_PORTS, Address, same_host
 from sfumato.errors import FileError, ParameterError
 from sfumato.privacy.ledger import Ledger
 from sfumato.table.readers import STANDARD_STREAM
 
+OLDER_LOOPBACK = ("localhost", "::1", "0.0.0.0", "127.1", "::ffff:127.0.0.1")
 ELSEWHERE = "use --ledger FILE, or --no-ledger to keep nothing"
 
 
@@ -54,9 +56,27 @@ def own_ledger(address: Address) -> Ledger:
         raise FileError(
             f"no ledger can be kept in {folder}: {error.strerror}", hint=ELSEWHERE
         ) from None
-    host = re.sub(r"[^a-z0-9.-]", "-", address.host)[:64]
-    mark = hashlib.sha256(address.origin.encode()).hexdigest()[:12]
-    return Ledger.ensure(folder / f"{host}-{mark}.ledger")
+    place = folder / _file_of(same_host(address.host), address.server)
+    ledger = Ledger.ensure(place)
+    for older in {folder / name for name in _older_names(address)} - {place}:
+        if older.exists():
+            ledger.take_in(Ledger(older))
+            older.rename(f"{older}.moved")
+    return ledger
+
+
+def _file_of(host: str, server: str) -> str:
+    letters = re.sub(r"[^a-z0-9.-]", "-", host)[:64]
+    return f"{letters}-{hashlib.sha256(server.encode()).hexdigest()[:12]}.ledger"
+
+
+def _older_names(address: Address) -> Iterator[str]:
+    """What the ledgers of this server were called when each spelling had one of its own."""
+    host = same_host(address.host)
+    spellings = {address.host, host, *(OLDER_LOOPBACK if host == LOOPBACK else ())}
+    for spelt in spellings:
+        for scheme in USUAL_PORTS:
+            yield _file_of(spelt, replace(address, scheme=scheme, host=spelt).origin)
 
 
 def own_names(data: str, rows: int) -> Sequence[str]:

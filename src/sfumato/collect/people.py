@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
 from sfumato.domain import Domain
 from sfumato.errors import DataError, SchemaError, near_miss
 from sfumato.table import Table, reader_of
+
+# Letters that nobody sees (Default_Ignorable_Code_Point of Unicode) and that are not of category C.
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
+
+
+def known_as(name: str) -> str:
+    """A person by one name, however it is typed: without regard to capitals, to blanks around it,
+    to letters that nobody sees, and to which of several ways to write a letter was taken (NFKC).
+
+    >>> known_as(" Ann\u200b") == known_as("ann"), known_as("\uff21nn  Lee")
+    (True, 'ann lee')
+    """
+    seen = UNSEEN.sub("", unicodedata.normalize("NFKC", name))
+    letters = (each for each in seen if each.isspace() or unicodedata.category(each)[0] != "C")
+    plain = unicodedata.normalize("NFKC", "".join(letters).casefold())
+    return " ".join(plain.split())
+
+
+def numbered(rows: int) -> list[str]:
+    """What people without names are called."""
+    return [f"row {number}" for number in range(1, rows + 1)]
 
 
 def named_records(data: str, domain: Domain, key: str | None) -> tuple[Table, Sequence[str] | None]:
@@ -35,4 +61,7 @@ def _names(data: str, key: str) -> list[str]:
     column = table.column(key).cast(pa.string())
     if column.null_count:
         raise DataError(f"column '{key}' has empty values, which name nobody")
-    return [str(value) for value in column.to_pylist()]
+    names = [str(value) for value in column.to_pylist()]
+    if not all(map(known_as, names)):
+        raise DataError(f"column '{key}' has values without a letter, which name nobody")
+    return names

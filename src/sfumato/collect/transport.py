@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import random
+import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,6 +24,7 @@ LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's repor
 TIMEOUT = 30.0
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
 USUAL_PORTS = {"http": 80, "https": 443}
+LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -54,18 +58,32 @@ class Address:
             port = parts.port
         except ValueError:
             port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        host = parts.hostname or ""
+        if parts.scheme not in ("http", "https") or not re.fullmatch(r"\S+", host) or port == -1:
             raise ParameterError(
                 "this is no address of a campaign", hint="as in https://example.org/health-2027"
             )
-        return cls(parts.scheme, parts.hostname, port, name)
+        return cls(parts.scheme, host, port, name)
 
     @property
     def origin(self) -> str:
-        """The server, as a ledger knows it: the same with the usual port and without one."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        """The server as it was called, with a port only where it is not the usual one."""
         usual = self.port in (None, USUAL_PORTS[self.scheme])
-        return f"{self.scheme}://{host}" + ("" if usual else f":{self.port}")
+        return f"{self.scheme}://{_bracketed(self.host)}" + ("" if usual else f":{self.port}")
+
+    @cached_property
+    def server(self) -> str:
+        """The server as a ledger knows it, however it is spelt: capitals, a last dot, letters
+        beyond ASCII, numbers written otherwise, the names of this very machine. What is spent does
+        not depend on the way there, so http and https, and their usual ports, are one.
+
+        >>> {Address.parse(f"http://{name}:90/c").server for name in ("LOCALHOST.", "127.1")}
+        {'https://127.0.0.1:90'}
+        >>> Address.parse("http://Example.org:80/c").server
+        'https://example.org'
+        """
+        usual = self.port in (None, *USUAL_PORTS.values())
+        return f"https://{_bracketed(same_host(self.host))}" + ("" if usual else f":{self.port}")
 
     @property
     def campaign(self) -> str:
@@ -75,6 +93,33 @@ class Address:
                 "the address names no campaign", hint=f"as in {self.origin}/health-2027"
             )
         return f"/v1/campaigns/{self.name}"
+
+
+def same_host(host: str) -> str:
+    """A host by one name, whichever it is called by.
+
+    >>> same_host("0x7f.1"), same_host("::ffff:192.0.2.1"), same_host("B\u00fccher.example.")
+    ('127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example')
+    """
+    try:
+        name = host.rstrip(".").encode("idna").decode().lower()
+    except UnicodeError:
+        name = host.rstrip(".").lower()
+    try:
+        # As the system reads numbers: 127.1, 0x7f.1 and 2130706433 are one address.
+        number = socket.inet_ntoa(socket.inet_aton(name))
+    except (OSError, ValueError):
+        number = name
+    try:
+        address = ipaddress.ip_address(number)
+    except ValueError:
+        return LOOPBACK if name == "localhost" or name.endswith(".localhost") else name
+    address = getattr(address, "ipv4_mapped", None) or address
+    return LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 class HttpAnswer(NamedTuple):

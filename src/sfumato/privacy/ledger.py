@@ -31,9 +31,12 @@ from sfumato.privacy.ledger_file import (
     ensure_file,
     entries_in,
     insert,
+    keys_in,
     opened,
     real_place,
+    rename,
     spent_in,
+    take_in,
 )
 
 __all__ = ["Account", "Book", "Entry", "Ledger", "pseudonym"]
@@ -154,6 +157,18 @@ class Ledger:
         with connected(self.path) as connection:
             return Account(entries_in(connection, "1", {}), self.budget)
 
+    def rename(self, name: Callable[[str], str]) -> None:
+        """Call every key by the name it has now. Keys that become one have spent what they spent
+        together, and repeat one of the reports that they have in one release.
+        """
+        with self.changing() as book:
+            book.rename(name)
+
+    def take_in(self, other: Ledger) -> None:
+        """Write down all that another ledger holds and this one does not."""
+        with connected(self.path) as connection:
+            take_in(connection, other.path)
+
     @contextmanager
     def changing(self) -> Iterator[Book]:
         """One transaction, for several changes that are made together or not at all."""
@@ -211,6 +226,16 @@ class Book:
             "INSERT INTO dealt VALUES (?, ?, ?)", (key, release, json.dumps(value))
         )
         return value
+
+    def spent(self, key: str) -> tuple[float, int]:
+        """The epsilon that all reports of this key compose to, and how many they are."""
+        return spent_in(self.connection, key)
+
+    def rename(self, name: Callable[[str], str]) -> None:
+        """As `Ledger.rename`."""
+        for key in keys_in(self.connection):
+            if name(key) != key:
+                rename(self.connection, key, name(key))
 
     def mark_sent(self, key: str, release: str) -> None:
         """As `Ledger.mark_sent`."""

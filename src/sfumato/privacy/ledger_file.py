@@ -209,6 +209,47 @@ def spent_in(connection: sqlite3.Connection, key: str) -> tuple[float, int]:
     return math.fsum(epsilon * times for epsilon, times in rows), sum(times for _, times in rows)
 
 
+def keys_in(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Every key that has spent something or was dealt something."""
+    rows = connection.execute("SELECT key FROM spent UNION SELECT key FROM dealt").fetchall()
+    return tuple(key for (key,) in rows)
+
+
+def rename(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Put all that one key spent, reported and was dealt down to another, inside a transaction."""
+    keys = {"old": old, "new": new}
+    held = "key = :{} AND state IN ('pending', 'sent')"
+    for statement in (
+        f"UPDATE entry SET state = 'forgotten', report = NULL WHERE {held.format('old')} AND "
+        f"release IN (SELECT release FROM entry WHERE {held.format('new')})",
+        "UPDATE entry SET key = :new WHERE key = :old",
+        "INSERT INTO spent SELECT :new, epsilon, times FROM spent WHERE key = :old "
+        "ON CONFLICT (key, epsilon) DO UPDATE SET times = times + excluded.times",
+        "DELETE FROM spent WHERE key = :old",
+        "UPDATE OR IGNORE dealt SET key = :new WHERE key = :old",
+        "DELETE FROM dealt WHERE key = :old",
+    ):
+        connection.execute(statement, keys)
+
+
+def take_in(connection: sqlite3.Connection, other: Path) -> None:
+    """Copy the entries of another ledger that are not here, and what was dealt. A report of a key
+    and release that have one here is not kept, its cost is.
+    """
+    held = "SELECT 1 FROM entry WHERE key = o.key AND release = o.release"
+    second = f"o.report IS NOT NULL AND EXISTS ({held} AND report IS NOT NULL)"
+    connection.execute("ATTACH ? AS other", (f"{other.as_uri()}?mode=rw",))
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in (
+        f"INSERT INTO entry({COLUMNS}) SELECT key, release, epsilon, attributes, at, "
+        f"iif({second}, NULL, report), iif({second}, 'forgotten', state) FROM other.entry AS o "
+        f"WHERE NOT EXISTS ({held} AND epsilon IS o.epsilon AND at = o.at) ORDER BY number",
+        "INSERT OR IGNORE INTO dealt SELECT * FROM other.dealt",
+    ):
+        connection.execute(statement)
+    connection.execute("COMMIT")
+
+
 def _row_of(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.key,

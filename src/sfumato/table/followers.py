@@ -1,4 +1,6 @@
-"""Followers: the round that was asked after a release, said beside it: nobody is asked twice."""
+"""Followers: the round that was asked after a release, or of the people of a file, said beside it:
+nobody is asked twice.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ ENDING = ".next"
 
 @dataclass(frozen=True)
 class Follower:
-    """The round that comes after a release, the file it was written to and, where it is known, its
-    own name; whether it was written to other files too.
+    """The round that comes after a release (the first one: after the true records), the file it was
+    written to and, where it is known, its own name; whether it was written to other files too.
     """
 
     turn: Turn
@@ -70,14 +72,21 @@ class Follower:
 
 
 def check_unasked(release: str | Path, turn: Turn) -> None:
-    """Refuse a turn that is known to have been asked after a release."""
+    """Refuse a turn that is known to have been asked after a release. A first round begins a series
+    of its own, so any other first round of the same file asked the same people.
+    """
     known = Follower.of(release)
-    if known is not None and known.turn == turn:
+    if known is not None and (known.turn == turn or known.turn.round == turn.round == 1):
         raise ParameterError(
             f"round {turn.round} of these people was asked already and written to "
             f"{known.output}: what a second report promises composes with the first",
-            hint=f"use that file; if nobody ever saw it, delete {_mark(release)} to ask anew",
+            hint=f"use that file; if nobody ever saw it{_others(turn)}, delete {_mark(release)} to "
+            "ask anew",
         )
+
+
+def _others(turn: Turn) -> str:
+    return ", or these are other people" if turn.round == 1 else ""
 
 
 def _mark(release: str | Path) -> Path:

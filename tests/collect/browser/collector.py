@@ -32,6 +32,9 @@ POLICY = (
     "require-trusted-types-for 'script'"
 )
 
+ELEMENT = '<sfumato-survey level="1"'
+WIDE = 'at-most="Infinity" budget="Infinity"'
+
 
 def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
     """What `GET /v1/campaigns/{name}` answers for a mechanism."""
@@ -144,8 +147,16 @@ class Collector:
             if path.startswith(start) and file.is_file():
                 return 200, file.read_bytes(), TYPES[file.suffix]
         if name in self.campaigns:
-            return 200, (STATIC / "form.html").read_bytes(), TYPES[".html"]
+            return 200, self.form(self.campaigns[name]), TYPES[".html"]
         return 404, b'{"error": {"kind": "unknown", "message": "nothing here"}}', TYPES[".json"]
+
+    def form(self, campaign: Mapping[str, Any]) -> bytes:
+        """The page of a campaign; one without a budget has a page that allows everything, unless
+        the test says what it states.
+        """
+        page = (STATIC / "form.html").read_bytes()
+        stated = campaign.get("page", WIDE if campaign.get("budget", 0) is None else "")
+        return page.replace(b'<sfumato-survey level="1"', f"{ELEMENT} {stated}".rstrip().encode())
 
     def post(self, path: str, body: Mapping[str, Any], status: int) -> dict[str, Any]:
         if status != 200:

@@ -49,7 +49,7 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
         chromium.get(host.origin)
         body = """
         const { Survey } = await import("/static/sfumato.js");
-        const survey = await Survey.open(given[0]);
+        const survey = await Survey.open(given[0], { public: ["region"] });
         const { values, bytes, share } =
           await survey.answer({ smoker: "yes", age: 40, region: "north" });
         const before = await survey.status();
@@ -73,6 +73,34 @@ def test_a_program_of_ones_own_uses_the_client(chromium: Any) -> None:
         assert found["length"] == len(collector.posted()[0].body)
 
 
+def test_what_is_sent_as_it_is_is_named_by_the_program_that_allows_it(chromium: Any) -> None:
+    """Also what a dealt question sends so; unless it is named, nothing is even dealt."""
+    cut = {"step": "cut", "columns": [0], "reports": [1, 2], "items": 1, "cutoff": 1,
+           "insert": 32768}  # fmt: skip
+    deal = {"step": "deal", "columns": [0], "reports": [0, 1, 2], "weights": [1 << 32],
+            "questions": [cut]}  # fmt: skip
+    sizes = health(
+        domain={"attribute": [{"name": "hiv", "type": "items", "values": ["positive"]}]},
+        program={"version": 1, "steps": [deal]},
+        name="sizes",
+    )
+    campaigns = {"health": health(), "sizes": sizes}
+    with Collector(campaigns) as collector, Collector({}, policy=None) as host:
+        host.pages["/"] = b"<!doctype html>"
+        chromium.get(host.origin)
+        body = """
+        const { Survey } = await import("/static/sfumato.js");
+        const open = (limits) => Survey.open(given[0], limits).then(
+          (survey) => survey.sentAsIs, (error) => [error.kind, error.facts.names]);
+        const refused = [await open(), await open({ public: ["age"] })];
+        return [...refused, await indexedDB.databases(), await open({ public: given[1] })];
+        """
+        for name, column in (("health", "region"), ("sizes", "hiv")):
+            found = run(chromium, body, f"{collector.origin}/{name}", [column])
+            assert found[0] == found[1] == ["public", column] and found[3] == [column]
+            assert name == "sizes" or found[2] == []
+
+
 @pytest.mark.parametrize(
     "answers",
     [
@@ -90,7 +118,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_costs_nothing(
         find(chromium, "form")
         body = """
         const { Survey } = await import("/static/sfumato.js");
-        const survey = await Survey.open("/health");
+        const survey = await Survey.open("/health", { public: ["region"] });
         const kind = await survey.answer(given[0]).then(() => "drawn", (error) => error.kind);
         return [kind, await survey.left()];
         """

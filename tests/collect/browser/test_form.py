@@ -100,6 +100,11 @@ def entries(chromium: Any) -> list[dict[str, Any]]:
     return list(run(chromium, body))
 
 
+def nothing_kept(chromium: Any) -> bool:
+    """Whether this origin has not even a ledger."""
+    return not run(chromium, "return indexedDB.databases();")
+
+
 # --- the path
 
 
@@ -215,7 +220,7 @@ def test_the_person_can_ask_withdraw_and_not_bring_it_back(chromium: Any) -> Non
         assert entries(chromium)[0]["report"]["state"] == "withdrawn"
         late = run(chromium, """
             const { Survey } = await import("/static/sfumato.js");
-            const survey = await Survey.open("/health");
+            const survey = await Survey.open("/health", { public: ["region"] });
             return survey.send().then(() => "sent", (error) => error.kind);
             """)  # fmt: skip
         assert late == "withdrawn" and not collector.stored
@@ -246,7 +251,7 @@ def test_the_saved_receipt_is_what_was_sent(chromium: Any) -> None:
             const link = document.querySelector("a[download]");
             const survey = (await import("/static/sfumato.js")).Survey;
             return { name: link.download, href: link.href,
-                     receipt: await (await survey.open("/health")).receipt() };
+                     receipt: await (await survey.open("/health", { public: null })).receipt() };
             """)  # fmt: skip
         (request,) = collector.posted()
         assert saved["name"] == "sfumato-health.json" and saved["href"].startswith("blob:")
@@ -307,7 +312,8 @@ def test_two_tabs_draw_one_report(chromium: Any) -> None:
         find(chromium, "form")
         bodies = run(chromium, """
             const { Survey } = await import("/static/sfumato.js");
-            const tabs = await Promise.all(Array.from({ length: 8 }, () => Survey.open("/health")));
+            const open = () => Survey.open("/health", { public: ["region"] });
+            const tabs = await Promise.all(Array.from({ length: 8 }, open));
             const record = { smoker: "yes", age: 40, region: "south" };
             const drawn = await Promise.all(tabs.map((tab) => tab.answer(record)));
             return drawn.map(({ bytes }) => new TextDecoder().decode(bytes));
@@ -326,7 +332,7 @@ def test_two_real_tabs_draw_one_report(chromium: Any, locks: bool) -> None:
     )
     draw = """
         const { Survey } = await import("/static/sfumato.js");
-        const survey = await Survey.open("/health");
+        const survey = await Survey.open("/health", { public: ["region"] });
         const { bytes } = await survey.answer({ smoker: "yes", age: 40, region: "south" });
         return new TextDecoder().decode(bytes);
         """
@@ -490,6 +496,99 @@ def test_a_browser_that_lacks_something_says_so_and_offers_the_command_line(
     with before_every_page(chromium, source), opened(chromium, health()) as collector:
         wait_for_text(chromium, WORDS[f"error_support_{key}"])
         assert f"sfumato send {collector.origin}/health" in text_of(chromium)
+
+
+# --- what the page allows
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_campaign_above_the_pages_limit_is_refused_in_words(chromium: Any, language: str) -> None:
+    """Without a word of the page's own the limit is 20: no campaign can raise it."""
+    with opened(chromium, coin(21) | {"at_most": 99}, f"?lang={language}") as collector:
+        said = strings(language)["error_limit"]
+        wait_for_text(chromium, said.replace("{gamma}", "21").replace("{limit}", "20"))
+        assert not chromium.find_elements("css selector", "form")
+        assert nothing_kept(chromium) and not collector.posted()
+
+
+@pytest.mark.parametrize(
+    ("page", "gamma", "works"),
+    [
+        ('at-most="21"', 21, True),
+        ('at-most="20.9999"', 21, False),
+        ('at-most="Infinity"', 400, True),
+        ('at-most="2"', 3, False),
+        ('at-most=""', 3, False),
+        ('at-most="many"', 3, False),
+        ('budget="-1"', 3, False),
+        ("", 20, True),
+    ],
+)
+def test_the_page_fixes_how_much_is_given_away(
+    chromium: Any, page: str, gamma: int, works: bool
+) -> None:
+    with opened(chromium, coin(gamma, page=page)) as collector:
+        find(chromium, "form" if works else "h1")
+        assert bool(chromium.find_elements("css selector", "form")) == works
+        assert works or (WORDS["error_title"] in text_of(chromium) and not collector.posted())
+
+
+@pytest.mark.parametrize(
+    ("page", "works"),
+    [("", True), ('public="region"', True), ('public="age, region"', True), ('public=""', False),
+     ('public="age"', False)],
+)  # fmt: skip
+def test_the_page_fixes_what_may_be_sent_as_it_is(chromium: Any, page: str, works: bool) -> None:
+    """Without a word of the page's own the form shows it beside the question."""
+    with opened(chromium, health(page=page)) as collector:
+        if works:
+            find(chromium, "form")
+            wait_for_text(chromium, WORDS["field_open"])
+            return
+        wait_for_text(chromium, WORDS["error_public"].replace("{names}", "region"))
+        assert not chromium.find_elements("css selector", "form")
+        assert nothing_kept(chromium) and not collector.posted()
+
+
+@pytest.mark.parametrize("budget", [None, {"epsilon": 1e9}, {"epsilon": "much"}, {}, 7])
+def test_a_campaign_without_a_budget_has_that_of_the_browser(chromium: Any, budget: Any) -> None:
+    with opened(chromium, coin(19, budget=budget, page="")) as collector:
+        for number in (1, 2, 3):
+            collector.campaigns["health"]["round"] = number
+            chromium.get(f"{collector.origin}/health")
+            choose(chromium, 0, 1)
+            click(chromium, WORDS["blur"])
+            wait_for_text(chromium, WORDS["report_title" if number < 3 else "error_title"])
+        assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
+        assert "0.1111" in text_of(chromium)
+
+
+def test_one_server_is_one_account_however_it_is_spelt(chromium: Any) -> None:
+    with opened(chromium, coin(19)) as collector:
+        find(chromium, "form")
+        port = collector.origin.rpartition(":")[2]
+        names = ("localhost", "127.1", "[::1]", "LOCALHOST.", "0x7f.1", "[::ffff:127.0.0.1]")
+        spelt = [f"http://{name}:{port}" for name in names]
+        spelt += ["https://a.org", "http://A.org:80", "http://a.org.", "https://a.org:8000"]
+        body = """
+        const { account } = await import("/static/sfumato.js");
+        return given[0].map(account);
+        """
+        found = run(chromium, body, [collector.origin, *spelt, "https://a.org.evil.net"])
+        assert len(set(found[:7])) == 1 and len(set(found[7:10])) == 1 and len(set(found)) == 4
+        # What an earlier version wrote down under another name still counts.
+        put = """
+        const { Survey } = await import("/static/sfumato.js");
+        const survey = await Survey.open("/health");
+        const open = indexedDB.open("sfumato", 1);
+        await new Promise((done) => (open.onsuccess = done));
+        const store = open.result.transaction("ledger", "readwrite").objectStore("ledger");
+        const entry = { server: given[0], campaign: "x", round: 1, hash: "", spent: 4 };
+        await new Promise((done) => (store.put(entry).onsuccess = done));
+        open.result.close();
+        return survey.left();
+        """
+        assert run(chromium, put, spelt[0]) == 2
 
 
 # --- a questionnaire
@@ -731,7 +830,7 @@ def told_of_report(chromium: Any, values: list[int]) -> str:
     body = """
     const { Survey } = await import("/static/sfumato.js");
     const { show } = await import("/static/form.js");
-    const survey = await Survey.open(location.pathname);
+    const survey = await Survey.open(location.pathname, { atMost: Infinity, public: null });
     await survey.change((entry, spent, put) => put({ ...entry, report: {
       id: "0".repeat(22), values: given[0], body: "", at: 0, state: "drawn" } }));
     await show(document.querySelector("sfumato-survey"));

@@ -29,6 +29,19 @@ function chosen(element) {
   return wanted.find((tag) => LANGUAGES.includes(tag)) ?? "en";
 }
 
+/** What the page allows, read once; without `public` each column that is sent as it is is shown to
+ * be so, beside its question. @param {HTMLElement} element */
+function limits(element) {
+  const [atMost, named, budget] = ["at-most", "public", "budget"].map(
+    (name) => element.getAttribute(name) ?? undefined,
+  );
+  return {
+    atMost: atMost === undefined ? undefined : Number(atMost),
+    public: named?.split(",").map((name) => name.trim()) ?? null,
+    budget: budget === undefined ? undefined : Number(budget),
+  };
+}
+
 /** The interface's strings, which a single-file form carries with it.
  * @param {string} language @returns {Promise<Words>} */
 async function words(language) {
@@ -123,6 +136,7 @@ class Form {
     this.element = element;
     this.language = language;
     this.strings = strings;
+    this.limits = limits(element);
     this.level = Number(element.getAttribute("level") ?? 2);
     this.status = make("p", { role: "status", class: "status" });
     this.body = make("div", {});
@@ -184,7 +198,7 @@ class Form {
     try {
       const address = this.element.getAttribute("campaign") ?? location.pathname;
       const campaign = carriedJson("sfumato-campaign");
-      this.survey = await Survey.open(address, { campaign });
+      this.survey = await Survey.open(address, { campaign, ...this.limits });
       // At once, and not when someone wants to see it: the server need not know who has doubts.
       this.digest = manifestDigest(this.survey).catch(() => "–");
       this.status.textContent = "";
@@ -244,8 +258,9 @@ class Form {
 
   /** @param {Record<string, any>} facts */
   shown(facts) {
-    const figures = Object.entries(facts).filter(([, value]) => typeof value === "number");
-    return Object.fromEntries(figures.map(([name, value]) => [name, this.number(value)]));
+    const words = (/** @type {any} */ fact) =>
+      typeof fact === "number" ? this.number(fact, 4) : fact;
+    return Object.fromEntries(Object.entries(facts).map(([name, fact]) => [name, words(fact)]));
   }
 
   commandLine() {

@@ -14,6 +14,9 @@
  *   state: "drawn" | "sending" | "sent" | "withdrawn"}} Report
  * @typedef {{server: string, campaign: string, round: number, hash: string, spent: number,
  *   question?: number, report?: Report}} Entry  a round of a campaign in this browser's ledger
+ * @typedef {{atMost?: number, public?: string[] | null, budget?: number}} Limits  what the page
+ *   allows, whatever a campaign asks: the largest gamma, the columns that may be sent as they are
+ *   (null where the person is shown them, as the form does), the epsilon for one server
  */
 import { Draws, Program, SfumatoError, above, log } from "./program.js";
 
@@ -21,6 +24,15 @@ export { Draws, Program, SfumatoError };
 
 const DAY = 86_400_000;
 const PATIENCE = 14 * DAY;
+
+/** A server by one name, however it is spelt: by http or https, with or without the usual port, by
+ * any name by which a machine calls itself. @param {string} origin */
+export function account(origin) {
+  const { hostname, port } = new URL(origin);
+  const host = hostname.replace(/\.$/, "");
+  const own = /^(.+\.)?localhost$|^127\.|^0\.0\.0\.0$|^\[::1?\]$|^\[::ffff:(7f..:|0:0\])/.test(host);
+  return `${own ? "127.0.0.1" : host}:${["80", "443"].includes(port) ? "" : port}`;
+}
 
 /**
  * Change this browser's ledger in one transaction: all that `work` writes is on disk when this is
@@ -46,10 +58,11 @@ function ledger(server, work) {
         let result;
         /** @type {any} */
         let failure;
-        const found = store.getAll(IDBKeyRange.bound([server], [server, []]));
+        const found = store.getAll();
         found.onsuccess = () => {
           try {
-            result = work(found.result, (entry) => store.put(entry));
+            const its = found.result.filter((entry) => account(entry.server) === server);
+            result = work(its, (entry) => store.put(entry));
           } catch (error) {
             failure = error;
             transaction.abort();
@@ -118,9 +131,10 @@ export class Survey {
    * Fetches a campaign, checks its program against its promise, and deals the question where one is
    * dealt: it is written down before anything is asked, and no reload deals another.
    * @param {string | URL} url of the form or of /v1/campaigns/name
-   * @param {{campaign?: any}} [known] the campaign itself, where the page carries it
+   * @param {Limits & {campaign?: any}} [known] the page's limits, and the campaign itself where the
+   *   page carries it
    */
-  static async open(url, { campaign } = {}) {
+  static async open(url, { campaign, ...limits } = {}) {
     if (!globalThis.crypto?.subtle) throw unsupported("crypto");
     if (!globalThis.indexedDB) throw unsupported("storage");
     const address = new URL(url, globalThis.location?.href);
@@ -128,7 +142,7 @@ export class Survey {
     if (!address.pathname.includes("/v1/campaigns/"))
       address.pathname = address.pathname.replace(/([^/]*)\/?$/, "v1/campaigns/$1");
     const found = campaign ?? (await (await ask(address)).json());
-    const survey = new Survey(address, found);
+    const survey = new Survey(address, found, limits);
     survey.entry = await survey.change((entry, _, put) => {
       if (survey.program.deal && entry.question === undefined)
         put({ ...entry, question: survey.program.question(new Draws()) });
@@ -136,8 +150,8 @@ export class Survey {
     return survey;
   }
 
-  /** @param {URL} address @param {any} campaign */
-  constructor(address, campaign) {
+  /** @param {URL} address @param {any} campaign @param {Limits} [limits] */
+  constructor(address, campaign, limits = {}) {
     this.address = address;
     this.campaign = campaign;
     this.program = new Program(campaign.program);
@@ -149,17 +163,34 @@ export class Survey {
       !inputs.every((column, i) => fits(this.attributes[i], column))
     )
       throw new SfumatoError("program", "the campaign's program does not fit its questions");
+    const sizes = [campaign.promise?.sizes ?? []].flat();
     /** @type {[number, string][]} what the campaign says is sent as it is */
-    const named = this.attributes.flatMap(({ name, public: open }, i) =>
-      open ? [[i, "value"]] : campaign.promise?.sizes?.includes(name) ? [[i, "size"]] : [],
+    const said = this.attributes.flatMap(({ name, public: open }, i) =>
+      open ? [[i, "value"]] : sizes.includes(name) ? [[i, "size"]] : [],
     );
-    /** What a report gives away at most, computed here; infinite where not all is named. */
-    this.gamma = this.program.gammaBeside(named);
+    /** What a report gives away at most, computed here; infinite where not all is said. */
+    this.gamma = this.program.gammaBeside(said);
     const { gamma } = this;
     if (above(gamma, promised(campaign.promise?.gamma)))
       throw new SfumatoError("promise", "this campaign would give away more than it promises");
     /** What one report costs, computed here: the logarithm of gamma. */
     this.epsilon = log(gamma[0]) - log(gamma[1]);
+    const { atMost = 20, public: named = [], budget = 6 } = limits;
+    if (!(atMost >= 1) || !(budget > 0))
+      throw new SfumatoError("limits", "at-most and budget are numbers, from 1 on and above 0");
+    if (atMost < Infinity && above(gamma, [BigInt(Math.floor(atMost * 1e6)), 1_000_000n]))
+      throw new SfumatoError("limit", "this campaign would give away more than the page allows", {
+        gamma: Math.exp(this.epsilon),
+        limit: atMost,
+      });
+    const names = this.sentAsIs.filter((name) => named && !named.includes(name)).join(", ");
+    if (names)
+      throw new SfumatoError("public", `the page does not allow ${names} to be sent as it is`, {
+        names,
+      });
+    /** What one browser may spend on this server: a campaign can lower it, and not raise it. */
+    const { epsilon } = campaign.budget ?? {};
+    this.budget = typeof epsilon === "number" && epsilon < budget ? epsilon : budget;
     /** @type {Entry} what the ledger holds of this round */
     this.entry = {
       server: address.origin,
@@ -168,6 +199,11 @@ export class Survey {
       hash: campaign.hash,
       spent: 0,
     };
+  }
+
+  /** The columns of which something is sent as it is, by their names. @returns {string[]} */
+  get sentAsIs() {
+    return this.program.sentAsIs.map(([place]) => this.attributes[place].name);
   }
 
   /** The columns that this person is asked, by their places. */
@@ -195,12 +231,13 @@ export class Survey {
   change(work) {
     const { name, round, hash } = this.campaign;
     const server = this.address.origin;
-    return ledger(server, (entries, put) => {
+    return ledger(account(server), (entries, put) => {
       const known = entries.find((entry) => entry.campaign === name && entry.round === round);
       const spent = entries.reduce((total, entry) => total + entry.spent, 0);
       let entry = known ?? { server, campaign: name, round, hash, spent: 0 };
       // Another version of the campaign asks other questions: what was drawn for it cannot be sent.
-      if (entry.hash !== hash) entry = { server, campaign: name, round, hash, spent: entry.spent };
+      if (entry.hash !== hash)
+        entry = { server: entry.server, campaign: name, round, hash, spent: entry.spent };
       work(entry, spent, (changed) => put((entry = changed)));
       return entry;
     });
@@ -209,7 +246,7 @@ export class Survey {
   /** What is left of the budget that one browser may spend on this server. */
   async left() {
     let left = Infinity;
-    await this.change((_, spent) => (left = (this.campaign.budget?.epsilon ?? Infinity) - spent));
+    await this.change((_, spent) => (left = this.budget - spent));
     return left;
   }
 
@@ -228,7 +265,7 @@ export class Survey {
     navigator.storage?.persist?.().catch(() => {});
     this.entry = await this.change((entry, spent, put) => {
       if (entry.report) return;
-      const budget = this.campaign.budget?.epsilon ?? Infinity;
+      const { budget } = this;
       if (spent + this.epsilon > budget + 1e-12)
         throw new SfumatoError("budget", "this browser's budget for this server is spent", {
           cost: this.epsilon,
@@ -364,7 +401,8 @@ async function ask(address, end, body) {
 if (globalThis.customElements && !customElements.get("sfumato-survey"))
   customElements.define(
     "sfumato-survey",
-    /** The form as an element; `campaign` is its address, by default that of the page. */
+    /** The form as an element; `campaign` is its address, by default that of the page, and
+     * `at-most`, `public` and `budget` are the limits that the page sets it. */
     class extends HTMLElement {
       async connectedCallback() {
         const { show } = await import("./form.js");
