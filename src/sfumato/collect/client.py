@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +25,7 @@ from sfumato.mechanisms.steps import Draws
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
+from sfumato.received import Received, slips_told
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
@@ -68,6 +68,10 @@ class Survey:
                 hint="do not answer, and tell whoever runs the campaign",
             )
 
+    @property
+    def _given(self) -> Received:
+        return Received(self.document, "the campaign")
+
     @cached_property
     def domain(self) -> Domain:
         return Domain.from_dict(self.document["domain"])
@@ -78,7 +82,7 @@ class Survey:
 
     @cached_property
     def promise(self) -> Guarantee:
-        return Guarantee(Fraction(self.document["promise"]["gamma"]))
+        return Guarantee(self._given["promise"]["gamma"].fraction())
 
     @property
     def hash(self) -> str:
@@ -87,7 +91,7 @@ class Survey:
     @property
     def release(self) -> str:
         """What a ledger calls it: a new round is asked, and costs, anew."""
-        return f"{self.document['name']} round {self.document['round']}"
+        return f"{self._given['name'].word()} round {self._given['round'].whole()}"
 
     @property
     def budget(self) -> Guarantee | None:
@@ -139,8 +143,11 @@ class Client:
     @cached_property
     def survey(self) -> Survey:
         """The campaign, fetched once and checked."""
-        survey = Survey(self.transport.get(self.address.campaign))
-        if not survey.document["open"]:
+        document = self.transport.get(self.address.campaign)
+        with slips_told(f"what {self.address.origin} says of '{self.address.name}'"):
+            survey = Survey(document)
+            facts = (survey.hash, survey.release, survey.budget, document["open"])
+        if not facts[-1]:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
         return survey
 
